@@ -1,0 +1,269 @@
+"""Run configurations: frozen dataclasses, changed by dotted keys, written as plain data.
+
+A configuration is never mutated; `override` returns a new one. A field made with `knob` carries its documentation and
+its range, so that `--help`, validation and search-space checks read the same source. A field made with `part` holds the
+`Config` of a registered component; setting it to a name swaps in that component's registered default.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, field, fields, is_dataclass, replace
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from vse import registry
+from vse.errors import InputError
+from vse.registry import ComponentConfig
+
+T = TypeVar("T")
+
+
+def knob(
+    default: Any = MISSING,
+    doc: str = "",
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    choices: tuple[Any, ...] | None = None,
+) -> Any:
+    """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices."""
+    return field(
+        default=default, metadata={"doc": doc, "low": low, "high": high, "above": above, "choices": choices}
+    )
+
+
+def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:
+    """A dataclass field that holds the Config of a registered component of `kind`."""
+    return field(default=default, metadata={"doc": doc, "kind": kind})
+
+
+def override(config: T, changes: Mapping[str, Any]) -> T:
+    """A copy of `config` with dotted keys set; values may be strings as typed on a command line.
+
+    Component names (`objective=infonce`) apply before keys below them. Raises InputError naming the key for an unknown
+    key, a value of the wrong type, or one out of range.
+    """
+    for key in sorted(changes, key=lambda k: k.count(".")):
+        config = _set(config, key.split("."), changes[key], key)
+    return config
+
+
+def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
+    by_name = {f.name: f for f in fields(config)}
+    if path[0] not in by_name:
+        raise InputError(f"{key}: no such key; {_nearest(path[0], by_name)}")
+    spec, current = by_name[path[0]], getattr(config, path[0])
+    if len(path) > 1:
+        if not is_dataclass(current):
+            raise InputError(f"{key}: {path[0]} is a value and has no keys below it")
+        return replace(config, **{path[0]: _set(current, path[1:], value, key)})
+    if "kind" in spec.metadata:
+        if isinstance(value, str):
+            if registry.name_of(spec.metadata["kind"], current) == value:
+                return config  # naming the component already there keeps its settings
+            value = registry.component(spec.metadata["kind"], value).Config()
+        elif not isinstance(value, ComponentConfig):
+            raise InputError(f"{key}: expected the name of a {spec.metadata['kind']}, got {value!r}")
+        return replace(config, **{path[0]: value})
+    if is_dataclass(current):
+        raise InputError(f"{key}: is a group; its keys are {', '.join(f'{key}.{f.name}' for f in fields(current))}")
+    value = _coerce(value, get_type_hints(type(config))[path[0]], key)
+    _check_range(value, spec, key)
+    return replace(config, **{path[0]: value})
+
+
+def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+
+
+def _coerce(value: Any, hint: Any, key: str) -> Any:
+    """`value` as the type `hint`; strings are read as JSON where the type is not a string."""
+    origin = get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        options = get_args(hint)
+        if type(None) in options and (value is None or value in ("null", "none", "None")):
+            return None
+        for option in options:
+            if option is not type(None):
+                try:
+                    return _coerce(value, option, key)
+                except InputError:
+                    continue
+        raise InputError(f"{key}={value}: expected {_type_name(hint)}")
+    if hint is str:
+        if isinstance(value, str):
+            return value
+    elif hint is bool:
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        if isinstance(value, bool):
+            return value
+    elif hint in (int, float):
+        number = _number(value)
+        if number is not None and hint is float:
+            return float(number)
+        if number is not None and math.isfinite(number) and float(number).is_integer():
+            return int(number)
+    elif origin is tuple:
+        if isinstance(value, str):
+            value = _items(value)
+        if isinstance(value, list | tuple):
+            inner = get_args(hint)
+            kinds = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else list(inner)
+            if len(kinds) == len(value):
+                return tuple(_coerce(v, k, key) for v, k in zip(value, kinds, strict=True))
+    elif origin is typing.Literal:
+        if value in get_args(hint):
+            return value
+    else:
+        raise AssertionError(f"{key}: configuration fields of type {hint} are not supported")
+    raise InputError(f"{key}={value}: expected {_type_name(hint)}")
+
+
+def _number(value: Any) -> float | int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return value if not isinstance(value, float) or not math.isnan(value) else None
+    if isinstance(value, str):
+        try:
+            number = float(value)
+        except ValueError:
+            return None
+        return None if math.isnan(number) else int(value) if value.lstrip("+-").isdigit() else number
+    return None
+
+
+def _items(text: str) -> list[Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = [part.strip() for part in text.split(",") if part.strip()]
+    return value if isinstance(value, list) else [value]
+
+
+def _type_name(hint: Any) -> str:
+    if get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join("none" if a is type(None) else _type_name(a) for a in get_args(hint))
+    if get_origin(hint) is typing.Literal:
+        return " or ".join(str(a) for a in get_args(hint))
+    if get_origin(hint) is tuple:
+        return f"a list of {_type_name(get_args(hint)[0])}"
+    return {int: "an integer", float: "a number", bool: "true or false", str: "a string"}.get(hint, str(hint))
+
+
+def _check_range(value: Any, spec: dataclasses.Field[Any], key: str) -> None:
+    low, high, above, choices = (spec.metadata.get(k) for k in ("low", "high", "above", "choices"))
+    for item in value if isinstance(value, tuple) else (value,):
+        if item is None:
+            continue
+        if choices is not None and item not in choices:
+            raise InputError(f"{key}={item}: expected one of {', '.join(map(str, choices))}")
+        if (low is not None and item < low) or (high is not None and item > high):
+            bounds = f">= {low}" if high is None else f"<= {high}" if low is None else f"between {low} and {high}"
+            raise InputError(f"{key}={item}: must be {bounds}")
+        if above is not None and not item > above:
+            raise InputError(f"{key}={item}: must be greater than {above}")
+
+
+def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any], Any, Any]]:
+    """(dotted key, field, type, value) of every leaf; a component's name comes as a leaf before its own fields."""
+    hints = get_type_hints(type(config))
+    for spec in fields(config):
+        value, key = getattr(config, spec.name), f"{prefix}{spec.name}"
+        if "kind" in spec.metadata:
+            yield key, spec, str, registry.name_of(spec.metadata["kind"], value)
+        if is_dataclass(value):
+            yield from walk(value, f"{key}.")
+        else:
+            yield key, spec, hints[spec.name], value
+
+
+def flatten(config: Any) -> dict[str, Any]:
+    """Dotted key -> value for every leaf, component names included."""
+    return {key: value for key, _, _, value in walk(config)}
+
+
+def validate(config: T) -> T:
+    """Check every leaf against its declared range; returns `config` for chaining. Raises InputError."""
+    for key, spec, hint, value in walk(config):
+        if "kind" not in spec.metadata:
+            _check_range(_coerce(value, hint, key), spec, key)
+    return config
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Nested plain data; a component becomes {"name": ..., its fields}."""
+    data: dict[str, Any] = {}
+    for spec in fields(config):
+        value = getattr(config, spec.name)
+        if "kind" in spec.metadata:
+            data[spec.name] = {"name": registry.name_of(spec.metadata["kind"], value), **to_dict(value)}
+        elif is_dataclass(value):
+            data[spec.name] = to_dict(value)
+        else:
+            data[spec.name] = list(value) if isinstance(value, tuple) else value
+    return data
+
+
+def from_dict(default: T, data: Mapping[str, Any], where: str = "configuration") -> T:
+    """`default` with every field that `data` (as `to_dict` wrote it) names. Raises InputError naming file and key."""
+    try:
+        return override(default, dict(_leaves(default, data, "")))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _leaves(config: Any, data: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    kinds = {f.name: f.metadata["kind"] for f in fields(config) if "kind" in f.metadata} if is_dataclass(config) else {}
+    for name, value in data.items():
+        key = f"{prefix}{name}"
+        if name in kinds and isinstance(value, Mapping):
+            rest = dict(value)
+            chosen = rest.pop("name", registry.name_of(kinds[name], getattr(config, name)))
+            yield key, chosen
+            yield from _leaves(registry.component(kinds[name], chosen).Config(), rest, f"{key}.")
+        elif isinstance(value, Mapping):
+            yield from _leaves(getattr(config, name, None), value, f"{key}.")
+        else:
+            yield key, value
+
+
+def canonical(value: Any) -> Any:
+    """Plain data in one form only: floats that are whole numbers stay floats, tuples become lists, keys are sorted."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return canonical(to_dict(value))
+    if isinstance(value, Mapping):
+        return {str(k): canonical(value[k]) for k in sorted(value, key=str)}
+    if isinstance(value, list | tuple):
+        return [canonical(v) for v in value]
+    if isinstance(value, frozenset | set):
+        return sorted(canonical(v) for v in value)
+    assert value is None or isinstance(value, str | int | float | bool), f"{value!r} is not plain data"
+    return value
+
+
+def fingerprint(value: Any) -> str:
+    """Eight hexadecimal digits of SHA-256 over the canonical JSON of plain data or a configuration."""
+    text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def help_lines(config: Any) -> list[str]:
+    """One line per key: name, type, default, documentation; what `--help` prints."""
+    lines = []
+    for key, spec, hint, value in walk(config):
+        choices = spec.metadata.get("choices")
+        kind = " or ".join(map(str, choices)) if choices else _type_name(hint)
+        if "kind" in spec.metadata:
+            kind = " or ".join(registry.names(spec.metadata["kind"]))
+        lines.append(f"  {key}={json.dumps(value)}  [{kind}] {spec.metadata.get('doc', '')}".rstrip())
+    return lines

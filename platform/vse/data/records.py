@@ -1,0 +1,85 @@
+"""What exists: images and captions. An image has any number of captions; a caption points to its image."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vse.config import fingerprint
+from vse.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One image: `uri` is a path below the source's root, a file:// or s3:// address, or `scene:<parameters>`."""
+
+    id: str
+    uri: str
+    split: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """One caption and the id of the image it describes."""
+
+    id: str
+    image: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The images of one split and their captions, grouped in the order of the images.
+
+    `caption_to_image[c]` is the position in `images` of the image that caption `c` describes.
+    """
+
+    name: str
+    images: tuple[Image, ...]
+    captions: tuple[Caption, ...]
+    caption_to_image: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """All images and captions of a data set, with what made them (`source`, plain data, enters the fingerprint)."""
+
+    name: str
+    images: tuple[Image, ...]
+    captions: tuple[Caption, ...]
+    source: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for what, ids in (("image", [i.id for i in self.images]), ("caption", [c.id for c in self.captions])):
+            twice = [k for k, n in Counter(ids).items() if n > 1]
+            if twice:
+                raise InputError(f"{self.name}: {what} id {twice[0]!r} appears more than once; ids must be unique")
+        position = {image.id: k for k, image in enumerate(self.images)}
+        for caption in self.captions:
+            if caption.image not in position:
+                raise InputError(f"{self.name}: caption {caption.id!r} points to unknown image {caption.image!r}")
+        order = [position[c.image] for c in self.captions]
+        assert order == sorted(order), "captions must be grouped in the order of their images"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Eight hexadecimal digits over every record and the description of the source."""
+        rows = [[i.id, i.uri, i.split] for i in self.images], [[c.id, c.image, c.text] for c in self.captions]
+        return fingerprint([self.name, *rows, self.source])
+
+    @property
+    def split_names(self) -> tuple[str, ...]:
+        """Names of the splits in order of first appearance."""
+        return tuple(dict.fromkeys(image.split for image in self.images))
+
+    def split(self, name: str) -> Split:
+        """The images of a split with their captions; raises InputError that lists the splits there are."""
+        if name not in self.split_names:
+            raise InputError(f"{self.name}: no split {name!r}; it has {', '.join(self.split_names)}")
+        images = tuple(image for image in self.images if image.split == name)
+        position = {image.id: k for k, image in enumerate(images)}
+        captions = tuple(c for c in self.captions if c.image in position)
+        owners = np.array([position[c.image] for c in captions], dtype=np.int64)
+        return Split(name, images, captions, owners)
