@@ -1,0 +1,246 @@
+"""Where stages keep what they make: folders on local disks or on S3, written so that a reader never sees half a file.
+
+A stage writes its data files first and then `manifest.json`, which names every one of them with size and SHA-256.
+A folder without a manifest, or whose files differ from it, counts as not made.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow.fs as pafs
+
+from vse.errors import InputError
+
+MANIFEST = "manifest.json"
+_TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
+_REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG}
+
+
+def sha256_of(data: bytes) -> str:
+    """Hexadecimal SHA-256 of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_of_file(path: Path) -> str:
+    """Hexadecimal SHA-256 of a local file, read in blocks."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@lru_cache(maxsize=32)
+def _remote(uri: str) -> tuple[pafs.FileSystem, str]:
+    """File system and path of a URI that is not local. Raises InputError when pyarrow cannot make sense of it."""
+    try:
+        return pafs.FileSystem.from_uri(uri)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{uri}: cannot be opened ({_first_line(error)})") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder by URI: an absolute local path, or an address pyarrow can open such as `s3://bucket/prefix`.
+
+    It holds no handle, so it can be sent to another process. It need not exist: writing makes it.
+    """
+
+    uri: str
+
+    @classmethod
+    def open(cls, uri: str | os.PathLike[str]) -> "Folder":
+        """The folder at a path (relative ones from the working directory), file:// or s3:// URI."""
+        text = os.fspath(uri)
+        if text == "":
+            raise InputError("a folder needs a path or a URI, got an empty one")
+        parts = urlsplit(text)
+        if parts.scheme == "file":
+            text = unquote(parts.path)
+        elif "://" in text:
+            folder = cls(text.rstrip("/"))
+            _remote(folder.uri)
+            return folder
+        return cls(str(Path(text).expanduser().absolute()))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the folder lies on a file system of this machine."""
+        return "://" not in self.uri
+
+    def __str__(self) -> str:
+        return self.uri
+
+    def child(self, *names: str) -> "Folder":
+        """The folder below this one; each name is one step and may not leave the folder."""
+        for name in names:
+            if name in ("", ".", "..") or "/" in name or "\\" in name:
+                raise InputError(f"{name!r}: cannot be the name of a folder in {self.uri}")
+        base, _, query = self.uri.partition("?")  # S3 addresses may carry options such as endpoint_override
+        return Folder("/".join((base, *names)) + (f"?{query}" if query else ""))
+
+    def local(self, name: str = "") -> Path:
+        """The path of the folder, or of a file in it. Raises InputError where the folder is not local."""
+        if not self.is_local:
+            raise InputError(f"{self.uri}: a local folder is needed here")
+        return Path(self.uri, name) if name else Path(self.uri)
+
+    def filesystem(self, name: str = "") -> tuple[pafs.FileSystem, str]:
+        """The pyarrow file system and the path in it of the folder, or of a file in it."""
+        if self.is_local:
+            return pafs.LocalFileSystem(), str(self.local(name))
+        system, path = _remote(self.uri)
+        return system, f"{path}/{name}" if name else path
+
+    def exists(self, name: str = "") -> bool:
+        """Whether the file or folder `name` is there, or the folder itself."""
+        if self.is_local:
+            return self.local(name).exists()
+        system, path = self.filesystem(name)
+        return system.get_file_info(path).type != pafs.FileType.NotFound
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the files and folders in it, sorted, without unfinished writes; empty where it does not exist."""
+        if self.is_local:
+            found = os.listdir(self.uri) if os.path.isdir(self.uri) else []
+        else:
+            system, path = self.filesystem()
+            infos = system.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+            found = [info.base_name for info in infos]
+        return tuple(sorted(name for name in found if not name.startswith(_TEMPORARY)))
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file, None where there is no such file."""
+        system, path = self.filesystem(name)
+        info = system.get_file_info(path)
+        return info.size if info.type == pafs.FileType.File else None
+
+    def read_bytes(self, name: str) -> bytes:
+        """The whole file. Raises FileNotFoundError."""
+        if self.is_local:
+            return self.local(name).read_bytes()
+        system, path = self.filesystem(name)
+        with system.open_input_stream(path) as stream:
+            return stream.read()
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Write a file at once: readers see the old one or the new one. Raises InputError where writing is refused."""
+        if self.is_local:
+            self._write_local(name, data)
+            return
+        system, path = self.filesystem(name)
+        try:
+            with system.open_output_stream(path) as stream:  # an object appears when its upload is complete
+                stream.write(data)
+        except OSError as error:
+            raise InputError(f"{self.uri}: cannot write {name} ({_first_line(error)})") from None
+
+    def _write_local(self, name: str, data: bytes) -> None:
+        target = self.local(name)
+        temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}-{target.name}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with temporary.open("wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())  # or a crash could leave the new name with none of the content
+                os.replace(temporary, target)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            if error.errno in _REFUSALS:
+                raise InputError(f"{self.uri}: cannot write {name} ({error.strerror})") from None
+            raise
+
+    def read_text(self, name: str) -> str:
+        """The whole file as UTF-8."""
+        return self.read_bytes(name).decode()
+
+    def write_text(self, name: str, text: str) -> None:
+        """Like `write_bytes`, in UTF-8."""
+        self.write_bytes(name, text.encode())
+
+    def read_json(self, name: str) -> Any:
+        """The parsed file. Raises FileNotFoundError, or InputError that names the file where it is not JSON."""
+        try:
+            return json.loads(self.read_bytes(name))
+        except ValueError as error:
+            raise InputError(f"{self.uri}/{name}: not JSON ({_first_line(error)})") from None
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Like `write_bytes`; NaN and infinities are refused, since they are not JSON."""
+        self.write_text(name, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def delete(self, name: str) -> None:
+        """Remove a file or a folder with all it holds; nothing happens where it is absent."""
+        if self.is_local:
+            path = self.local(name)
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            return
+        system, path = self.filesystem(name)
+        info = system.get_file_info(path)
+        if info.type == pafs.FileType.Directory:
+            system.delete_dir(path)
+        elif info.type == pafs.FileType.File:
+            system.delete_file(path)
+
+    def check_writable(self) -> "Folder":
+        """Write and remove a probe; returns the folder. Raises InputError in one line where it cannot be written to."""
+        probe = f"probe-{uuid.uuid4().hex[:8]}"
+        try:
+            self.write_bytes(probe, b"")
+            self.delete(probe)
+        except OSError as error:
+            raise InputError(f"{self.uri}: cannot be written to ({_first_line(error)})") from None
+        return self
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """What a manifest says about a file: its bytes and its SHA-256."""
+        if self.is_local:
+            return {"bytes": self.local(name).stat().st_size, "sha256": sha256_of_file(self.local(name))}
+        data = self.read_bytes(name)
+        return {"bytes": len(data), "sha256": sha256_of(data)}
+
+    def commit_manifest(self, files: Iterable[str], content: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Write `manifest.json` over data files that are already there, with `content` beside; returns it.
+
+        Whoever has the entries of the files already may pass them as content["files"]; the others are computed.
+        """
+        content = dict(content or {})
+        known = content.pop("files", {})
+        manifest = {**content, "files": {name: known.get(name) or self.entry(name) for name in sorted(set(files))}}
+        self.write_json(MANIFEST, manifest)
+        return manifest
+
+    def read_manifest(self, *, checksums: bool = True) -> dict[str, Any] | None:
+        """The manifest if the folder is committed: every file there, in the size and with the checksum it names.
+
+        None where the manifest is missing or damaged, or a file is missing, truncated or altered. `checksums=False`
+        compares sizes only, for large folders whose reader verifies each file as it reads it.
+        """
+        try:
+            manifest = json.loads(self.read_bytes(MANIFEST))
+            files = manifest["files"].items()
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        for name, entry in files:
+            if self.size(name) != entry["bytes"] or (checksums and self.entry(name)["sha256"] != entry["sha256"]):
+                return None
+        return manifest
+
+    def is_committed(self) -> bool:
+        """Whether `read_manifest` finds everything there, by size."""
+        return self.read_manifest(checksums=False) is not None

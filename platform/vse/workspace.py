@@ -1,0 +1,73 @@
+"""The layout of a workspace: which stage writes where (datasets, features, language, runs, sweeps, reports)."""
+
+import os
+import re
+from dataclasses import dataclass
+
+from vse.data.records import Records
+from vse.errors import InputError
+from vse.storage import Folder
+
+DEFAULT = "./workspace"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Folders by what they hold. Making one touches nothing; `check_writable` does, in one probe."""
+
+    root: Folder
+
+    @classmethod
+    def open(cls, uri: str | None = None) -> "Workspace":
+        """The workspace at `uri`, else at `$VSE_WORKSPACE`, else at ./workspace."""
+        return cls(Folder.open(uri or os.environ.get("VSE_WORKSPACE") or DEFAULT))
+
+    def check_writable(self) -> "Workspace":
+        """Raises InputError in one line where nothing can be written; returns the workspace."""
+        self.root.check_writable()
+        return self
+
+    def dataset(self, records: Records) -> Folder:
+        """datasets/<name>-<fingerprint>: the records and their annotations."""
+        return self._at("datasets", dataset_name(records))
+
+    def features(self, dataset: str, fingerprint: str) -> Folder:
+        """features/<dataset>/<fingerprint>; `dataset` as `dataset_name` gives it."""
+        return self._at("features", dataset, fingerprint)
+
+    def language(self, dataset: str, fingerprint: str) -> Folder:
+        """language/<dataset>/<fingerprint>: parses, components, adversaries."""
+        return self._at("language", dataset, fingerprint)
+
+    def run(self, run: str) -> Folder:
+        """runs/<run>: configuration, journal, checkpoints, evaluation."""
+        return self._at("runs", run)
+
+    def sweep(self, name: str) -> Folder:
+        """sweeps/<name>."""
+        return self._at("sweeps", name)
+
+    def report(self, name: str) -> Folder:
+        """reports/<name>."""
+        return self._at("reports", name)
+
+    def cache(self) -> Folder:
+        """Where this machine keeps what it can make again: `$VSE_CACHE`, else the workspace's own folder if local."""
+        chosen = os.environ.get("VSE_CACHE")
+        if chosen:
+            return Folder.open(chosen)
+        if self.root.is_local:
+            return self.root.child("cache")
+        return Folder.open(os.path.join(os.path.expanduser("~"), ".cache", "vse"))
+
+    def _at(self, *names: str) -> Folder:
+        for name in names:
+            if not _NAME.fullmatch(name):
+                raise InputError(f"{name!r}: use letters, digits, '.', '-' and '_' in names (it becomes a folder)")
+        return self.root.child(*names)
+
+
+def dataset_name(records: Records) -> str:
+    """The name of a data set's folders: its own name and the fingerprint of its records."""
+    return f"{records.name}-{records.fingerprint}"

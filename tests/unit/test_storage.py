@@ -1,0 +1,147 @@
+"""Folders: atomic writes, manifests that notice damage, refusals in one line, S3 through a local server."""
+
+import os
+import pickle
+
+import pytest
+from vse.data.records import Image, Records
+from vse.errors import InputError
+from vse.storage import Folder, sha256_of, sha256_of_file
+from vse.workspace import Workspace, dataset_name
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder.open(tmp_path / "made" / "later")
+
+
+def test_bytes_text_and_json_come_back(folder):
+    folder.write_bytes("a.bin", b"\x00\x01")
+    folder.write_text("a.txt", "α = .75")
+    folder.write_json("a.json", {"x": [1, 2.5, None]})
+    assert folder.read_bytes("a.bin") == b"\x00\x01"
+    assert folder.read_text("a.txt") == "α = .75"
+    assert folder.read_json("a.json") == {"x": [1, 2.5, None]}
+    assert folder.names() == ("a.bin", "a.json", "a.txt")
+    assert folder.exists("a.bin")
+    assert not folder.exists("b.bin")
+    assert folder.size("a.bin") == 2
+    assert folder.size("b.bin") is None
+
+
+def test_uris_paths_and_children_name_the_same_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = Folder.open(str(tmp_path)).child("with space", "b")
+    folder.write_text("x", "1")
+    assert Folder.open("with space").child("b").read_text("x") == "1"
+    assert Folder.open(f"file://{tmp_path}/with%20space/b").read_text("x") == "1"
+    assert folder.local("x") == tmp_path / "with space" / "b" / "x"
+    assert pickle.loads(pickle.dumps(folder)) == folder
+
+
+@pytest.mark.parametrize("name", ["..", "", ".", "a/b", "a\\b"])
+def test_a_child_cannot_leave_its_folder(folder, name):
+    with pytest.raises(InputError, match="folder"):
+        folder.child(name)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_trace(folder, monkeypatch):
+    folder.write_text("x", "old")
+
+    def broken(*args):
+        raise OSError("power cut")
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(OSError, match="power cut"):
+        folder.write_text("x", "new")
+    assert folder.read_text("x") == "old"
+    assert os.listdir(folder.local()) == ["x"]
+
+
+def test_an_unfinished_write_of_a_killed_process_is_not_listed(folder):
+    folder.write_text("x", "1")
+    (folder.local() / ".writing-0123456789ab-y").write_text("half")
+    assert folder.names() == ("x",)
+
+
+def test_a_folder_below_a_file_is_refused_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    folder = Folder.open(tmp_path / "file" / "workspace")
+    with pytest.raises(InputError) as refusal:
+        folder.check_writable()
+    assert str(folder.local()) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(InputError, match="cannot write x"):
+        folder.write_text("x", "1")
+
+
+def test_json_refuses_nan_and_names_a_damaged_file(folder):
+    with pytest.raises(ValueError, match="JSON"):
+        folder.write_json("x.json", float("nan"))
+    folder.write_text("y.json", '{"a": ')
+    with pytest.raises(InputError, match=r"y\.json: not JSON"):
+        folder.read_json("y.json")
+
+
+def test_a_folder_is_committed_once_its_manifest_matches_its_files(folder):
+    assert folder.read_manifest() is None
+    folder.write_bytes("a", b"one")
+    folder.write_bytes("b", b"two")
+    assert folder.read_manifest() is None
+    folder.commit_manifest(["b", "a"], {"rows": 2})
+    manifest = folder.read_manifest()
+    assert manifest is not None
+    assert manifest["rows"] == 2
+    assert manifest["files"]["a"] == {"bytes": 3, "sha256": sha256_of(b"one")}
+    assert sha256_of_file(folder.local("a")) == sha256_of(b"one")
+    assert folder.is_committed()
+
+
+def test_damage_makes_a_folder_uncommitted(folder):
+    folder.write_bytes("a", b"one")
+    folder.commit_manifest(["a"])
+    folder.local("a").write_bytes(b"on")  # truncated
+    assert folder.read_manifest(checksums=False) is None
+    folder.local("a").write_bytes(b"onE")  # same size, other content
+    assert folder.read_manifest() is None
+    folder.delete("a")
+    assert folder.read_manifest() is None
+    folder.write_bytes("a", b"one")
+    assert folder.read_manifest() is not None
+    folder.local("manifest.json").write_bytes(folder.read_bytes("manifest.json")[:-5])
+    assert folder.read_manifest() is None
+
+
+def test_delete_takes_files_and_folders(folder):
+    folder.child("sub").write_text("x", "1")
+    folder.write_text("y", "1")
+    folder.delete("sub")
+    folder.delete("y")
+    folder.delete("y")
+    assert folder.names() == ()
+
+
+def test_an_unknown_scheme_is_refused():
+    with pytest.raises(InputError, match="gopher"):
+        Folder.open("gopher://host/path")
+
+
+def test_the_workspace_is_laid_out_by_stage(tmp_path, monkeypatch):
+    workspace = Workspace.open(str(tmp_path))
+    records = Records("tiny", (Image("1", "1.jpg", "train"),), ())
+    name = dataset_name(records)
+    assert name == f"tiny-{records.fingerprint}"
+    assert workspace.dataset(records).local() == tmp_path / "datasets" / name
+    assert workspace.features(name, "0a1b2c3d").local() == tmp_path / "features" / name / "0a1b2c3d"
+    assert workspace.language(name, "0a1b2c3d").local() == tmp_path / "language" / name / "0a1b2c3d"
+    assert workspace.run("r-1").local() == tmp_path / "runs" / "r-1"
+    assert workspace.sweep("alpha").local() == tmp_path / "sweeps" / "alpha"
+    assert workspace.report("all").local() == tmp_path / "reports" / "all"
+    assert workspace.check_writable() is workspace
+    with pytest.raises(InputError, match="letters"):
+        workspace.sweep("a b")
+    monkeypatch.setenv("VSE_WORKSPACE", str(tmp_path / "other"))
+    assert Workspace.open().root.local() == tmp_path / "other"
+    assert Workspace.open(str(tmp_path)).root.local() == tmp_path
+    monkeypatch.delenv("VSE_WORKSPACE")
+    assert Workspace.open().root.local().name == "workspace"
