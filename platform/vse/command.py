@@ -1,0 +1,261 @@
+"""The frame all jobs share: arguments, help, dry run, exit statuses, the path of `summary.json` as the last line.
+
+A job is a few lines: an options dataclass of a `vse` module, one function of a `Request`, and `main`. Nothing that Ray
+pickles may be defined in the job file itself, because there it would belong to `__main__`.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, Protocol, runtime_checkable
+
+from vse import config as configuration
+from vse.errors import InputError
+from vse.redaction import redact_text
+
+WRONG_INPUT = 2
+
+
+@runtime_checkable
+class Presets(Protocol):
+    """What `vse.presets` offers: run configurations by name."""
+
+    def names(self) -> Sequence[str]: ...
+    def preset(self, name: str, /) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What the user asked for. `config` is the run configuration and `options` the job's own, both validated.
+
+    `workspace` is an absolute path or an address with a scheme; `changed` the keys the user set (file or command line),
+    which a search space may not touch; `tracking` the MLflow address, None for the default.
+    """
+
+    job: str
+    workspace: str
+    preset: str | None
+    config: Any
+    options: Any
+    changed: frozenset[str]
+    tracking: str | None
+
+
+def main(
+    job: str,
+    run: Callable[[Request], Any],
+    *,
+    description: str,
+    default_preset: str | None = None,
+    options: Any = None,
+    plan: Callable[[Request], Iterable[str]] | None = None,
+    presets: Presets | None = None,
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Serve one command line; returns the exit status: 0, 1 failed, 2 wrong input, 130/143 interrupted.
+
+    run: does the work and returns the path of `summary.json`. It raises InputError for what it cannot serve.
+    default_preset: name of the run configuration; None for a job that has none.
+    options: instance of the job's frozen dataclass, whose keys are set in the same `key=value` vocabulary.
+    plan: says line by line what `run` would do, without doing it; the body of `--dry-run`.
+    presets: where presets come from; `vse.presets` unless a test says otherwise.
+    """
+    before = signal.signal(signal.SIGTERM, _terminated) if _in_main_thread() else None
+    try:
+        request = _read(job, description, default_preset, options, presets, sys.argv[1:] if argv is None else argv)
+        if request is None:
+            return 0
+        if isinstance(request, _DryRun):
+            _show(request.request, plan)
+            return 0
+        result = run(request)
+        sys.stdout.flush()
+        print(result, flush=True)
+        return 0
+    except InputError as error:
+        return _refuse(job, error)
+    except KeyboardInterrupt:
+        return _interrupted(job, signal.SIGINT)
+    except SystemExit as error:
+        # Ray's own handler exits with the bare signal number; ours with 128 more, as shells report it
+        if error.code in (signal.SIGTERM, 128 + signal.SIGTERM):
+            return _interrupted(job, signal.SIGTERM)
+        raise
+    except Exception as error:
+        cause = getattr(error, "cause", None)  # what a Ray task raised
+        if isinstance(cause, InputError):
+            return _refuse(job, cause)
+        print(redact_text(traceback.format_exc()), file=sys.stderr, end="")
+        _say(f"{job}: failed; what was finished stays, and the same command goes on from there")
+        return 1
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _refuse(job: str, error: InputError) -> int:
+    _say(f"{job}: {redact_text(' '.join(str(error).split()))}")
+    return WRONG_INPUT
+
+
+def _interrupted(job: str, number: int) -> int:
+    _say(f"{job}: stopped; what was finished stays, and the same command goes on from there")
+    return 128 + number
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _in_main_thread() -> bool:
+    import threading
+
+    return threading.current_thread() is threading.main_thread()
+
+
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+@dataclass(frozen=True, slots=True)
+class _DryRun:
+    request: Request
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; see --help")
+
+
+def _read(
+    job: str, description: str, default_preset: str | None, options: Any, presets: Presets | None, argv: Sequence[str]
+) -> Request | _DryRun | None:
+    parser = _Parser(prog=f"python jobs/{job}.py", description=description, add_help=False, allow_abbrev=False)
+    parser.add_argument("-h", "--help", action="store_true", help="this text with every key; starts nothing")
+    parser.add_argument("--workspace", metavar="URI", help="where results go (else $VSE_WORKSPACE, else ./workspace)")
+    parser.add_argument(
+        "--tracking", metavar="URI", help="MLflow server (else $MLFLOW_TRACKING_URI, else the workspace)"
+    )
+    if default_preset is not None:
+        parser.add_argument("--preset", metavar="NAME|FILE.json", default=default_preset, help="run configuration")
+    parser.add_argument("--dry-run", action="store_true", help="check everything and say what would be done")
+    parser.add_argument("changes", metavar="key=value", nargs="*", help="a setting; keys are listed by --help")
+    known = parser.parse_intermixed_args(list(argv))
+
+    chosen = getattr(known, "preset", None)
+    if default_preset is not None and presets is None:
+        from vse import presets as shipped  # after the arguments are known to make sense
+
+        presets = shipped
+    run_config, changed = None, set()
+    if chosen is not None:
+        assert presets is not None
+        assert default_preset is not None
+        run_config, options, changed = _load(chosen, default_preset, options, presets)
+    own = {f.name for f in fields(options)} if options is not None else set()
+    if run_config is not None:
+        both = own & {f.name for f in fields(run_config)}
+        assert not both, f"{job}: options and run configuration share {sorted(both)}"
+    if known.help:
+        _help(parser, run_config, options, presets)
+        return None
+    changes = _pairs(known.changes)
+    for_job = {k: v for k, v in changes.items() if k.split(".")[0] in own}
+    for_run = {k: v for k, v in changes.items() if k not in for_job}
+    if for_job:
+        options = configuration.override(options, for_job)
+    if run_config is not None:
+        run_config = configuration.validate(configuration.override(run_config, for_run))
+    elif for_run:
+        names = ", ".join(configuration.flatten(options)) if options is not None else "none"
+        raise InputError(f"{next(iter(for_run))}: no such key; known are {names}")
+    if options is not None:
+        options = configuration.validate(options)
+    request = Request(
+        job=job,
+        workspace=_workspace(known.workspace),
+        preset=chosen,
+        config=run_config,
+        options=options,
+        changed=frozenset(changed | set(changes)),
+        tracking=known.tracking,
+    )
+    return _DryRun(request) if known.dry_run else request
+
+
+def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> tuple[Any, Any, set[str]]:
+    """(run configuration, options, keys set) of a preset, or of a JSON file, which may name its base as "preset"."""
+    if not chosen.endswith(".json"):
+        return presets.preset(chosen), options, set()
+    try:
+        data = json.loads(Path(chosen).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"--preset {chosen}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"--preset {chosen}: not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise InputError(f"--preset {chosen}: expected an object of settings, found {type(data).__name__}")
+    base = presets.preset(str(data.pop("preset", default_preset)))
+    own = {f.name for f in fields(options)} if options is not None else set()
+    for_job = {k: v for k, v in data.items() if k.split(".")[0] in own}
+    for_run = {k: v for k, v in data.items() if k not in for_job}
+    loaded = configuration.from_dict(base, for_run, chosen)
+    if for_job:
+        options = configuration.from_dict(options, for_job, chosen)
+    return loaded, options, set(_leaf_keys(data))
+
+
+def _leaf_keys(data: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _leaf_keys(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _pairs(tokens: Iterable[str]) -> dict[str, str]:
+    changes: dict[str, str] = {}
+    for token in tokens:
+        key, equals, value = token.partition("=")
+        if not equals or not key:
+            raise InputError(f"{token}: expected key=value; see --help")
+        if key in changes:
+            raise InputError(f"{key}: given twice, as {changes[key]} and {value}")
+        changes[key] = value
+    return changes
+
+
+def _workspace(given: str | None) -> str:
+    where = given or os.environ.get("VSE_WORKSPACE") or "workspace"
+    if re.match(r"^[a-zA-Z][\w+.-]*://", where) and not where.startswith("file://"):
+        return where.rstrip("/")
+    return str(Path(where.removeprefix("file://")).expanduser().resolve())
+
+
+def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, presets: Presets | None) -> None:
+    print(parser.format_help())
+    if presets is not None:
+        print("presets:\n  " + " ".join(presets.names()) + "\n")
+    for title, keys in (("options of this job:", options), ("run configuration:", run_config)):
+        if keys is not None:
+            print(title)
+            print("\n".join(configuration.help_lines(keys)) + "\n")
+
+
+def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> None:
+    print(f"{request.job}: dry run, nothing is started or written")
+    print(f"workspace {request.workspace}")
+    for keys in (request.options, request.config):
+        if keys is not None:
+            for key, value in configuration.flatten(keys).items():
+                print(f"  {key}={json.dumps(value)}" + ("  (set)" if key in request.changed else ""))
+    for line in plan(request) if plan is not None else ():
+        print(line)

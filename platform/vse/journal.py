@@ -1,0 +1,190 @@
+"""What a run tells about itself: JSON lines in its own directory, written before anything else hears of it.
+
+The journal is the record; MLflow is a view of it that a shipper brings up to date (`vse.tracking`). A write can never
+fail a training step: the first trouble is one warning, and later records are tried again. Reading is by key, so a run
+that was killed and repeats its last epochs still has each of them once.
+"""
+
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from vse.redaction import redact
+
+log = logging.getLogger(__name__)
+
+Status = Literal["running", "finished", "failed", "killed"]
+FILE_NAME = "journal.jsonl"
+
+
+class Journal:
+    """Appends the records of one run to a file. Opening it creates the directory; no method raises on a full disk."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._warned = False
+        self._torn = _ends_mid_line(self.path)
+
+    def start(
+        self,
+        run: str,
+        *,
+        name: str = "",
+        experiment: str = "vse",
+        parent: str = "",
+        tags: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Say which run this is. `run` is its permanent id (the fingerprint of configuration and seed); `parent` is the
+        id of the run it is nested under, in the same experiment. Starting again after a kill changes nothing."""
+        self._append("start", {"run": run, "name": name or run, "experiment": experiment, "parent": parent})
+        if tags:
+            self.tags(tags)
+
+    def params(self, values: Mapping[str, Any]) -> None:
+        """Settings of the run, dotted key -> plain value (`config.flatten`). Credentials are hidden."""
+        self._append("params", {"values": _plain(redact(values))})
+
+    def tags(self, values: Mapping[str, Any]) -> None:
+        """Free text about the run: versions, git state, host. A later value replaces an earlier one."""
+        self._append("tags", {"values": {k: str(v) for k, v in redact(values).items()}})
+
+    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
+        """Numbers of one step (epoch). NaN and infinity have no place in a chart: they become notes."""
+        finite: dict[str, float] = {}
+        for key, value in values.items():
+            try:
+                number = float(value)
+            except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+                self.note(f"{key} at step {step} is no number: {type(error).__name__}")
+                continue
+            if math.isfinite(number):
+                finite[str(key)] = number
+            else:
+                self.note(f"{key} at step {step} is {number}")
+        if finite:
+            self._append("metrics", {"step": int(step), "values": finite})
+
+    def artifact(self, path: str | os.PathLike[str], under: str = "") -> None:
+        """A file that belongs to the run; it is kept relative to the journal where it lies below it."""
+        where = os.path.relpath(os.path.abspath(path), os.path.abspath(self.path.parent))
+        if where.startswith(os.pardir + os.sep):
+            where = os.path.abspath(path)
+        self._append("artifact", {"path": where, "under": under})
+
+    def note(self, text: str) -> None:
+        """One line a reader of the run should see: a dropped value, a collapse, a resumption."""
+        self._append("note", {"text": str(redact(text))})
+
+    def end(self, status: Status = "finished") -> None:
+        """Close the run; a later `start` opens it again."""
+        self._append("end", {"status": status})
+
+    def _append(self, kind: str, record: Mapping[str, Any]) -> None:
+        """One record, one write to a file opened for appending, so that writers cannot interleave within a line."""
+        try:
+            line = json.dumps({"kind": kind, "time": time.time_ns() // 1_000_000, **record}, ensure_ascii=False)
+            data = (("\n" if self._torn else "") + line + "\n").encode("utf-8", "replace")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                written = os.write(descriptor, data)
+            finally:
+                os.close(descriptor)
+            self._torn = written != len(data)
+            if self._torn:
+                raise OSError(f"only {written} of {len(data)} bytes could be written")
+        except (OSError, TypeError, ValueError) as error:
+            if not self._warned:
+                self._warned = True
+                log.warning("%s: cannot record %s (%s); the run goes on without it", self.path, kind, error)
+
+
+def _ends_mid_line(path: Path) -> bool:
+    """Whether the last writer was stopped inside a line."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            if file.tell() == 0:
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:
+        return False
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    simple = str | int | float | bool | None
+    return {k: v if isinstance(v, simple) else json.dumps(v, default=str) for k, v in values.items()}
+
+
+@dataclass(slots=True)
+class Story:
+    """A journal as read: what is known of one run. `metrics` is (key, step) -> (value, milliseconds since 1970)."""
+
+    run: str = ""
+    name: str = ""
+    experiment: str = "vse"
+    parent: str = ""
+    status: Status = "running"
+    started: int = 0
+    ended: int = 0
+    params: dict[str, Any] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    metrics: dict[tuple[str, int], tuple[float, int]] = field(default_factory=dict)
+    artifacts: dict[tuple[str, str], int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def latest(self) -> dict[str, float]:
+        """The value of every metric at its highest step."""
+        return {key: value for (key, _), (value, _) in sorted(self.metrics.items(), key=lambda item: item[0][1])}
+
+
+def read(path: str | os.PathLike[str]) -> Story:
+    """The story a journal file tells; an absent file tells an empty one."""
+    try:
+        return parse(Path(path).read_bytes())
+    except FileNotFoundError:
+        return Story()
+
+
+def parse(data: bytes) -> Story:
+    """The story in the bytes of a journal. Later records replace earlier ones of the same key (and step); a line that
+    is not whole, as a crash leaves it, is passed over."""
+    story = Story()
+    for line in data.split(b"\n"):
+        try:
+            record = json.loads(line)
+            _take(story, record["kind"], int(record["time"]), record)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return story
+
+
+def _take(story: Story, kind: str, when: int, record: Mapping[str, Any]) -> None:
+    match kind:
+        case "start":
+            story.run, story.name = record["run"], record["name"]
+            story.experiment, story.parent = record["experiment"], record["parent"]
+            story.started = story.started or when
+            story.status, story.ended = "running", 0
+        case "params":
+            story.params.update(record["values"])
+        case "tags":
+            story.tags.update(record["values"])
+        case "metrics":
+            for key, value in record["values"].items():
+                _, first = story.metrics.get((key, record["step"]), (value, when))
+                story.metrics[key, record["step"]] = (value, first)
+        case "artifact":
+            story.artifacts[record["path"], record["under"]] = when
+        case "note":
+            if record["text"] not in story.notes:
+                story.notes.append(record["text"])
+        case "end":
+            story.status, story.ended = record["status"], when

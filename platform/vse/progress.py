@@ -1,0 +1,104 @@
+"""How far long work has come: a bar with rate and time left on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sized
+from types import TracebackType
+from typing import Any, Self, TextIO, TypeVar
+
+T = TypeVar("T")
+
+
+class Progress:
+    """A context manager: `with Progress("extract", total=800, unit="images") as bar: bar.advance(32)`.
+
+    Everything goes to stderr; stdout belongs to results. `total` may be unknown, and `advance` may be given text for
+    the end of the line ("loss 3.2"). Plain lines come `every` so many seconds, and once at the end.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: int | None = None,
+        unit: str = "items",
+        *,
+        every: float = 10.0,
+        out: TextIO | None = None,
+    ) -> None:
+        self.label, self.total, self.unit, self.every = label, total, unit, every
+        self.out = out if out is not None else sys.stderr
+        self.done = 0
+        self._text = ""
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        self._start = self._last = time.monotonic()
+        if self.out.isatty():
+            self._bar = _terminal_bar(self.out)
+            self._bar.start()
+            self._task = self._bar.add_task(self.label, total=self.total, rate="", text="")
+        return self
+
+    def advance(self, count: int = 1, text: str = "") -> None:
+        """`count` more are done; `text` replaces what stands at the end of the line."""
+        self.done += count
+        self._text = text or self._text
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done, rate=self._rate(now), text=self._text)
+        elif now - self._last >= self.every:
+            self._last = now
+            self._line(now)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        else:
+            self._line(time.monotonic())
+
+    def _rate(self, now: float) -> str:
+        return f"{self.done / max(now - self._start, 1e-9):.3g} {self.unit}/s"
+
+    def _line(self, now: float) -> None:
+        spent = now - self._start
+        share = f"/{self.total} ({100 * self.done // self.total} %)" if self.total else ""
+        left = ""
+        if self.total and 0 < self.done < self.total:
+            left = f", {_clock(spent / self.done * (self.total - self.done))} left"
+        end = f", {self._text}" if self._text else ""
+        line = f"{self.label}: {self.done}{share} {self.unit}, {self._rate(now)}, {_clock(spent)} spent{left}{end}"
+        print(line, file=self.out, flush=True)
+
+
+def progress(items: Iterable[T], label: str, *, total: int | None = None, unit: str = "items") -> Iterator[T]:
+    """The items, one by one, counted by a `Progress`; `total` is `len(items)` where there is one."""
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with Progress(label, total, unit) as bar:
+        for item in items:
+            yield item
+            bar.advance()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _terminal_bar(out: TextIO) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[text]}"),
+        console=Console(file=out, stderr=out is sys.stderr),
+    )

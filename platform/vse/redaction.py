@@ -1,0 +1,63 @@
+"""Keeps credentials out of journals, summaries and error messages."""
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+HIDDEN = "[hidden]"
+
+_NAMES = re.compile(r"[a-z0-9]+")
+_STRONG = frozenset({"password", "passwd", "pwd", "passphrase", "secret", "secrets", "credential", "credentials",
+                     "authorization", "apikey", "accesskey"})  # fmt: skip
+_PAIRS = (("api", "key"), ("access", "key"), ("private", "key"), ("account", "key"), ("auth", "key"))
+_WEAK = frozenset({"token", "bearer", "auth", "signature", "sig"})  # also words of the trade: hidden for long strings
+_SHORTEST_TOKEN = 12
+
+_URI_PASSWORD = re.compile(r"(?P<head>[a-zA-Z][\w+.-]*://[^\s/@:]*):(?P<secret>[^\s/@]+)@")
+_QUERY = re.compile(
+    r"(?P<head>(?:[?&;\s\"']|^)(?:[\w-]*(?:signature|credential|password|secret|token|api_?key|access_?key)[\w-]*)"
+    r"\s*[=:]\s*)(?P<secret>[^\s&;\"',]{6,})",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"(?P<head>\b(?:bearer|basic)\s+)(?P<secret>[\w.~+/=-]{12,})", re.IGNORECASE)
+_SHAPES = re.compile(
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"  # AWS access key ids
+    r"|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_\w{20,}\b"
+    r"|\bhf_[A-Za-z0-9]{20,}\b|\bsk-[A-Za-z0-9_-]{20,}|\bxox[abprs]-[\w-]{10,}"
+    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"  # JSON web tokens
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
+
+
+def names_a_secret(key: str, value: Any) -> bool:
+    """Whether `key` (dotted, snake or camel case) says that `value` is a credential.
+
+    `text.token_dim` and `num_tokens` are not: the ambiguous words count only as the last word, before a long string.
+    """
+    words = _NAMES.findall(re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", key).lower())
+    if not words or isinstance(value, bool) or value is None:
+        return False
+    if _STRONG & set(words) or any(pair in _PAIRS for pair in pairwise(words)):
+        return True
+    return words[-1] in _WEAK and isinstance(value, str) and len(value) >= _SHORTEST_TOKEN
+
+
+def redact_text(text: str) -> str:
+    """`text` with passwords in addresses, signed queries and tokens of known shape replaced by `[hidden]`."""
+    text = _URI_PASSWORD.sub(lambda m: f"{m['head']}:{HIDDEN}@", text)
+    text = _QUERY.sub(lambda m: f"{m['head']}{HIDDEN}", text)
+    text = _BEARER.sub(lambda m: f"{m['head']}{HIDDEN}", text)
+    return _SHAPES.sub(HIDDEN, text)
+
+
+def redact(value: Any, key: str = "") -> Any:
+    """Plain data of any depth with credentials hidden, found by the name of their key or by their shape."""
+    if isinstance(value, Mapping):
+        return {str(k): redact(v, str(k)) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact(item, key) for item in value]
+    if names_a_secret(key, value):
+        return HIDDEN
+    return redact_text(value) if isinstance(value, str) else value

@@ -1,0 +1,262 @@
+"""The frame of all jobs: what is printed where, and with which exit status."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from vse import command
+from vse.config import knob
+from vse.errors import InputError
+from vse.storage import Folder
+from vse.summary import SCHEMA, SCHEMA_VERSION, write_summary
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Optim:
+    lr: float = knob(2e-4, "learning rate", above=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunConfig:
+    optim: Optim = field(default_factory=Optim)
+    epochs: int = knob(3, "passes over the training split", low=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sweep:
+    seeds: int = knob(3, "how many seeds", low=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    sweep: Sweep = field(default_factory=Sweep)
+
+
+class Presets:
+    def names(self) -> tuple[str, ...]:
+        return ("tiny", "long")
+
+    def preset(self, name: str) -> RunConfig:
+        if name not in self.names():
+            raise InputError(f"preset={name}: unknown; known are tiny, long")
+        return RunConfig(epochs=30 if name == "long" else 3)
+
+
+def call(*argv: str, run: Callable[[command.Request], Any] | None = None, **extra: Any) -> tuple[int, Any]:
+    seen: list[command.Request] = []
+
+    def record(request: command.Request) -> str:
+        seen.append(request)
+        return "/somewhere/summary.json"
+
+    status = command.main(
+        "demo",
+        run or record,
+        description="A demonstration.",
+        default_preset="tiny",
+        options=Options(),
+        presets=Presets(),
+        argv=list(argv),
+        **extra,
+    )
+    return status, seen[0] if seen else None
+
+
+def test_settings_reach_the_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("VSE_WORKSPACE", raising=False)
+    status, request = call("optim.lr=1e-3", "--preset", "long", "sweep.seeds=5")
+    assert status == 0
+    assert request.config == RunConfig(optim=Optim(lr=1e-3), epochs=30)
+    assert request.options == Options(sweep=Sweep(seeds=5))
+    assert request.changed == {"optim.lr", "sweep.seeds"}
+    assert request.workspace == str(Path("workspace").resolve())
+    assert capsys.readouterr().out.splitlines()[-1] == "/somewhere/summary.json"
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "expected"),
+    [("/a/b", "/c", "/a/b"), (None, "/c", "/c"), ("s3://bucket/x/", None, "s3://bucket/x"), ("file:///q", None, "/q")],
+)
+def test_workspace_comes_from_the_argument_then_the_environment(
+    given: str | None, environment: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VSE_WORKSPACE", raising=False)
+    if environment:
+        monkeypatch.setenv("VSE_WORKSPACE", environment)
+    assert call(*(["--workspace", given] if given else []))[1].workspace == expected
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["optim.lrr=1"], ["optim.lrr", "did you mean lr"]),
+        (["optim.lr=fast"], ["optim.lr=fast", "a number"]),
+        (["optim.lr=0"], ["optim.lr=0", "greater than 0"]),
+        (["sweep.seeds=0"], ["sweep.seeds=0", ">= 1"]),
+        (["sweep.seed=2"], ["sweep.seed", "did you mean seeds"]),
+        (["epochs"], ["epochs", "key=value"]),
+        (["epochs=1", "epochs=2"], ["epochs", "twice"]),
+        (["--presett", "x"], ["--presett"]),
+        (["--preset", "nope"], ["nope", "tiny, long"]),
+        (["--preset", "/no/such/file.json"], ["/no/such/file.json", "No such file"]),
+        (["--workspace"], ["--workspace"]),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_two(
+    argv: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, request = call(*argv)
+    told = capsys.readouterr()
+    assert (status, request, told.out) == (2, None, "")
+    assert len(told.err.splitlines()) == 1
+    assert all(word in told.err for word in words), told.err
+
+
+def test_a_file_is_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({"preset": "long", "optim": {"lr": 0.5}, "sweep": {"seeds": 7}}))
+    status, request = call("--preset", str(file), "optim.lr=0.25")
+    assert status == 0
+    assert request.config == RunConfig(optim=Optim(lr=0.25), epochs=30)
+    assert request.options.sweep.seeds == 7
+    assert request.changed == {"optim.lr", "sweep.seeds"}
+    for text, word in (("{", "not JSON"), ("[1]", "an object"), ('{"optim": {"lrr": 1}}', "optim.lrr")):
+        file.write_text(text)
+        assert call("--preset", str(file))[0] == 2
+        told = capsys.readouterr().err
+        assert str(file) in told
+        assert word in told
+
+
+def test_help_lists_every_key_with_type_and_default(capsys: pytest.CaptureFixture[str]) -> None:
+    status, request = call("--help", "--preset", "long")
+    told = capsys.readouterr().out
+    assert (status, request) == (0, None)
+    for line in ("optim.lr=0.0002  [a number] learning rate", "epochs=30  [an integer]", "sweep.seeds=3", "tiny long"):
+        assert line in told
+
+
+def test_dry_run_plans_and_does_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    status, request = call("--dry-run", "epochs=9", plan=lambda r: [f"would train {r.config.epochs} epochs"])
+    told = capsys.readouterr().out
+    assert (status, request) == (0, None)
+    assert "would train 9 epochs" in told
+    assert "epochs=9  (set)" in told
+
+    def refuse(request: command.Request) -> list[str]:
+        raise InputError("cluster.gpus=4: there is no GPU here")
+
+    assert call("--dry-run", plan=refuse)[0] == 2
+
+
+def test_a_job_without_run_configuration() -> None:
+    def status(*argv: str) -> int:
+        return command.main("parse", lambda r: r.options, description="", options=Options(), argv=argv)
+
+    assert status("sweep.seeds=2") == 0
+    assert status("optim.lr=2") == 2
+    assert status("--preset", "tiny") == 2
+
+
+class TaskError(Exception):
+    """As Ray wraps what a task raised."""
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+        super().__init__("a\nlong\nremote traceback")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "word"),
+    [
+        (InputError("data.root=/x: no\n such folder"), 2, "demo: data.root=/x: no such folder\n"),
+        (TaskError(InputError("image 7 is broken")), 2, "demo: image 7 is broken\n"),
+        (ZeroDivisionError("by zero"), 1, "ZeroDivisionError"),
+        (RuntimeError("postgresql://me:hunter22@host/db"), 1, "postgresql://me:[hidden]@host/db"),
+        (KeyboardInterrupt(), 130, "stopped"),
+        (SystemExit(15), 143, "stopped"),
+        (SystemExit(143), 143, "stopped"),
+    ],
+)
+def test_exit_statuses(error: BaseException, status: int, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(request: command.Request) -> None:
+        raise error
+
+    assert call(run=fail)[0] == status
+    told = capsys.readouterr()
+    assert word in told.err
+    assert told.out == ""
+    assert "hunter22" not in told.err
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, tmp_path: Path) -> None:
+    script = tmp_path / "wait.py"
+    script.write_text(
+        textwrap.dedent("""
+        import sys, time
+        from pathlib import Path
+        from vse import command
+        folder = Path(sys.argv.pop())
+        def run(request):
+            try:
+                (folder / "started").touch()
+                time.sleep(60)
+            finally:
+                (folder / "cleaned").touch()
+        sys.exit(command.main("wait", run, description="", argv=[]))
+        """)
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
+    process = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "started").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert b"wait: stopped" in told
+    assert (tmp_path / "cleaned").exists()
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_summary_keeps_its_schema(tmp_path: Path, as_folder: bool) -> None:
+    path = write_summary(
+        Folder.open(tmp_path / "out") if as_folder else tmp_path / "out",
+        job="demo",
+        started=time.time() - 2,
+        configuration=RunConfig(),
+        options=Options(),
+        fingerprints={"dataset": "0123abcd"},
+        seeds=[0, 1],
+        headline={"test/rsum": 312.5, "test/medr": float("nan"), "verdict": "holds"},
+        outputs={"figure": tmp_path / "alpha.png"},
+        details={"server": "https://me:hunter22@host"},
+    )
+    assert path == str(tmp_path / "out" / "summary.json")
+    data = json.loads(Path(path).read_text())
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(data, SCHEMA)
+    assert data["schema"] == SCHEMA_VERSION
+    assert 2 <= data["seconds"] < 10
+    assert data["headline"] == {"test/rsum": 312.5, "test/medr": None, "verdict": "holds"}
+    assert data["configuration"]["optim"] == {"lr": 2e-4}
+    assert "hunter22" not in json.dumps(data)
+    for broken in ({**data, "schema": 0}, {**data, "extra": 1}, {k: v for k, v in data.items() if k != "seeds"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(broken, SCHEMA)
