@@ -54,8 +54,8 @@ class Journal:
         """Free text about the run: versions, git state, host. A later value replaces an earlier one."""
         self._append("tags", {"values": {k: str(v) for k, v in redact(values).items()}})
 
-    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
-        """Numbers of one step (epoch). NaN and infinity have no place in a chart: they become notes."""
+    def metrics(self, values: Mapping[str, Any], step: int = 0) -> None:
+        """Numbers (of Python, numpy or torch) of one step (epoch). NaN and infinity have no place in a chart: they become notes."""
         finite: dict[str, float] = {}
         for key, value in values.items():
             try:
@@ -92,13 +92,14 @@ class Journal:
             data = (("\n" if self._torn else "") + line + "\n").encode("utf-8", "replace")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            self._torn = True  # until the whole line is known to be there
             try:
                 written = os.write(descriptor, data)
             finally:
                 os.close(descriptor)
-            self._torn = written != len(data)
-            if self._torn:
+            if written != len(data):
                 raise OSError(f"only {written} of {len(data)} bytes could be written")
+            self._torn = False
         except (OSError, TypeError, ValueError) as error:
             if not self._warned:
                 self._warned = True
