@@ -1,0 +1,263 @@
+"""Retrieval ranks by counting, never by sorting, from score blocks in any order.
+
+A rank needs only the number of candidates that score above the best positive. Positives come first (they are few), then
+every block of scores is compared with two limits per query and forgotten, so memory does not grow with the test set.
+
+Ties: candidates within a tolerance of the best positive tie with it, and every figure is its expectation when tied
+candidates are ordered at random. (The published code leaves ties to an unstable sort.) Ranks are 1-based.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from vse.errors import InputError
+
+RECALLS = (1, 5, 10)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ties:
+    """Scores within `tolerance` of the best positive tie with it; absolute for cosine, `relative` otherwise.
+
+    Tiles of a matrix product differ in their last bits, so equal pairs do not get equal scores.
+    """
+
+    tolerance: float = 1e-6
+    relative: bool = False
+
+    def limits(self, best: Float[Tensor, "*q"]) -> tuple[Float[Tensor, "*q"], Float[Tensor, "*q"]]:
+        """(lowest score that still ties, highest score that still ties) for each best positive."""
+        width = self.tolerance * best.abs() if self.relative else torch.full_like(best, self.tolerance)
+        return best - width, best + width
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ranks:
+    """What one direction's queries met: negatives above the best positive, and how many of each kind tie with it.
+
+    `queries` are the positions of the queries among the images or captions that were evaluated.
+    """
+
+    queries: Int[Tensor, " q"]
+    above: Int[Tensor, " q"]
+    tied_negatives: Int[Tensor, " q"]
+    tied_positives: Int[Tensor, " q"]
+
+    def hits(self, k: int) -> Float[Tensor, " q"]:
+        """Probability that a positive is among the first k, per query, under random order of the tied candidates.
+
+        Of n tied negatives and p tied positives, the first j are all negative with C(n, j) / C(n + p, j).
+        """
+        room = k - self.above
+        misses = torch.ones(len(self.above), dtype=torch.float64, device=self.above.device)
+        for taken in range(k):
+            negatives = (self.tied_negatives - taken).clamp_min(0).double()
+            tied = (self.tied_negatives + self.tied_positives - taken).clamp_min(1).double()
+            misses *= torch.where(room > taken, negatives / tied, 1.0)
+        return 1.0 - misses
+
+    def expected(self) -> Float[Tensor, " q"]:
+        """Expected 1-based rank of the first positive: above + 1 + n / (p + 1)."""
+        return self.above + 1.0 + self.tied_negatives.double() / (self.tied_positives + 1)
+
+    def metrics(self) -> dict[str, float]:
+        """r1, r5, r10 in percent, medr and meanr over the queries. Raises InputError when there is no query."""
+        if len(self.queries) == 0:
+            raise InputError("retrieval needs at least one image with a caption")
+        values = {f"r{k}": 100.0 * self.hits(k).mean().item() for k in RECALLS}
+        expected = self.expected()
+        return {**values, "medr": expected.quantile(0.5).item(), "meanr": expected.mean().item()}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Retrieval:
+    """Ranks of both directions over one set of images and captions."""
+
+    i2t: Ranks
+    t2i: Ranks
+
+    def metrics(self) -> dict[str, float]:
+        """`i2t/r1` … `t2i/meanr` and `rsum`, the sum of the six recalls."""
+        return with_rsum(
+            {f"{way}/{name}": v for way in ("i2t", "t2i") for name, v in getattr(self, way).metrics().items()}
+        )
+
+
+def with_rsum(values: dict[str, float]) -> dict[str, float]:
+    """`values` of both directions plus `rsum`, the sum of the six recalls."""
+    return values | {"rsum": sum(values[f"{way}/r{k}"] for way in ("i2t", "t2i") for k in RECALLS)}
+
+
+def rsum3(values: dict[str, float]) -> float:
+    """Sum of R@1, R@5 and R@10 of one direction (what the papers' attack tables call rsum)."""
+    return sum(values[f"r{k}"] for k in RECALLS)
+
+
+def mean_over_folds(folds: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Mean of each metric over folds; since rsum is a sum, its mean is the sum of the mean recalls."""
+    rows = list(folds)
+    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+
+
+class RetrievalCounter:
+    """Counts both directions from blocks of an images x captions score matrix, in any order and of any shape.
+
+    `pairs[c]` is the score of caption `c` with its own image `owner[c]`; images may have any number of captions, also
+    none. Every block of the matrix must be added exactly once. Complexity: four comparisons per score.
+    """
+
+    def __init__(
+        self,
+        pairs: Float[Tensor, " captions"],
+        owner: Int[Tensor, " captions"],
+        num_images: int,
+        ties: Ties | None = None,
+    ) -> None:
+        assert not pairs.isnan().any(), "a true pair scores NaN"
+        self.owner, self.ties = owner, ties or Ties()
+        low, high = self.ties.limits(pairs)
+        self._t2i_low, self._t2i_high = low, high
+        best = pairs.new_full((num_images,), -torch.inf).scatter_reduce(0, owner, pairs, "amax")
+        self._has_captions = torch.bincount(owner, minlength=num_images) > 0
+        best = torch.where(self._has_captions, best, torch.inf)
+        self._i2t_low, self._i2t_high = self.ties.limits(best)
+        self._i2t_low = torch.where(self._has_captions, self._i2t_low, torch.inf)  # relative: inf - inf is NaN
+        self._positives = torch.zeros(num_images, dtype=torch.int64, device=pairs.device)
+        self._positives.index_add_(0, owner, (pairs >= self._i2t_low[owner]).long())
+        # columns: candidates above the highest tie, candidates not below the lowest tie; positives are left out
+        self._i2t = torch.zeros(num_images, 2, dtype=torch.int64, device=pairs.device)
+        self._t2i = torch.zeros(len(pairs), 2, dtype=torch.int64, device=pairs.device)
+
+    def add(self, scores: Float[Tensor, "rows cols"], rows: slice, cols: slice) -> None:
+        """Count the block of images `rows` and captions `cols`; `scores` is not changed."""
+        _refuse_nan(scores)
+        own = self.owner[cols]
+        column = torch.nonzero((own >= rows.start) & (own < rows.stop)).squeeze(1)
+        row = own[column] - rows.start
+        true = scores[row, column]
+        i2t, t2i = self._i2t[rows], self._t2i[cols]
+        for k, (i2t_limit, t2i_limit) in enumerate(((self._i2t_high, self._t2i_high), (self._i2t_low, self._t2i_low))):
+            compare: Callable[..., Tensor] = torch.gt if k == 0 else torch.ge
+            i2t_limit, t2i_limit = i2t_limit[rows], t2i_limit[cols]
+            i2t[:, k] += _count(compare, scores, i2t_limit[:, None], dim=1)
+            i2t[:, k].index_add_(0, row, -compare(true, i2t_limit[row]).long())
+            t2i[:, k] += _count(compare, scores, t2i_limit[None, :], dim=0)
+            t2i[column, k] -= compare(true, t2i_limit[column]).long()
+
+    def add_distractors(self, scores: Float[Tensor, "rows cols"], rows: slice) -> None:
+        """Count candidates that are nobody's captions (adversaries) for the images `rows`."""
+        _refuse_nan(scores)
+        i2t = self._i2t[rows]
+        i2t[:, 0] += _count(torch.gt, scores, self._i2t_high[rows, None], dim=1)
+        i2t[:, 1] += _count(torch.ge, scores, self._i2t_low[rows, None], dim=1)
+
+    def fork(self) -> "RetrievalCounter":
+        """A counter that starts from what this one has counted, so that candidates in common are counted once."""
+        twin = RetrievalCounter.__new__(RetrievalCounter)
+        twin.__dict__.update(self.__dict__)
+        twin._i2t, twin._t2i = self._i2t.clone(), self._t2i.clone()
+        return twin
+
+    def add_counts(
+        self, rows: Int[Tensor, " n"], i2t: Int[Tensor, "n 2"], cols: Int[Tensor, " m"], t2i: Int[Tensor, "m 2"]
+    ) -> None:
+        """Add (above, not below) counts made elsewhere, positives left out; rows and columns may repeat."""
+        self._i2t.index_add_(0, rows, i2t)
+        self._t2i.index_add_(0, cols, t2i)
+
+    def limits(self) -> tuple[Float[Tensor, "images 2"], Float[Tensor, "captions 2"]]:
+        """(lowest tie, highest tie) per image and per caption; infinite for an image without captions."""
+        return (
+            torch.stack((self._i2t_low, self._i2t_high), 1),
+            torch.stack((self._t2i_low, self._t2i_high), 1),
+        )
+
+    def result(self) -> Retrieval:
+        """Ranks of both directions over what has been added so far."""
+        images = torch.nonzero(self._has_captions).squeeze(1)
+        above, level = self._i2t[images].unbind(1)
+        i2t = Ranks(queries=images, above=above, tied_negatives=level - above, tied_positives=self._positives[images])
+        above, level = self._t2i.unbind(1)
+        captions = torch.arange(len(self.owner), device=self.owner.device)
+        t2i = Ranks(
+            queries=captions, above=above, tied_negatives=level - above, tied_positives=torch.ones_like(captions)
+        )
+        return Retrieval(i2t=i2t, t2i=t2i)
+
+
+def _refuse_nan(scores: Float[Tensor, "rows cols"]) -> None:
+    # NaN compares false with everything, which would read as a perfect rank; the sum finds it thirty times faster
+    assert not scores.sum().isnan(), "a score is NaN"
+
+
+def _count(
+    compare: Callable[..., Tensor], scores: Float[Tensor, "rows cols"], limit: Float[Tensor, "..."], dim: int
+) -> Int[Tensor, " q"]:
+    """Number of scores along `dim` for which `compare(score, limit)`.
+
+    On the CPU eight flags are added at once as the bytes of a 64-bit word, at most 255 words at a time so that no byte
+    overflows: ten times faster than summing booleans, which would cost more than the comparison itself.
+    """
+    if scores.device.type != "cpu":
+        return compare(scores, limit).sum(dim)
+    num_rows, num_cols = scores.shape
+    flags = torch.zeros(num_rows, -(-num_cols // 8) * 8, dtype=torch.bool)
+    compare(scores, limit, out=flags[:, :num_cols])
+    total = torch.zeros(num_rows if dim == 1 else num_cols, dtype=torch.int64)
+    for words in flags.view(torch.int64).split(255, dim=dim):
+        counts = words.sum(dim).view(torch.uint8)
+        total += counts.view(num_rows, 8).sum(1) if dim == 1 else counts[:num_cols].long()
+    return total
+
+
+def ranks_among(
+    scores: Float[Tensor, "queries candidates"],
+    positive: Bool[Tensor, "queries candidates"],
+    ignored: Bool[Tensor, "queries candidates"] | None = None,
+    ties: Ties | None = None,
+) -> Ranks:
+    """Ranks when any number of candidates may be positive; `ignored` ones count neither way.
+
+    Where captions are true of several images, pass all true pairs as `positive`, or the described pair as `positive`
+    and the other true pairs as `ignored`. Queries without a positive are left out.
+    """
+    _refuse_nan(scores)
+    queries = torch.nonzero(positive.any(1)).squeeze(1)
+    scores, positive = scores[queries], positive[queries]
+    low, high = (ties or Ties()).limits(scores.masked_fill(~positive, -torch.inf).amax(1, keepdim=True))
+    negative = ~positive if ignored is None else ~(positive | ignored[queries])
+    above = ((scores > high) & negative).sum(1)
+    level = ((scores >= low) & negative).sum(1)
+    tied = ((scores >= low) & positive).sum(1)
+    return Ranks(queries=queries, above=above, tied_negatives=level - above, tied_positives=tied)
+
+
+def map_at_r(
+    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float = 1e-6
+) -> Float[Tensor, " queries"]:
+    """Mean average precision at R per query: (1/R) sum over i <= R of precision(i) * relevant(i), for R relevant ones.
+
+    Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, eq. 2; expected over random order of tied candidates
+    (runs whose neighbours differ by at most `tolerance`). NaN for queries without a relevant candidate.
+    """
+    _refuse_nan(scores)
+    ranked, order = scores.sort(dim=1, descending=True)
+    hit = relevant.gather(1, order).double()
+    position = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)
+    new_run = torch.ones_like(relevant)
+    new_run[:, 1:] = ranked[:, :-1] - ranked[:, 1:] > tolerance
+    run = new_run.long().cumsum(1) - 1
+    zeros = torch.zeros_like(hit)
+    size = zeros.scatter_add(1, run, torch.ones_like(hit)).gather(1, run)
+    hits_in_run = zeros.scatter_add(1, run, hit).gather(1, run)
+    start = torch.where(new_run, position - 1, 0.0).cummax(1).values  # candidates before the run
+    hits_before = torch.where(new_run, hit.cumsum(1) - hit, 0.0).cummax(1).values
+    # place m of a run of n with r relevant is relevant with r/n; then (m-1)(r-1)/(n-1) of those before it are too
+    before_in_run = (position - start - 1) * (hits_in_run - 1) / (size - 1).clamp_min(1)
+    gain = hits_in_run / size * (hits_before + 1 + before_in_run) / position
+    total = relevant.sum(1, keepdim=True)
+    return (gain * (position <= total)).sum(1) / torch.where(total > 0, total, torch.nan).squeeze(1)

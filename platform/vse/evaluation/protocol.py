@@ -1,0 +1,69 @@
+"""What exactly is measured: which images, which captions, in how many folds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vse.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fold:
+    """Positions of a fold's images and captions in the split, and the caption -> image vector within the fold."""
+
+    images: np.ndarray
+    captions: np.ndarray
+    owner: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protocol:
+    """One published way of measuring. The papers use different COCO splits, so numbers carry their protocol.
+
+    `num_images`: the first so many images (all when None), divided into `folds` consecutive equal parts whose results
+    are averaged. `captions_per_image`: the first so many of each image (all when None). `selection` says what chose the
+    checkpoint, for tables only.
+    """
+
+    name: str
+    split: str = "test"
+    num_images: int | None = None
+    folds: int = 1
+    captions_per_image: int | None = None
+    selection: str = "validation rsum"
+
+    def select(self, owner: np.ndarray, num_images: int) -> Iterator[Fold]:
+        """The folds of a split with `num_images` images; raises InputError when it is too small."""
+        total = num_images if self.num_images is None else self.num_images
+        if total > num_images:
+            raise InputError(f"protocol {self.name}: needs {total} images, split {self.split} has {num_images}")
+        if self.folds < 1 or total % self.folds:
+            raise InputError(f"protocol {self.name}: {total} images cannot be divided into {self.folds} equal folds")
+        owner = np.asarray(owner, dtype=np.int64)
+        nth = _order_within_image(owner)
+        size = total // self.folds
+        for fold in range(self.folds):
+            first, last = fold * size, (fold + 1) * size
+            wanted = (owner >= first) & (owner < last)
+            if self.captions_per_image is not None:
+                wanted &= nth < self.captions_per_image
+            captions = np.flatnonzero(wanted)
+            yield Fold(images=np.arange(first, last), captions=captions, owner=owner[captions] - first)
+
+
+def _order_within_image(owner: np.ndarray) -> np.ndarray:
+    """For each caption, how many captions of the same image come before it."""
+    order = np.argsort(owner, kind="stable")
+    ranked = owner[order]
+    starts = np.searchsorted(ranked, ranked, side="left")
+    nth = np.empty(len(owner), dtype=np.int64)
+    nth[order] = np.arange(len(owner)) - starts
+    return nth
+
+
+WHOLE_SPLIT = Protocol(name="whole split")
+COCO_1K = Protocol(name="COCO 1K, five folds", num_images=5000, folds=5, captions_per_image=5)
+COCO_1K_FIRST = Protocol(name="COCO 1K, first 1,000", num_images=1000, captions_per_image=5)
+COCO_5K = Protocol(name="COCO 5K", num_images=5000, captions_per_image=5)
+FLICKR = Protocol(name="Flickr 1K", num_images=1000, captions_per_image=5)

@@ -1,0 +1,146 @@
+"""Bidirectional retrieval of encoded images and captions, block by block."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from vse.evaluation import protocol as protocols
+from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, mean_over_folds
+
+Encoded = Mapping[str, Tensor]
+"""Named tensors whose first dimension runs over items (images or captions)."""
+
+PAIRS_AT_ONCE = 128  # true pairs are read off small blocks: about one per cent of the whole product at 5,000 images
+
+
+@runtime_checkable
+class ScoresParts(Protocol):
+    """What retrieval needs of a family.
+
+    `score_parts` gives named matrices images x captions; a part with one row holds one value per caption.
+    `combine(parts, **knobs)` must work element by element, because true pairs are combined as a single row.
+    """
+
+    def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]: ...
+
+    @property
+    def combine(self) -> Callable[..., Tensor]: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blocks:
+    """Items per block; memory is a few times images x captions x 4 bytes for each score part."""
+
+    images: int = 512
+    captions: int = 2048
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RetrievalResult:
+    """`metrics` are named `{split}/i2t/r1` … `{split}/rsum`, means over folds; `folds` keep every query's ranks."""
+
+    metrics: dict[str, float]
+    folds: tuple[Retrieval, ...]
+
+
+def num_items(items: Encoded) -> int:
+    """Number of images or captions in encoded items."""
+    sizes = {name: len(value) for name, value in items.items()}
+    assert len(set(sizes.values())) == 1, f"encoded items disagree on their number: {sizes}"
+    return next(iter(sizes.values()))
+
+
+def slice_items(items: Encoded, index: slice | Tensor | np.ndarray) -> dict[str, Tensor]:
+    """The items at `index`, in every tensor."""
+    if isinstance(index, np.ndarray):
+        index = torch.as_tensor(index, device=next(iter(items.values())).device)
+    return {name: value[index] for name, value in items.items()}
+
+
+def spans(total: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size` that cover `range(total)`."""
+    for start in range(0, total, size):
+        yield slice(start, min(start + size, total))
+
+
+def pair_parts(
+    model: ScoresParts, images: Encoded, captions: Encoded, owner: Int[Tensor, " captions"]
+) -> dict[str, Tensor]:
+    """Score parts of each caption with its own image only, each as a matrix of one row."""
+    found: dict[str, list[Tensor]] = {}
+    order = owner.argsort(stable=True)
+    for chosen in order.split(PAIRS_AT_ONCE):
+        needed, row = owner[chosen].unique(return_inverse=True)
+        parts = model.score_parts(slice_items(images, needed), slice_items(captions, chosen))
+        column = torch.arange(len(chosen), device=row.device)
+        for name, part in parts.items():
+            found.setdefault(name, []).append(part[0] if len(part) == 1 else part[row, column])
+    place = order.argsort()
+    return {name: torch.cat(values)[place][None] for name, values in found.items()}
+
+
+def part_blocks(
+    model: ScoresParts, images: Encoded, captions: Encoded, blocks: Blocks
+) -> Iterator[tuple[slice, slice, dict[str, Tensor]]]:
+    """(images, captions, score parts) of every block."""
+    for cols in spans(num_items(captions), blocks.captions):
+        some = slice_items(captions, cols)
+        for rows in spans(num_items(images), blocks.images):
+            yield rows, cols, model.score_parts(slice_items(images, rows), some)
+
+
+def as_owner(owner: np.ndarray | Tensor, items: Encoded) -> Int[Tensor, " captions"]:
+    """The caption -> image vector as a tensor beside the encoded items."""
+    return torch.as_tensor(owner, dtype=torch.int64, device=next(iter(items.values())).device)
+
+
+@torch.inference_mode()
+def count_retrieval(
+    model: ScoresParts,
+    images: Encoded,
+    captions: Encoded,
+    owner: np.ndarray | Tensor,
+    *,
+    knobs: Mapping[str, Any] | None = None,
+    ties: Ties | None = None,
+    blocks: Blocks | None = None,
+) -> RetrievalCounter:
+    """A counter that has seen every image x caption score; attacks continue from it."""
+    knobs, own = knobs or {}, as_owner(owner, captions)
+    pairs = model.combine(pair_parts(model, images, captions, own), **knobs)[0].float()
+    counter = RetrievalCounter(pairs, own, num_items(images), ties)
+    for rows, cols, parts in part_blocks(model, images, captions, blocks or Blocks()):
+        counter.add(model.combine(parts, **knobs).float(), rows, cols)
+    return counter
+
+
+def retrieve(
+    model: ScoresParts, images: Encoded, captions: Encoded, owner: np.ndarray | Tensor, **options: Any
+) -> Retrieval:
+    """Ranks of both directions; options as for `count_retrieval`."""
+    return count_retrieval(model, images, captions, owner, **options).result()
+
+
+def evaluate_retrieval(
+    model: ScoresParts,
+    images: Encoded,
+    captions: Encoded,
+    owner: np.ndarray,
+    protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
+    **options: Any,
+) -> RetrievalResult:
+    """Retrieval metrics of a split under a protocol; `images` and `captions` are the whole split.
+
+    Options as for `count_retrieval`. Raises InputError when the split is too small for the protocol.
+    """
+    folds = tuple(
+        retrieve(model, slice_items(images, fold.images), slice_items(captions, fold.captions), fold.owner, **options)
+        for fold in protocol.select(owner, num_items(images))
+    )
+    means = mean_over_folds(fold.metrics() for fold in folds)
+    return RetrievalResult(metrics={f"{protocol.split}/{name}": v for name, v in means.items()}, folds=folds)

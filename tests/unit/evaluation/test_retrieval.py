@@ -1,0 +1,79 @@
+"""The retrieval task: blocks, pairs and folds against whole matrices."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.unit.evaluation.models import Cosine, unit
+from vse.evaluation.metrics import RetrievalCounter
+from vse.evaluation.protocol import Protocol
+from vse.evaluation.retrieval import (
+    Blocks,
+    ScoresParts,
+    evaluate_retrieval,
+    num_items,
+    pair_parts,
+    retrieve,
+    slice_items,
+)
+
+
+def planted(num_images=37, seed=0, width=16):
+    """Images and captions (0 to 6 an image, shuffled) that lie near their image."""
+    generator = torch.Generator().manual_seed(seed)
+    owner = torch.randint(0, num_images - 1, (3 * num_images,), generator=generator)
+    images = torch.randn(num_images, width, generator=generator)
+    captions = images[owner] + 1.5 * torch.randn(len(owner), width, generator=generator)
+    return {"v": unit(images)}, {"u": unit(captions)}, owner.numpy()
+
+
+def test_pairs_are_the_entries_of_the_whole_matrix():
+    images, captions, owner = planted(200)
+    pairs = pair_parts(Cosine(), images, captions, torch.as_tensor(owner))["cosine"]
+    whole = images["v"] @ captions["u"].T
+    assert pairs.shape == (1, len(owner))
+    torch.testing.assert_close(pairs[0], whole[owner, torch.arange(len(owner))])
+
+
+@pytest.mark.parametrize("blocks", [Blocks(), Blocks(images=3, captions=5), Blocks(images=100, captions=1)])
+def test_blocks_give_the_ranks_of_the_whole_matrix(blocks):
+    images, captions, owner = planted()
+    whole = images["v"] @ captions["u"].T
+    columns = torch.arange(len(owner))
+    counter = RetrievalCounter(whole[owner, columns], torch.as_tensor(owner), len(whole))
+    counter.add(whole, slice(0, len(whole)), slice(0, len(owner)))
+    assert retrieve(Cosine(), images, captions, owner, blocks=blocks).metrics() == counter.result().metrics()
+
+
+def test_knobs_reach_combine():
+    images, captions, owner = planted()
+    flipped = retrieve(Cosine(), images, captions, owner, knobs={"sign": -1.0}).metrics()
+    assert flipped["i2t/r1"] < retrieve(Cosine(), images, captions, owner).metrics()["i2t/r1"]
+
+
+def test_folds_are_averaged_and_named():
+    images, captions, owner = planted(40)
+    result = evaluate_retrieval(Cosine(), images, captions, owner, Protocol(name="halves", split="val", folds=2))
+    halves = []
+    for first, last in ((0, 20), (20, 40)):
+        chosen = np.flatnonzero((owner >= first) & (owner < last))
+        halves.append(
+            retrieve(
+                Cosine(),
+                slice_items(images, slice(first, last)),
+                slice_items(captions, chosen),
+                owner[chosen] - first,
+            ).metrics()
+        )
+    assert len(result.folds) == 2
+    assert result.metrics["val/i2t/r1"] == pytest.approx((halves[0]["i2t/r1"] + halves[1]["i2t/r1"]) / 2)
+    recalls = [f"val/{way}/r{k}" for way in ("i2t", "t2i") for k in (1, 5, 10)]
+    assert result.metrics["val/rsum"] == pytest.approx(sum(result.metrics[name] for name in recalls))
+    ranks = [f"val/{way}/{name}" for way in ("i2t", "t2i") for name in ("medr", "meanr")]
+    assert set(result.metrics) == {*recalls, *ranks, "val/rsum"}
+
+
+def test_items_must_agree_on_their_number():
+    with pytest.raises(AssertionError, match="disagree"):
+        num_items({"a": torch.zeros(2), "b": torch.zeros(3)})
+    assert isinstance(Cosine(), ScoresParts)
