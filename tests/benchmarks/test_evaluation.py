@@ -46,7 +46,6 @@ def test_retrieval_costs_little_more_than_the_product(num_images, num_captions):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     whole = fastest(lambda: retrieve(Cosine(), {"v": images}, {"u": captions}, owner))
     extra = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(f"
-{num_images} x {num_captions}: product {bare:.2f} s, whole {whole:.2f} s, ratio {whole / bare:.2f}")
+    print(f"\n{num_images} x {num_captions}: product {bare:.2f} s, whole {whole:.2f} s, ratio {whole / bare:.2f}")
     assert whole / bare < 1.3
     assert extra < 1024
