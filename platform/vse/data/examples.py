@@ -1,0 +1,101 @@
+"""One split as arrays: what batches are gathered from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from vse.data.ragged import Ragged
+from vse.data.records import Split
+from vse.data.vocabulary import Vocabulary
+from vse.language.components import Components
+from vse.language.negatives import Mentions
+from vse.language.tokens import words
+
+
+class ComponentSource(Protocol):
+    """Whatever knows the components of a caption's text."""
+
+    def components(self, text: str) -> Components: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Captions as ids: tokens between <start> and <end>, and components by vocabulary id, one row a caption."""
+
+    tokens: Ragged
+    objects: Ragged
+    attributes: Ragged
+    relations: Ragged
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Images and captions of one split.
+
+    features: output name -> array (images, ...), half precision, possibly memory-mapped. `image[c]` is the row of the
+    caption's image; captions with equal `text_group` have the same normalised text.
+    """
+
+    features: Mapping[str, np.ndarray]
+    texts: Texts
+    image: np.ndarray
+    text_group: np.ndarray
+    num_images: int
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def mentions(self) -> Mentions:
+        """What all captions of each image mention together."""
+
+        def by_image(rows: Ragged) -> Ragged:
+            owner = np.repeat(self.image, rows.lengths)
+            table = np.unique(np.column_stack([owner, rows.values.reshape(len(owner), -1)]), axis=0)
+            offsets = np.searchsorted(table[:, 0], np.arange(self.num_images + 1))
+            values = table[:, 1:]
+            return Ragged(values[:, 0] if rows.values.ndim == 1 else values, offsets)
+
+        return Mentions(*(by_image(r) for r in (self.texts.objects, self.texts.attributes, self.texts.relations)))
+
+
+def encode_texts(captions: Sequence[str], vocabulary: Vocabulary, parses: ComponentSource | None) -> Texts:
+    """Tokens and, where a parser is given, components of each caption; words outside the vocabulary are <unk>.
+
+    A caption without a single token becomes one <unk>: encoders need a sequence.
+    """
+    unknown, start, end = vocabulary.unknown, vocabulary.start, vocabulary.end
+    tokens = [[start, *(vocabulary.encode(words(c)) or [unknown]), end] for c in captions]
+    found = [parses.components(c) if parses else None for c in captions]
+
+    def rows(items: Callable[[Components], list[tuple[str, ...]]], width: int | None) -> Ragged:
+        encoded = []
+        for parsed in found:
+            row = [tuple(vocabulary.encode(item)) for item in dict.fromkeys(items(parsed))] if parsed else []
+            encoded.append([item[0] for item in row] if width is None else row)
+        return Ragged.of(encoded, width)
+
+    return Texts(
+        Ragged.of(tokens),
+        rows(lambda p: [(o.word,) for o in p.objects], None),
+        rows(lambda p: [(a.word, a.noun) for a in p.attributes], 2),
+        rows(lambda p: [(r.subject, r.word, r.object) for r in p.relations], 3),
+    )
+
+
+def examples_of(
+    split: Split, features: Mapping[str, np.ndarray], vocabulary: Vocabulary, parses: ComponentSource | None
+) -> Examples:
+    """Arrays of a split whose images have the given features, in the order of `split.images`."""
+    for name, array in features.items():
+        assert len(array) == len(split.images), f"{name}: {len(array)} rows for {len(split.images)} images"
+    texts = [c.text for c in split.captions]
+    groups: dict[str, int] = {}
+    text_group = np.array([groups.setdefault(" ".join(words(t)), len(groups)) for t in texts], dtype=np.int64)
+    return Examples(
+        features, encode_texts(texts, vocabulary, parses), split.caption_to_image, text_group, len(split.images)
+    )

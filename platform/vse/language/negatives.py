@@ -1,0 +1,143 @@
+"""Negative components for contrastive learning (UniVSE §3.4, supplement A.1).
+
+A drawn component appears in no caption of the image (footnote 2, "also applies to other components"): a noun that no
+caption mentions, a pair or triple that no caption contains. Draws are without replacement, keyed by sample, and at most
+as many as the pool allows; a missing draw is 0, the padding word.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vse.data import keyed
+from vse.data.ragged import Ragged
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NegativeCounts:
+    """How many negatives of each type a positive component meets; the published counts are the defaults (A.1)."""
+
+    nouns: int = 16
+    attribute_words: int = 8
+    attribute_nouns: int = 8
+    relation_words: int = 4
+    relation_subjects: int = 2
+    relation_objects: int = 2
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Word ids from which negatives are drawn, each a sorted array of distinct vocabulary ids."""
+
+    nouns: np.ndarray
+    attributes: np.ndarray
+    relations: np.ndarray
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """What the captions of an image mention, all captions together: rows are images.
+
+    objects: noun ids; attributes: (adjective, noun); relations: (subject, word, object).
+    """
+
+    objects: Ragged
+    attributes: Ragged
+    relations: Ragged
+
+
+class NegativeSampler:
+    """Draws negatives for the padded components of a batch, vectorised over all of them."""
+
+    def __init__(self, pools: Pools, mentions: Mentions, counts: NegativeCounts, seed: int) -> None:
+        self.pools, self.mentions, self.counts, self.seed = pools, mentions, counts, seed
+
+    def objects(self, words: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int) -> np.ndarray:
+        """Nouns (batch, M, nouns) for objects (batch, M)."""
+        mentioned = self.mentions.objects.pad(images)[0]
+        return self._draw(self.pools.nouns, words, mentioned[:, None], "noun", samples, epoch, self.counts.nouns)
+
+    def attributes(
+        self, pairs: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Replacing adjectives (batch, M, attribute_words) and nouns (batch, M, attribute_nouns) for pairs (batch, M, 2)."""
+        known = self.mentions.attributes.pad(images)[0]
+        words = self._replace(self.pools.attributes, pairs, known, 0, "adjective", samples, epoch)
+        nouns = self._replace(self.pools.nouns, pairs, known, 1, "adjective's noun", samples, epoch)
+        return words, nouns
+
+    def relations(self, triples: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int) -> np.ndarray:
+        """Triples (batch, M, K, 3) for triples (batch, M, 3): relation words replaced first, then subjects, then objects."""
+        known = self.mentions.relations.pad(images)[0]
+        drawn = []
+        for slot, pool, purpose in (
+            (1, self.pools.relations, "relation"),
+            (0, self.pools.nouns, "subject"),
+            (2, self.pools.nouns, "object"),
+        ):
+            words = self._replace(pool, triples, known, slot, purpose, samples, epoch)
+            new = np.repeat(triples[:, :, None], words.shape[2], axis=2)
+            new[..., slot] = words
+            new[words == 0] = 0
+            drawn.append(new)
+        return np.concatenate(drawn, axis=2)
+
+    def _replace(
+        self,
+        pool: np.ndarray,
+        items: np.ndarray,
+        known: np.ndarray,
+        slot: int,
+        purpose: str,
+        samples: np.ndarray,
+        epoch: int,
+    ) -> np.ndarray:
+        """Draws for one slot of pairs or triples: a word is barred where the item it would make is known of the image."""
+        rest = [k for k in range(items.shape[2]) if k != slot]
+        same = (known[:, None, :, rest] == items[:, :, None, rest]).all(-1)
+        barred = np.where(same, known[:, None, :, slot], 0)
+        num = {
+            "adjective": self.counts.attribute_words,
+            "adjective's noun": self.counts.attribute_nouns,
+            "relation": self.counts.relation_words,
+            "subject": self.counts.relation_subjects,
+            "object": self.counts.relation_objects,
+        }[purpose]
+        return self._draw(pool, items[..., slot], barred, purpose, samples, epoch, num)
+
+    def _draw(
+        self,
+        pool: np.ndarray,
+        words: np.ndarray,
+        barred: np.ndarray,
+        purpose: str,
+        samples: np.ndarray,
+        epoch: int,
+        num: int,
+    ) -> np.ndarray:
+        """`num` words of `pool` for every word of (batch, M) that is not padding, none of them itself or barred."""
+        batch, width = words.shape
+        drawn = np.zeros((batch, width, num), dtype=np.int64)
+        present = words != 0
+        if not present.any() or len(pool) == 0:
+            return drawn
+        base = keyed.keys(self.seed, epoch, purpose, samples)[:, None] + np.arange(width, dtype=np.uint64)[None, :]
+        order = keyed.bits(keyed.mix(base[present]), len(pool)) >> np.uint64(1)
+        barred = np.broadcast_to(barred, (batch, width, barred.shape[2]))[present]
+        barred = np.concatenate([barred, words[present][:, None]], axis=1)
+        place = np.searchsorted(pool, barred)
+        inside = (place < len(pool)) & (barred != 0)
+        inside &= pool[np.minimum(place, len(pool) - 1)] == barred
+        rows = np.broadcast_to(np.arange(len(barred))[:, None], barred.shape)
+        never = np.uint64(2**63)
+        order[rows[inside], place[inside]] = never
+        num = min(num, len(pool))
+        best = np.argpartition(order, num - 1, axis=1)[:, :num]
+        ranks = np.take_along_axis(order, best, axis=1)
+        # Sorted by key, so that the order of the draws does not depend on how the partition was made.
+        inner = np.argsort(ranks, axis=1)
+        best, ranks = np.take_along_axis(best, inner, axis=1), np.take_along_axis(ranks, inner, axis=1)
+        filled = np.zeros((len(best), drawn.shape[2]), dtype=np.int64)
+        filled[:, :num] = np.where(ranks < never, pool[best], 0)
+        drawn[present] = filled
+        return drawn

@@ -1,0 +1,87 @@
+"""Encoders that families share: words, images as one vector, images as regions."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from vse.models.family import Context, FeatureScale
+from vse.models.pooling import pool_regions
+
+EPSILON = 1e-8  # of every normalisation: a zero vector stays zero instead of becoming NaN
+
+
+def unit(x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+    """Norm(x) = x / ‖x‖₂ over the last dimension, with an epsilon."""
+    return F.normalize(x, dim=-1, eps=EPSILON)
+
+
+class WordTable(nn.Module):
+    """Word vectors by vocabulary id: fixed when vectors are given (UniVSE A.3), learned U(-0.1, 0.1) otherwise (VSE++)."""
+
+    def __init__(self, context: Context, dim: int, fixed: bool) -> None:
+        super().__init__()
+        given = context.word_vectors
+        self.embedding = nn.Embedding(context.vocabulary_size, dim if given is None else given.shape[1], padding_idx=0)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        if given is not None:
+            with torch.no_grad():
+                known = given.abs().sum(1) > 0
+                self.embedding.weight[known] = given[known].to(self.embedding.weight.dtype)
+            self.embedding.weight.requires_grad_(not fixed)
+
+    @property
+    def dim(self) -> int:
+        """Dimension of a word vector."""
+        return self.embedding.embedding_dim
+
+    def forward(self, words: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
+        return self.embedding(words)
+
+
+def distinct(*ids: Int[Tensor, "..."]) -> tuple[Int[Tensor, " distinct"], list[Tensor]]:
+    """The distinct numbers in several tensors (0 always among them), and each tensor as positions among these."""
+    flat = torch.cat([torch.zeros(1, dtype=torch.long, device=ids[0].device), *(i.reshape(-1) for i in ids)])
+    values, inverse = torch.unique(flat, return_inverse=True)
+    parts = torch.split(inverse[1:], [i.numel() for i in ids])
+    return values, [part.view(i.shape) for part, i in zip(parts, ids, strict=True)]
+
+
+def linear_xavier(inputs: int, outputs: int) -> nn.Linear:
+    """A linear map initialised U(±sqrt(6 / (inputs + outputs))), bias zero, as the VSE++ code does."""
+    layer = nn.Linear(inputs, outputs)
+    bound = math.sqrt(6.0 / (inputs + outputs))
+    nn.init.uniform_(layer.weight, -bound, bound)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class RegionEncoder(nn.Module):
+    """A 1x1 convolution over frozen regions (UniVSE §3.3) and a pooling Ψ of them (supplement A.2)."""
+
+    def __init__(self, channels: int, dim: int, pooling: str, k: int, scale: str) -> None:
+        super().__init__()
+        self.scale = FeatureScale(channels, scale)
+        self.project = linear_xavier(channels, dim)
+        self.pooling, self.k = pooling, k
+
+    def forward(
+        self, features: Float[Tensor, "batch regions channels"], mask: Bool[Tensor, "batch regions"] | None = None
+    ) -> tuple[Float[Tensor, "batch regions dim"], Float[Tensor, "batch dim"]]:
+        """(local embeddings V, not normalised; unit embedding v of the image)."""
+        regions = self.project(self.scale(features))
+        return regions, unit(pool_regions(regions, self.pooling, self.k, mask))
+
+
+class PooledEncoder(nn.Module):
+    """One linear map of a pooled CNN feature, normalised (VSE++)."""
+
+    def __init__(self, channels: int, dim: int, scale: str) -> None:
+        super().__init__()
+        self.scale = FeatureScale(channels, scale)
+        self.project = linear_xavier(channels, dim)
+
+    def forward(self, features: Float[Tensor, "batch channels"]) -> Float[Tensor, "batch dim"]:
+        return unit(self.project(self.scale(features)))

@@ -1,0 +1,70 @@
+"""A one-layer GRU over word tables that computes every distinct prefix once.
+
+Captions, relational triples and above all a triple beside its negatives share beginnings; a recurrent state depends on
+the prefix alone, so sequences that agree up to a word share the state up to there. The input projection is likewise
+taken once per distinct word. Values and gradients equal `torch.nn.GRU` (tested); on a CPU it takes about half its time
+for captions and a quarter for triples with negatives. On CUDA, cuDNN's kernel is used.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class PrefixGRU(nn.Module):
+    """GRU whose last state (at each sequence's true length) is the code of the sequence."""
+
+    def __init__(self, input_dim: int, dim: int) -> None:
+        super().__init__()
+        self.gru = nn.GRU(input_dim, dim, batch_first=True)
+
+    def forward(
+        self,
+        table: Float[Tensor, "words input"],
+        sequences: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"],
+    ) -> Float[Tensor, "batch dim"]:
+        """Last states of sequences of row numbers of `table`; lengths are at least 1."""
+        if table.is_cuda:
+            return self._cudnn(table, sequences, lengths)
+        dim = self.gru.hidden_size
+        if len(sequences) == 0:
+            return table.new_zeros(0, dim)
+        inputs = F.linear(table, self.gru.weight_ih_l0, self.gru.bias_ih_l0)
+        order = lengths.argsort(descending=True, stable=True)
+        ordered = sequences[order]
+        # active[t]: how many sequences are longer than t; they come first in the order.
+        longest = int(lengths.max())
+        active = (lengths[None, :] > torch.arange(longest)[:, None]).sum(1).tolist()
+        state, parent, finished = table.new_zeros(1, dim), torch.zeros(len(ordered), dtype=torch.long), []
+        for t in range(longest):
+            num = active[t]
+            nodes, inverse = torch.unique(parent[:num] * len(table) + ordered[:num, t], return_inverse=True)
+            state = self._cell(inputs, nodes % len(table), state, nodes // len(table))
+            num_next = active[t + 1] if t + 1 < longest else 0
+            if num_next < num:
+                finished.append(F.embedding(inverse[num_next:], state))
+            parent = inverse
+        last = torch.cat(finished[::-1])
+        return last[torch.argsort(order)]
+
+    def _cell(self, inputs: Tensor, words: Tensor, state: Tensor, parents: Tensor) -> Tensor:
+        hidden = F.linear(state, self.gru.weight_hh_l0, self.gru.bias_hh_l0)
+        if len(state) == 1:
+            hidden, state = hidden.expand(len(words), -1), state.expand(len(words), -1)
+        else:
+            # F.embedding, not indexing: its backward on a CPU is a sorted, deterministic sum.
+            hidden, state = F.embedding(parents, hidden), F.embedding(parents, state)
+        input_r, input_z, input_n = F.embedding(words, inputs).chunk(3, dim=1)
+        hidden_r, hidden_z, hidden_n = hidden.chunk(3, dim=1)
+        reset, update = torch.sigmoid(input_r + hidden_r), torch.sigmoid(input_z + hidden_z)
+        return torch.lerp(torch.tanh(torch.addcmul(input_n, reset, hidden_n)), state, update)
+
+    def _cudnn(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
+        if len(sequences) == 0:
+            return table.new_zeros(0, self.gru.hidden_size)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            F.embedding(sequences, table), lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        return self.gru(packed)[1][0]

@@ -1,0 +1,218 @@
+"""UniVSE (Wu et al., CVPR 2019): one space for objects, attributed objects, relations and whole captions.
+
+Section and equation numbers are the paper's; "A.x" is its supplement. Not given there and chosen here: regions V_i are
+normalised where they meet a component (s is a cosine), u_cap is normalised again by default, captions carry no start or
+end marker so that ψ reads sentences and triples alike, convolution with bias.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vse.config import knob
+from vse.models.aggregation import Aggregation
+from vse.models.encoders import RegionEncoder, WordTable, distinct, unit
+from vse.models.family import Batch, Context, Encoded, Family, Inputs
+from vse.models.gru import PrefixGRU
+from vse.registry import ComponentConfig, register
+
+TYPES = ("object", "attribute", "relation")
+
+
+class ObjectEncoder(nn.Module):
+    """φ (§3.2): Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)) with w = basic(noun) ⊕ modifier(noun or adjective).
+
+    The maps are applied to the two halves of w apart, once a distinct word each, and added for every pair.
+    """
+
+    def __init__(self, context: Context, basic_dim: int, modifier_dim: int, dim: int, fixed: bool) -> None:
+        super().__init__()
+        self.basic = WordTable(context, basic_dim, fixed)
+        self.modifier = nn.Embedding(context.vocabulary_size, modifier_dim, padding_idx=0)
+        nn.init.uniform_(self.modifier.weight, -0.1, 0.1)
+        self.from_basic = nn.Linear(self.basic.dim, 2 * dim)
+        self.from_modifier = nn.Linear(modifier_dim, 2 * dim, bias=False)
+
+    def halves(self, words: Int[Tensor, " words"]) -> tuple[Tensor, Tensor]:
+        """What a word contributes as noun and as modifier, both (words, 2·dim)."""
+        return self.from_basic(self.basic(words)), self.from_modifier(self.modifier(words))
+
+    @staticmethod
+    def fuse(noun: Float[Tensor, "items twice"], modifier: Float[Tensor, "items twice"]) -> Float[Tensor, "items dim"]:
+        """The gated fusion of the two contributions."""
+        gate, content = (noun + modifier).chunk(2, dim=-1)
+        return unit(torch.sigmoid(gate) * torch.tanh(content))
+
+
+@register("family", "univse")
+class UniVSE(Family):
+    """Emits images, regions, sentences (u_sent), bags (u_comp) and tables of components with their negatives."""
+
+    knobs = ("alpha",)
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """Published values are the defaults (§3.5, A.2, A.3)."""
+
+        dim: int = knob(1024, "dimension of the joint space", low=1)
+        basic_dim: int = knob(300, "basic embedding where no word vectors are given", low=1)
+        modifier_dim: int = knob(100, "modifier embedding", low=1)
+        fixed_words: bool = knob(True, "keep given word vectors fixed (A.3)")
+        pooling: str = knob("maxk", "spatial aggregation", choices=("avg", "max", "maxk"))
+        k: int = knob(10, "largest responses that max-k pooling averages", low=1)
+        aggregation: str = knob("avg", "of components", choices=("avg", "sum", "max", "gru", "attention"))
+        components: tuple[str, ...] = knob(TYPES, "types that make u_comp", choices=TYPES)
+        alpha: float = knob(0.75, "weight of u_sent in u_cap at inference", low=0, high=1)
+        learn_alpha: bool = knob(False, "add eq. 1 on u_cap with gradient to alpha alone (A.2)")
+        renormalize: bool = knob(True, "u_cap is normalised again, so that the score is a cosine")
+        dropout: float = knob(0.0, "of image features and word vectors", low=0, high=0.9)
+
+    def __init__(self, config: "UniVSE.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__()
+        self.config = config
+        self.inputs = Inputs(image="map", components=True)
+        self.image = RegionEncoder(context.feature_dims["map"], config.dim, config.pooling, config.k, scale)
+        self.phi = ObjectEncoder(context, config.basic_dim, config.modifier_dim, config.dim, config.fixed_words)
+        self.psi = PrefixGRU(config.dim, config.dim)
+        self.aggregate = Aggregation(config.aggregation, config.dim)
+        self.dropout = nn.Dropout(config.dropout)
+        if config.learn_alpha:
+            start = torch.tensor(config.alpha).clamp(0.01, 0.99)
+            self.alpha_logit = nn.Parameter(torch.log(start / (1 - start)))
+
+    @property
+    def alpha(self) -> Tensor | float:
+        """The weight of u_sent: learned or configured."""
+        return torch.sigmoid(self.alpha_logit) if self.config.learn_alpha else self.config.alpha
+
+    def forward(self, batch: Batch) -> Encoded:
+        """Codes of both sides and, where the batch holds them, negatives as row numbers of the component tables."""
+        encoded = {**self.encode_images(batch), **self._encode_texts(batch)}
+        if self.config.learn_alpha:
+            sent, bags = encoded["sentences"].detach(), encoded["bags"].detach()
+            encoded["captions"] = self.mix(sent, bags, self.alpha)
+            encoded["frozen_images"] = encoded["images"].detach()
+        return encoded
+
+    def encode_images(self, batch: Batch) -> Encoded:
+        """images (batch, dim), unit; regions V (batch, regions, dim) and their norms, from `map` (batch, regions, channels).
+
+        Dividing a similarity by the norm is far cheaper than normalising every region.
+        """
+        features = self.dropout(batch["map"].to(self.phi.modifier.weight.dtype))
+        regions, images = self.image(features)
+        return {"images": images, "regions": regions, "region_norms": regions.square().sum(-1).clamp_min(1e-16).sqrt()}
+
+    def encode_captions(self, batch: Batch) -> Encoded:
+        """sentences and bags (batch, dim), of unit length; a caption without components has u_comp = u_sent."""
+        encoded = self._encode_texts({k: batch[k] for k in ("tokens", "lengths", "objects", "attributes", "relations")})
+        return {"sentences": encoded["sentences"], "bags": encoded["bags"]}
+
+    def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor:
+        """u_cap = α u_sent + (1 - α) u_comp (§3.2)."""
+        mixed = alpha * sentences + (1 - alpha) * bags
+        return unit(mixed) if self.config.renormalize else mixed
+
+    def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]:
+        """sentence, bag: cosines with the image (images, captions); dot: u_sent · u_comp (1, captions)."""
+        v, sentences, bags = images["images"], captions["sentences"], captions["bags"]
+        return {"sentence": v @ sentences.T, "bag": v @ bags.T, "dot": (sentences * bags).sum(1)[None]}
+
+    def combine(self, parts: Mapping[str, Tensor], **knobs: float) -> Tensor:
+        """Score at `alpha` (configured or learned where not given); exact without encoding again."""
+        assert set(knobs) <= {"alpha"}, f"unknown knobs {sorted(knobs)}"
+        alpha = knobs.get("alpha", float(self.alpha))
+        mixed = alpha * parts["sentence"] + (1 - alpha) * parts["bag"]
+        if not self.config.renormalize:
+            return mixed
+        square = alpha**2 + (1 - alpha) ** 2 + 2 * alpha * (1 - alpha) * parts["dot"]
+        return mixed / square.clamp_min(1e-16).sqrt()
+
+    def _encode_texts(self, batch: Batch) -> Encoded:
+        """One pass over every word of the batch, whatever it is part of."""
+        names = [n for n in _WORDS if n in batch]
+        # Without the markers: row b's words are tokens[b, 1 : lengths[b] - 1].
+        sentences, lengths = batch["tokens"][:, 1:-1], batch["lengths"] - 2
+        inside = torch.arange(sentences.shape[1], device=sentences.device)[None, :] < lengths[:, None]
+        words, (sentences, *rest) = distinct(sentences * inside, *(batch[n] for n in names))
+        local = dict(zip(names, rest, strict=True))
+        noun, modifier = (self.dropout(h) for h in self.phi.halves(words))
+        table = self.phi.fuse(noun, modifier)
+        encoded: Encoded = {"sentences": unit(self.psi(table, sentences, lengths))}
+        encoded.update(self._pairs(batch, local, noun, modifier))
+        encoded.update(self._relations(batch, local, table))
+        encoded.update(
+            words=table, object_index=local["objects"], object_mask=batch["objects"] != 0
+        )
+        if "object_negatives" in batch:
+            encoded.update(
+                object_negative_index=local["object_negatives"], object_negative_mask=batch["object_negatives"] != 0
+            )
+        encoded.update(self._bags(encoded))
+        return encoded
+
+    def _pairs(self, batch: Batch, local: Mapping[str, Tensor], noun: Tensor, modifier: Tensor) -> Encoded:
+        """φ of every distinct (adjective, noun) pair, positive or negative."""
+        adjectives, nouns = local["attributes"].unbind(-1)
+        num = len(noun)
+        keys = {"attribute_index": adjectives * num + nouns}
+        encoded: Encoded = {"attribute_mask": batch["attributes"][..., 0] != 0}
+        if "attribute_word_negatives" in batch:
+            keys["attribute_word_index"] = local["attribute_word_negatives"] * num + nouns[..., None]
+            keys["attribute_noun_index"] = adjectives[..., None] * num + local["attribute_noun_negatives"]
+            encoded["attribute_word_mask"] = batch["attribute_word_negatives"] != 0
+            encoded["attribute_noun_mask"] = batch["attribute_noun_negatives"] != 0
+        pairs, index = distinct(*keys.values())
+        encoded["pairs"] = self.phi.fuse(F.embedding(pairs % num, noun), F.embedding(pairs // num, modifier))
+        return {**encoded, **dict(zip(keys, index, strict=True))}
+
+    def _relations(self, batch: Batch, local: Mapping[str, Tensor], table: Tensor) -> Encoded:
+        """ψ of every distinct triple, positive or negative."""
+        num = len(table)
+        keys = {"relation_index": _triple_key(local["relations"], num)}
+        encoded: Encoded = {"relation_mask": batch["relations"][..., 0] != 0}
+        if "relation_negatives" in batch:
+            keys["relation_negative_index"] = _triple_key(local["relation_negatives"], num)
+            keys["sampled"] = _triple_key(local["sampled_relation"], num)
+            encoded["relation_negative_mask"] = batch["relation_negatives"][..., 0] != 0
+        triples, index = distinct(*keys.values())
+        sequences = torch.stack([triples // num**2, triples // num % num, triples % num], dim=1)
+        codes = unit(self.psi(table, sequences, torch.full_like(triples, 3)))
+        encoded.update(zip(keys, index, strict=True))
+        encoded["triples"] = codes
+        if "sampled" in encoded:
+            encoded["sampled_relations"] = F.embedding(encoded.pop("sampled"), codes)
+            encoded["sampled_relation"] = batch["sampled_relation"]
+            encoded["mentioned_relations"] = batch["mentioned_relations"]
+        return encoded
+
+    def _bags(self, encoded: Encoded) -> Encoded:
+        """u_comp = Norm(Φ(components)), u_sent where there are none, and which captions have any."""
+        kinds = {"object": "words", "attribute": "pairs", "relation": "triples"}
+        chosen = [kind for kind in TYPES if kind in self.config.components]
+        items = torch.cat([F.embedding(encoded[f"{k}_index"], encoded[kinds[k]]) for k in chosen], dim=1)
+        mask = torch.cat([encoded[f"{k}_mask"] for k in chosen], dim=1)
+        some = mask.any(1)
+        bags = torch.where(some[:, None], unit(self.aggregate(items, mask)), encoded["sentences"])
+        return {"bags": bags, "bag_mask": some}
+
+
+_WORDS = (
+    "objects",
+    "attributes",
+    "relations",
+    "object_negatives",
+    "attribute_word_negatives",
+    "attribute_noun_negatives",
+    "relation_negatives",
+    "sampled_relation",
+)
+
+
+def _triple_key(triples: Int[Tensor, "*batch 3"], num: int) -> Int[Tensor, "*batch"]:
+    subject, word, object_ = triples.unbind(-1)
+    return (subject * num + word) * num + object_

@@ -1,0 +1,62 @@
+"""VSE++ (Faghri et al., 2018), the baseline of every paper here: a linear image encoder and a GRU over words.
+
+With a map instead of a pooled feature it becomes the control that has UniVSE's image side (1x1 convolution, max-k
+pooling) and nothing else of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from vse.config import knob
+from vse.models.encoders import PooledEncoder, RegionEncoder, WordTable, distinct, unit
+from vse.models.family import Batch, Context, Encoded, Family, Inputs
+from vse.models.gru import PrefixGRU
+from vse.registry import ComponentConfig, register
+
+
+@register("family", "vsepp")
+class VSEPP(Family):
+    """`images` and `captions` are unit vectors (batch, dim); the score is their cosine."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """Published values: dim 1024, word_dim 300."""
+
+        dim: int = knob(1024, "dimension of the joint space", low=1)
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
+        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        image: str = knob("pooled", "which features", choices=("pooled", "map"))
+        pooling: str = knob("maxk", "of a map's regions", choices=("avg", "max", "maxk"))
+        k: int = knob(10, "largest responses that max-k pooling averages", low=1)
+        dropout: float = knob(0.0, "of image features and word vectors", low=0, high=0.9)
+
+    def __init__(self, config: "VSEPP.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__()
+        self.inputs = Inputs(image=config.image, components=False)
+        channels = context.feature_dims[config.image]
+        self.image: nn.Module
+        if config.image == "pooled":
+            self.image = PooledEncoder(channels, config.dim, scale)
+        else:
+            self.image = RegionEncoder(channels, config.dim, config.pooling, config.k, scale)
+        self.words = WordTable(context, config.word_dim, config.fixed_words)
+        self.dropout = nn.Dropout(config.dropout)
+        self.sentence = PrefixGRU(self.words.dim, config.dim)
+
+    def encode_images(self, batch: Batch) -> Encoded:
+        """images (batch, dim) from `pooled` (batch, channels) or `map` (batch, regions, channels)."""
+        features = self.dropout(batch[self.inputs.image].to(self.words.embedding.weight.dtype))
+        out = self.image(features)
+        return {"images": out[1] if isinstance(out, tuple) else out}
+
+    def encode_captions(self, batch: Batch) -> Encoded:
+        """captions (batch, dim): the GRU's state at <end>."""
+        words, (tokens,) = distinct(batch["tokens"])
+        return {"captions": unit(self.sentence(self.dropout(self.words(words)), tokens, batch["lengths"]))}
+
+    def combine(self, parts: Mapping[str, Tensor], **knobs: float) -> torch.Tensor:
+        assert not knobs, "VSE++ has no knobs"
+        return parts["score"]

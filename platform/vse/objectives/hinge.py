@@ -1,0 +1,32 @@
+"""The bidirectional hinge with in-batch negatives (VSE++; UniVSE eq. 1; VSE-C eq. 1)."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+def same_meaning(
+    images: Int[Tensor, " rows"],
+    texts: Int[Tensor, " rows"],
+    other_images: Int[Tensor, " columns"],
+    other_texts: Int[Tensor, " columns"],
+) -> Bool[Tensor, "rows columns"]:
+    """Pairs that must not serve as negatives: captions of the same image, or of the same normalised text."""
+    return (images[:, None] == other_images[None, :]) | (texts[:, None] == other_texts[None, :])
+
+
+def bidirectional_hinge(
+    scores: Float[Tensor, "items items"], excluded: Bool[Tensor, "items items"], margin: float, hardest: bool
+) -> Float[Tensor, ""]:
+    """Σ_i F_j [m + s_ij − s_ii]₊ + Σ_j F_i [m + s_ij − s_jj]₊, rows images, columns captions.
+
+    F is the maximum (`hardest`, the published hard-negative mining) or the sum. `excluded` pairs and the diagonal are
+    no negatives. All codes equal: exactly 2·items·margin under the maximum.
+    """
+    positives = scores.diagonal()
+    excluded = excluded | torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    over_captions = (margin + scores - positives[:, None]).clamp_min(0).masked_fill(excluded, 0)
+    over_images = (margin + scores - positives[None, :]).clamp_min(0).masked_fill(excluded, 0)
+    if hardest:
+        return over_captions.amax(1).sum() + over_images.amax(0).sum()
+    return over_captions.sum() + over_images.sum()

@@ -1,0 +1,47 @@
+"""The ranking loss of VSE, VSE++ and everything that embeds both sides globally."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vse.config import knob
+from vse.objectives.hinge import bidirectional_hinge, same_meaning
+from vse.objectives.objective import Encoded, Objective
+from vse.registry import ComponentConfig, register
+
+
+@register("objective", "ranking")
+class Ranking(Objective):
+    """One loss, `sent`: the bidirectional hinge over images and captions of the global batch."""
+
+    gathers = frozenset({"images", "captions", "image_group", "text_group"})
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """VSE++: margin 0.2, hardest negatives; VSE: their sum."""
+
+        margin: float = knob(0.2, "of the hinge", low=0)
+        hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"))
+        warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
+        mask: str = knob("same", "same: captions of one image or one text are no negatives", choices=("same", "none"))
+
+    def __init__(self, config: "Ranking.Config") -> None:
+        self.config = config
+
+    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+        groups = everyone["image_group"], everyone["text_group"]
+        scores = everyone["images"] @ everyone["captions"].T
+        excluded = same_meaning(*groups, *groups)
+        if self.config.mask == "none":
+            excluded = torch.zeros_like(excluded)
+        return {"sent": bidirectional_hinge(scores, excluded, self.config.margin, self._hardest(epoch))}
+
+    def weights(self, epoch: int) -> dict[str, float]:
+        return {"sent": 1.0}
+
+    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
+        return ("sent", 2 * self.config.margin) if self._hardest(epoch) else None
+
+    def _hardest(self, epoch: int) -> bool:
+        return self.config.hinge == "hardest" and epoch >= self.config.warmup

@@ -1,0 +1,191 @@
+"""UniVSE's losses (Wu et al., 2019, §3.4, eqs. 1-4; negatives of supplement A.1).
+
+Chosen where the paper is silent: margin 0.2; the mean over the negatives of a component, the mean over a caption's
+components of a type, the sum over captions; the relevance map of eq. 2 has a temperature (1 as printed).
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from vse.config import knob
+from vse.language.negatives import NegativeCounts
+from vse.objectives.hinge import bidirectional_hinge, same_meaning
+from vse.objectives.objective import Encoded, Objective
+from vse.registry import ComponentConfig, register
+
+
+def masked_mean(values: Float[Tensor, "..."], mask: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Mean over the last dimension of what the mask keeps; 0 where it keeps nothing."""
+    return (values * mask).sum(-1) / mask.sum(-1).clamp_min(1)
+
+
+def region_scores(
+    table: Float[Tensor, "rows dim"], index: Int[Tensor, "batch items"], regions: Float[Tensor, "batch regions dim"]
+) -> Float[Tensor, "batch items regions"]:
+    """table[index[b, n]] · regions[b, r], by whichever of two routes multiplies less.
+
+    Few distinct rows: one product of the table with all regions, of which lines are picked. Many: rows are gathered and
+    multiplied image by image.
+    """
+    batch, items = index.shape
+    num = len(table)
+    if num <= 2 * items:
+        products = (table @ regions.reshape(-1, regions.shape[2]).T).view(num * batch, -1)
+        rows = index * batch + torch.arange(batch, device=index.device)[:, None]
+        return F.embedding(rows, products)
+    return F.embedding(index, table) @ regions.transpose(1, 2)
+
+
+def region_hinge(
+    positive: Float[Tensor, "batch items regions"],
+    negative: Float[Tensor, "batch items count regions"],
+    mask: Bool[Tensor, "batch items count"],
+    margin: float,
+    temperature: float,
+) -> Float[Tensor, "batch items"]:
+    """Relevance-weighted alignment, eqs. 2-3, for each component: Σ_i M_i [δ + s(u⁻, V_i) − s(u⁺, V_i)]₊, mean over u⁻.
+
+    M is the softmax over regions of s(u⁺, V_i) / temperature; arguments are s(u⁺, V_i) and s(u⁻, V_i).
+    """
+    relevance = F.softmax(positive / temperature, dim=2)
+    hinges = (negative + (margin - positive)[:, :, None]).clamp_min(0)
+    return masked_mean((hinges * relevance[:, :, None]).sum(-1), mask)
+
+
+@register("objective", "univse")
+class UniVSELoss(Objective):
+    """ℓ = ℓ_sent + η_c ℓ_comp + η_o ℓ_obj + η_a ℓ_attr + η_r ℓ_rel (eq. 4), each term by name."""
+
+    gathers = frozenset(
+        {"images", "sentences", "bags", "bag_mask", "image_group", "text_group", "sampled_relations", "sampled_relation"}
+        | {"captions", "frozen_images"}
+    )
+    local = frozenset({"obj", "attr_word", "attr_noun", "rel_word", "rel_subject", "rel_object", "rel_batch"})
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """§3.5: η_c = η_o = η_a = 0.5; η_r = 0 for two epochs, then 1. Counts of negatives: A.1."""
+
+        margin: float = knob(0.2, "δ of every hinge", low=0)
+        eta_c: float = knob(0.5, "weight of the bag-of-components loss", low=0)
+        eta_o: float = knob(0.5, "weight of the object loss", low=0)
+        eta_a: float = knob(0.5, "weight of the attribute loss", low=0)
+        eta_r: float = knob(1.0, "weight of the relation loss", low=0)
+        relation_epoch: int = knob(2, "first epoch (0-based) with the relation loss", low=0)
+        temperature: float = knob(1.0, "of the relevance map (eq. 2)", above=0)
+        hinge: str = knob("hardest", "negatives of sentences and bags", choices=("hardest", "sum"))
+        warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
+        mask: str = knob("same", "same: captions of one image or one text are no negatives", choices=("same", "none"))
+        nouns: int = knob(16, "negative nouns of an object", low=1)
+        attribute_words: int = knob(8, "negative adjectives of a pair", low=1)
+        attribute_nouns: int = knob(8, "negative nouns of a pair", low=1)
+        relation_words: int = knob(4, "negative relation words of a triple", low=1)
+        relation_subjects: int = knob(2, "negative subjects of a triple", low=1)
+        relation_objects: int = knob(2, "negative objects of a triple", low=1)
+
+    def __init__(self, config: "UniVSELoss.Config") -> None:
+        self.config = config
+        names = NegativeCounts.__dataclass_fields__
+        self.negatives = NegativeCounts(**{name: getattr(config, name) for name in names})
+
+    def weights(self, epoch: int) -> dict[str, float]:
+        c = self.config
+        eta_r = c.eta_r if epoch >= c.relation_epoch else 0.0
+        weights = {"sent": 1.0, "comp": c.eta_c, "obj": c.eta_o, "attr_word": c.eta_a, "attr_noun": c.eta_a}
+        weights |= dict.fromkeys(("rel_word", "rel_subject", "rel_object", "rel_batch"), eta_r)
+        return weights | {"cap": 1.0}
+
+    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
+        return ("sent", 2 * self.config.margin) if self._hardest(epoch) else None
+
+    def _hardest(self, epoch: int) -> bool:
+        return self.config.hinge == "hardest" and epoch >= self.config.warmup
+
+    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+        weights = self.weights(epoch)
+        losses = self._whole_captions(everyone, weights, self._hardest(epoch))
+        if weights["obj"]:
+            losses |= self._regions(encoded, "object", "words", {"obj": "object_negative"})
+        if weights["attr_word"]:
+            parts = {"attr_word": "attribute_word", "attr_noun": "attribute_noun"}
+            losses |= self._regions(encoded, "attribute", "pairs", parts)
+        if weights["rel_word"]:
+            losses |= self._relations(encoded, everyone)
+        return losses
+
+    def _whole_captions(self, everyone: Encoded, weights: dict[str, float], hardest: bool) -> dict[str, Tensor]:
+        """ℓ_sent and ℓ_comp: eq. 1 on u_sent and on u_comp; captions without components take no part in ℓ_comp."""
+        groups = everyone["image_group"], everyone["text_group"]
+        excluded = same_meaning(*groups, *groups)
+        if self.config.mask == "none":
+            excluded = torch.zeros_like(excluded)
+        margin, images = self.config.margin, everyone["images"]
+        losses = {"sent": bidirectional_hinge(images @ everyone["sentences"].T, excluded, margin, hardest)}
+        if weights["comp"]:
+            some = everyone["bag_mask"].nonzero().squeeze(1)
+            scores = images[some] @ everyone["bags"][some].T
+            if len(some):
+                losses["comp"] = bidirectional_hinge(scores, excluded[some][:, some], margin, hardest)
+            else:
+                losses["comp"] = scores.sum()
+        if "captions" in everyone:
+            scores = everyone["frozen_images"] @ everyone["captions"].T
+            losses["cap"] = bidirectional_hinge(scores, excluded, margin, hardest)
+        return losses
+
+    def _regions(self, encoded: Encoded, positive: str, table: str, negatives: dict[str, str]) -> dict[str, Tensor]:
+        """ℓ_obj, or the two parts of ℓ_attr: local alignment of the components in `table`, one loss a type of negative."""
+        index = [encoded[f"{positive}_index"], *(encoded[f"{n}_index"].flatten(1) for n in negatives.values())]
+        scores = region_scores(encoded[table], torch.cat(index, dim=1), encoded["regions"])
+        scores = scores / encoded["region_norms"][:, None]
+        positives, *others = scores.split([i.shape[1] for i in index], dim=1)
+        losses = {}
+        for (name, negative), other in zip(negatives.items(), others, strict=True):
+            mask = encoded[f"{negative}_mask"]
+            other = other.view(*mask.shape, other.shape[-1])
+            each = region_hinge(positives, other, mask, self.config.margin, self.config.temperature)
+            losses[name] = masked_mean(each, encoded[f"{positive}_mask"]).sum()
+        return losses
+
+    def _relations(self, encoded: Encoded, everyone: Encoded) -> dict[str, Tensor]:
+        """ℓ_rel: text-side negatives of four types against the whole image, one loss each (A.1)."""
+        margin, mask = self.config.margin, encoded["relation_mask"]
+        table = encoded["images"] @ encoded["triples"].T
+        batch, items, count = encoded["relation_negative_index"].shape
+        positive = table.gather(1, encoded["relation_index"])
+        negative = table.gather(1, encoded["relation_negative_index"].view(batch, -1)).view(batch, items, count)
+        hinges = (margin + negative - positive[..., None]).clamp_min(0)
+        c, losses, start = self.config, {}, 0
+        for kind, num in (("word", c.relation_words), ("subject", c.relation_subjects), ("object", c.relation_objects)):
+            part = slice(start, start + num)
+            means = masked_mean(hinges[..., part], encoded["relation_negative_mask"][..., part])
+            losses[f"rel_{kind}"] = masked_mean(means, mask).sum()
+            start += num
+        others = encoded["images"] @ everyone["sampled_relations"].T
+        usable = self._foreign(encoded, everyone)
+        hinges = (margin + others[:, None, :] - positive[..., None]).clamp_min(0)
+        means = masked_mean(hinges, usable[:, None, :].expand_as(hinges))
+        losses["rel_batch"] = masked_mean(means, mask).sum()
+        return losses
+
+    def _foreign(self, encoded: Encoded, everyone: Encoded) -> Bool[Tensor, "own all"]:
+        """Which sampled triples of other captions are negatives: present, and in no caption of the image (footnote 2)."""
+        triples = everyone["sampled_relation"]
+        usable = triples[:, 0] != 0
+        known = _any_equal(encoded["mentioned_relations"], triples)
+        if self.config.mask == "none":
+            return usable[None, :] & ~known
+        same = same_meaning(
+            encoded["image_group"], encoded["text_group"], everyone["image_group"], everyone["text_group"]
+        )
+        return usable[None, :] & ~known & ~same
+
+
+def _any_equal(known: Int[Tensor, "own mentioned 3"], triples: Int[Tensor, "all 3"]) -> Bool[Tensor, "own all"]:
+    scale = int(max(known.max(), triples.max())) + 1
+    weight = torch.tensor([scale**2, scale, 1], device=known.device)
+    return ((known * weight).sum(-1)[:, :, None] == (triples * weight).sum(-1)[None, None, :]).any(1)

@@ -1,0 +1,76 @@
+"""The configuration of one run: everything that decides its numbers, and nothing that does not."""
+
+from dataclasses import dataclass, field
+
+from vse.config import knob, part
+from vse.registry import ComponentConfig
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FeatureConfig:
+    """Which frozen network shows the images, and how its numbers are scaled before a family sees them."""
+
+    backbone: ComponentConfig = part("backbone", doc="frozen network, or ready-made arrays")
+    scale: str = knob(
+        "standardize",
+        "standardize: per channel with training statistics; l2: unit norm (VSE++ papers); none",
+        choices=("standardize", "l2", "none"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextConfig:
+    """What is known of the words."""
+
+    parser: ComponentConfig = part("parser", doc="dependency parser")
+    min_count: float = knob(1, "words seen less often are <unk>; below 1: a share of the captions", above=0)
+    word_vectors: str = knob("", "file of word vectors (.vec, .txt, .npz); empty: vectors are learned")
+    drop_components: float = knob(
+        0.0, "share of parsed attributes and relations dropped at random (A.2, Table 1)", low=0, high=1
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptimConfig:
+    """Adam and its schedule; `step` divides by `factor` at every `every` epochs, `halving` is UniVSE's A.3."""
+
+    lr: float = knob(2e-4, "learning rate of Adam", above=0)
+    schedule: str = knob("step", "how the rate falls", choices=("constant", "step", "halving", "cosine"))
+    every: int = knob(15, "step: epochs between drops; halving: epochs before the first", low=1)
+    factor: float = knob(0.1, "step: factor at each drop", above=0, high=1)
+    floor: float = knob(1e-5, "halving: smallest rate", low=0)
+    warmup: float = knob(0.0, "epochs of linear warm-up", low=0)
+    weight_decay: float = knob(0.0, "decoupled weight decay (AdamW) on matrices", low=0)
+    clip: float = knob(2.0, "global gradient norm; 0 switches clipping off", low=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig:
+    """How long, how large, on what, and which epoch is kept."""
+
+    epochs: int = knob(30, "passes over the training captions", low=1)
+    batch_size: int = knob(128, "captions of one step over all workers", low=2)
+    workers: int = knob(1, "data-parallel workers", low=1)
+    gpus_per_worker: float = knob(0.0, "GPUs of one worker", low=0)
+    threads: int = knob(1, "CPU threads of one worker", low=1)
+    precision: str = knob("float32", "autocast type on GPU", choices=("float32", "bfloat16", "float16", "float64"))
+    select: str = knob(
+        "rsum", "kept epoch: best validation rsum, or the last", choices=("rsum", "last")
+    )
+    patience: int = knob(0, "stop after so many epochs without a better one; 0: never", low=0)
+    evaluate_every: int = knob(1, "epochs between validations", low=1)
+    checkpoint_seconds: float = knob(300.0, "seconds between checkpoints within an epoch", above=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunConfig:
+    """One complete run. `data` is a registered source, `model` a family, `objective` a loss."""
+
+    data: ComponentConfig = part("source", doc="images and captions")
+    features: FeatureConfig
+    text: TextConfig
+    model: ComponentConfig = part("family", doc="model family")
+    objective: ComponentConfig = part("objective", doc="training loss")
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    seed: int = knob(0, "initial weights, order of the captions, sampled negatives", low=0)

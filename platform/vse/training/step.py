@@ -1,0 +1,84 @@
+"""One optimisation step, the same for every family, on one worker or many."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from vse.models.family import Family, Phase
+from vse.objectives.objective import Objective
+from vse.training.collectives import gather, world
+from vse.training.config import OptimConfig
+
+BOOKKEEPING = ("sample", "image_group", "text_group")
+
+
+def make_optimizer(phase: Phase, config: OptimConfig) -> torch.optim.Optimizer:
+    """AdamW over a phase's parameters; weight decay on matrices only. Without decay it is Adam."""
+    matrices = [p for p in phase.parameters if p.ndim > 1]
+    others = [p for p in phase.parameters if p.ndim <= 1]
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=config.lr)
+
+
+def step_losses(
+    model: nn.Module, objective: Objective, batch: Mapping[str, Tensor], epoch: int, chosen: frozenset[str] | None = None
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """(what to differentiate, named losses of the global batch, detached).
+
+    Parameter gradients of the first, averaged over workers as DDP does, are those of one process with the whole batch:
+    losses local to a worker enter times the number of workers, whole ones once (see `collectives`).
+    """
+    encoded = dict(model(batch)) | {name: batch[name] for name in BOOKKEEPING}
+    everyone = gather(encoded, objective.gathers | set(BOOKKEEPING))
+    losses = objective(encoded, everyone, epoch)
+    if chosen is not None:
+        losses = {name: loss for name, loss in losses.items() if name in chosen}
+    weights = objective.weights(epoch)
+    workers = world()[1]
+    total = torch.zeros((), device=next(iter(losses.values())).device)
+    for name, loss in losses.items():
+        total = total + weights[name] * loss * (workers if name in objective.local else 1)
+    logged = {name: loss.detach().clone() for name, loss in losses.items()}
+    if workers > 1:
+        for name in sorted(objective.local & logged.keys()):
+            torch.distributed.all_reduce(logged[name])
+    return total, logged
+
+
+class Stepper:
+    """Forward, backward, clip and update, phase by phase.
+
+    `model` is the family itself or its DDP wrapper; `family` the bare one. A phase updates its own parameters from its
+    own losses; families without an adversary have one phase.
+    """
+
+    def __init__(self, family: Family, model: nn.Module, objective: Objective, optim: OptimConfig, precision: str) -> None:
+        self.family, self.model, self.objective, self.config = family, model, objective, optim
+        self.phases = family.phases()
+        self.optimizers = [make_optimizer(phase, optim) for phase in self.phases]
+        self.autocast = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=precision == "float16")
+
+    def set_rate(self, rate: float) -> None:
+        """Learning rate of every phase; a phase with a rate of its own keeps its ratio to the configured one."""
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+
+    def step(self, batch: Mapping[str, Tensor], epoch: int) -> dict[str, Tensor]:
+        """One update; returns the named losses of the global batch and the gradient norm."""
+        device = next(self.family.parameters()).device
+        logged: dict[str, Tensor] = {}
+        for phase, optimizer in zip(self.phases, self.optimizers, strict=True):
+            with torch.autocast(device.type, self.autocast or torch.float32, enabled=self.autocast is not None):
+                total, losses = step_losses(self.model, self.objective, batch, epoch, phase.losses)
+            optimizer.zero_grad(set_to_none=True)
+            cast(torch.Tensor, self.scaler.scale(total)).backward()
+            self.scaler.unscale_(optimizer)
+            norm = nn.utils.clip_grad_norm_(phase.parameters, self.config.clip or torch.inf)
+            self.scaler.step(optimizer)
+            self.scaler.update()
+            logged |= losses | {"gradient": norm.detach()}
+        return logged
