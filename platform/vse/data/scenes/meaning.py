@@ -1,0 +1,42 @@
+"""What a caption about a scene says, as data, and the meanings that the captions of a scene have."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A description: canonical noun and attributes; `count` 1 is "a", at least one; 2 to 5 are exact."""
+
+    noun: str
+    attributes: frozenset[str] = frozenset()
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Canonical relation `name` of `world.RELATIONS` between two entities, given by their positions."""
+
+    subject: int
+    name: str
+    object: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """All of its entities exist, as different things, and all of its relations hold between them."""
+
+    entities: tuple[Entity, ...]
+    relations: tuple[Relation, ...] = ()
+
+    def same_as(self, other: "Meaning") -> bool:
+        """Whether both say the same, whatever the order of entities and relations."""
+        return self._spelled() == other._spelled()
+
+    def _spelled(self) -> tuple[object, ...]:
+        def spell(e: Entity) -> str:
+            return f"{e.count} {' '.join(sorted(e.attributes))} {e.noun}"
+
+        return (
+            sorted(spell(e) for e in self.entities),
+            sorted((spell(self.entities[r.subject]), r.name, spell(self.entities[r.object])) for r in self.relations),
+        )
