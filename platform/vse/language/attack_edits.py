@@ -1,0 +1,237 @@
+"""One random edit of each of UniVSE's attacks (supplement B.2) on a parsed caption; truth is judged elsewhere."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from vse.language.components import Components, Relation
+from vse.language.parse import Parse
+from vse.language.pools import (
+    ADNOMINAL,
+    AttributeEntry,
+    NounEntry,
+    Pool,
+    compound_start,
+    determiner_of,
+    is_plural,
+    noun_phrase_start,
+    relation_slot,
+    relation_span,
+)
+from vse.language.word_lists import SIMILAR_ATTRIBUTES, SIMILAR_NOUNS, SIMILAR_RELATIONS
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Characters [start, end) of a caption give way to `replacement`; an insertion has start == end."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Edits with the reason for them in words and the words (lemmas) they bring in."""
+
+    edits: tuple[Edit, ...]
+    reason: str
+    words_in: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Barred:
+    """Lemmas that may not be swapped in, because the image's captions mention them or something like them."""
+
+    nouns: frozenset[str]
+    attributes: frozenset[str]
+    relations: frozenset[str]
+
+
+def with_similar(words: Iterable[str], groups: Sequence[frozenset[str]]) -> frozenset[str]:
+    """The words and all members of the groups that they belong to."""
+    found = frozenset(words)
+    return found.union(*(group for group in groups if group & found))
+
+
+def barred_nouns(mentioned: Iterable[str]) -> frozenset[str]:
+    """Nouns that are not irrelevant to an image whose captions have these lemmas."""
+    return with_similar(mentioned, SIMILAR_NOUNS)
+
+
+def barred_attributes(mentioned: Iterable[str]) -> frozenset[str]:
+    """Attributes too similar to these (B.2's groups and a few more)."""
+    return with_similar(mentioned, SIMILAR_ATTRIBUTES)
+
+
+def barred_relations(mentioned: Iterable[str]) -> frozenset[str]:
+    """Relation words that may mean the same as these."""
+    return with_similar(mentioned, SIMILAR_RELATIONS)
+
+
+class Editor:
+    """Draws edits of one caption from one pool. Methods return None where the drawn place or word does not fit."""
+
+    def __init__(
+        self, text: str, parse: Parse, components: Components, pool: Pool, barred: Barred, rng: random.Random
+    ) -> None:
+        self.text, self.parse, self.components, self.rng = text, parse, components, rng
+        self.nouns = [e for e in pool.nouns if e.word not in barred.nouns]
+        self.attributes = [e for e in pool.attributes if e.word not in barred.attributes]
+        self.relations = [e for e in pool.relations if e.word not in barred.relations]
+
+    def object(self) -> Change | None:
+        """Replace a noun by an irrelevant one, or append one after it, equally likely."""
+        item, entry = self._draw(self.components.objects), self._draw(self.nouns)
+        if item is None or entry is None:
+            return None
+        if self.rng.random() < 0.5:
+            return self._replace_noun(item.token, entry, "object")
+        if self._is_possessor(item.token):
+            return None
+        end = self.parse[item.token].end
+        edit = Edit(end, end, f" and {noun_phrase(entry)}")
+        return Change((edit,), f"append {entry.word} to {item.word}", (entry.word,))
+
+    def attribute(self) -> Change | None:
+        """Replace the attribute of a pair; in a caption without pairs insert one before a noun."""
+        entry = self._draw(self.attributes)
+        if entry is None:
+            return None
+        pair = self._draw(self.components.attributes)
+        if pair is not None:
+            token = self.parse[pair.token]
+            edits = (*self._article(pair.token, entry.form), self._over(pair.token, pair.token + 1, entry.form))
+            return Change(edits, f"attribute {token.text.lower()} of {pair.noun} becomes {entry.word}", (entry.word,))
+        item = self._draw(self.components.objects)
+        return None if item is None else self._insert_attribute(item.token, item.word, entry)
+
+    def relation(self) -> Change | None:
+        """Replace subject, relation or object of a triple, equally likely; without triples form a fake relation."""
+        triple = self._draw(self.components.relations)
+        if triple is None:
+            return self._fake_relation()
+        part = self.rng.choice(("subject", "relation", "object"))
+        if part == "relation":
+            return self._replace_relation(triple)
+        entry = self._draw(self.nouns)
+        if entry is None:
+            return None
+        return self._replace_noun(triple.subject_token if part == "subject" else triple.object_token, entry, part)
+
+    def _draw(self, items: Sequence[T]) -> T | None:
+        return items[self.rng.randrange(len(items))] if items else None
+
+    def _replace_noun(self, index: int, entry: NounEntry, part: str) -> Change | None:
+        form = entry.plural if is_plural(self.parse, index) else entry.singular
+        if form is None:
+            return None
+        start, phrase_start = compound_start(self.parse, index), noun_phrase_start(self.parse, index)
+        if not is_plural(self.parse, index):
+            determiner = determiner_of(self.parse, index)
+            if determiner == "a" and not entry.countable:
+                return None
+            if determiner == "" and start == phrase_start and entry.countable:
+                form = noun_phrase(entry)
+        edits = (*self._article(start, form), self._over(start, index + 1, form))
+        return Change(edits, f"{part} {self.parse[index].text.lower()} becomes {entry.word}", (entry.word,))
+
+    def _insert_attribute(self, index: int, noun: str, entry: AttributeEntry) -> Change:
+        start = compound_start(self.parse, index)
+        edits = (*self._article(start, entry.form), *self._before(start, entry.form))
+        return Change(edits, f"{noun} becomes {entry.word}", (entry.word,))
+
+    def _replace_relation(self, triple: Relation) -> Change | None:
+        span = relation_span(self.parse, triple)
+        entry = self._draw(self.relations)
+        if entry is None or span is None:
+            return None
+        phrase = entry.forms.get(relation_slot(self.parse, triple))
+        if phrase is None:
+            return None
+        edit = self._over(*span, phrase)
+        return Change((edit,), f"relation {triple.word} becomes {entry.word}", (entry.word,))
+
+    def _fake_relation(self) -> Change | None:
+        item, noun, entry = self._draw(self.components.objects), self._draw(self.nouns), self._draw(self.relations)
+        if item is None or noun is None or entry is None or ADNOMINAL not in entry.forms:
+            return None
+        words_in = (entry.word, noun.word)
+        if self.rng.random() < 0.5:
+            if self._is_possessor(item.token):
+                return None
+            end = self.parse[item.token].end
+            edit = Edit(end, end, f" {entry.forms[ADNOMINAL]} {noun_phrase(noun)}")
+            return Change((edit,), f"{item.word} as subject of {entry.word} {noun.word}", words_in)
+        start = noun_phrase_start(self.parse, item.token)
+        edits = self._before(start, f"{noun_phrase(noun)} {entry.forms[ADNOMINAL]}")
+        return Change(edits, f"{item.word} as object of {noun.word} {entry.word}", words_in)
+
+    def _is_possessor(self, index: int) -> bool:
+        """Whether something is glued to the noun: a possessive ending or a hyphen."""
+        after = self.text[self.parse[index].end : self.parse[index].end + 1]
+        return bool(after) and (after in "'\u2019-" or after.isalnum())
+
+    def _over(self, first: int, last: int, words: str) -> Edit:
+        """Tokens [first, last) give way to `words`, with a capital where the first of them had one."""
+        start, end = self.parse[first].start, self.parse[last - 1].end
+        return Edit(start, end, _capital(words) if self.text[start : start + 1].isupper() else words)
+
+    def _before(self, index: int, words: str) -> tuple[Edit, ...]:
+        """`words` inserted before a token, taking over the capital of a sentence's first word."""
+        token = self.parse[index]
+        if index == 0 and token.text[:1].isupper() and token.tag not in ("NNP", "NNPS"):
+            return (Edit(token.start, token.end, f"{_capital(words)} {token.text[:1].lower()}{token.text[1:]}"),)
+        return (Edit(token.start, token.start, f"{words} "),)
+
+    def _article(self, index: int, following: str) -> tuple[Edit, ...]:
+        """The edit that makes an indefinite article before a token agree with the word that will follow it."""
+        if index == 0 or self.parse[index - 1].text.lower() not in ("a", "an"):
+            return ()
+        token = self.parse[index - 1]
+        right = article(following)
+        if token.text.lower() == right:
+            return ()
+        return (Edit(token.start, token.end, _capital(right) if token.text[0].isupper() else right),)
+
+
+def noun_phrase(entry: NounEntry) -> str:
+    """A noun as training captions mostly write it: `a table`, `the sky`, `grass`; its plural if it has no singular."""
+    if entry.singular is None:
+        return entry.plural or entry.word
+    determiner = entry.determiner or ("a" if entry.countable else "")
+    if determiner == "a":
+        determiner = article(entry.singular)
+    return f"{determiner} {entry.singular}".strip()
+
+
+_SILENT_H = ("hour", "honest", "honor", "honour", "heir", "herb")
+_CONSONANT_SOUND = (
+    "uni", "use", "usu", "uti", "ute", "uri", "ufo", "uku", "eu", "ewe", "one", "once", "ubi", "unanim"
+)  # fmt: skip
+
+
+def article(following: str) -> str:
+    """`a` or `an`, by the sound that the next word begins with."""
+    word = following.lower()
+    if word.startswith(_SILENT_H):
+        return "an"
+    vowel = word[:1] in "aeiou" and (not word.startswith(_CONSONANT_SOUND) or word.startswith(("unin", "unim")))
+    return "an" if vowel and word else "a"
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """The text with all edits made; they must not overlap and refer to the given text."""
+    position, pieces = 0, []
+    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+        assert position <= edit.start <= edit.end <= len(text), "edits overlap or lie outside the text"
+        pieces += [text[position : edit.start], edit.replacement]
+        position = edit.end
+    return "".join((*pieces, text[position:]))

@@ -1,0 +1,196 @@
+"""Adversarial captions of UniVSE's three attacks (supplement B.2), kept as edits: every model meets the same ones."""
+
+import hashlib
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vse.errors import InputError
+from vse.language.attack_edits import (
+    Barred,
+    Change,
+    Edit,
+    Editor,
+    apply_edits,
+    barred_attributes,
+    barred_nouns,
+    barred_relations,
+)
+from vse.language.components import Components
+from vse.language.parse import Parse
+from vse.language.pools import WordPools
+from vse.language.tokens import words as token_words
+
+REVISION = 1  # part of a stage's fingerprint: raise it whenever the same inputs give other adversaries
+ATTACKS = ("object", "attribute", "relation")
+WORDS = ("shared", "disjoint")
+TRIALS = 60  # draws for one adversary before it is given up
+
+Truth = Callable[[str, str], bool | None]
+"""(image id, text) -> whether the text is true of the image; None when that is not known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParsedCaption:
+    """A caption with what the parser made of it."""
+
+    id: str
+    image: str
+    text: str
+    parse: Parse
+    components: Components
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Adversary:
+    """One adversary: edits of the caption `caption_id`, whose text hashes to `text_hash`.
+
+    `words` says where the words that go in come from: `shared` with training negatives, or `disjoint` from them.
+    """
+
+    caption_id: str
+    attack: str
+    words: str
+    number: int
+    edits: tuple[Edit, ...]
+    reason: str
+    words_in: tuple[str, ...]
+    text_hash: str
+
+    def text(self, caption: str) -> str:
+        """The adversarial text; raises InputError when `caption` is not the text that the edits were made for."""
+        if text_hash(caption) != self.text_hash:
+            raise InputError(f"adversary of caption {self.caption_id}: the caption has changed since it was made")
+        return apply_edits(caption, self.edits)
+
+
+def text_hash(text: str) -> str:
+    """Eight hexadecimal digits of SHA-256 of a caption."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def generate(
+    captions: Iterable[ParsedCaption],
+    pools: WordPools,
+    *,
+    seed: int,
+    split: str,
+    attacks: Sequence[str] = ATTACKS,
+    words: str = "shared",
+    per_caption: int = 5,
+    is_true: Truth | None = None,
+) -> Iterator[Adversary]:
+    """Up to `per_caption` adversaries of each attack for every caption of a split, in the order of the captions.
+
+    All captions of an image must be given together, since what any of them mentions is not irrelevant. An adversary
+    never reads like a caption of its image or like another adversary of the caption under the same attack, and is
+    dropped when `is_true` says that it holds. Without `is_true`, attributes and relations of the image's other captions
+    are avoided too; with it, only those of the caption (B.2), and truth decides.
+
+    Draws depend on (seed, split, caption id, attack, words, number) only.
+    """
+    rows = list(captions)
+    by_image: dict[str, list[ParsedCaption]] = defaultdict(list)
+    for caption in rows:
+        by_image[caption.image].append(caption)
+    mentioned = {image: _lemmas(group) for image, group in by_image.items()}
+    texts = {image: {token_words(caption.text) for caption in group} for image, group in by_image.items()}
+    for caption in rows:
+        near = mentioned[caption.image] if is_true is None else _lemmas([caption])
+        barred = Barred(
+            nouns=barred_nouns(mentioned[caption.image]),
+            attributes=barred_attributes(near),
+            relations=barred_relations(near if is_true is None else {r.word for r in caption.components.relations}),
+        )
+        for attack in attacks:
+            seen = set(texts[caption.image])
+            for number in range(per_caption):
+                key = f"{seed}|{split}|{caption.id}|{attack}|{words}|{number}".encode("utf-8", "surrogatepass")
+                rng = random.Random(int.from_bytes(hashlib.sha256(key).digest()[:8], "big"))
+                editor = Editor(caption.text, caption.parse, caption.components, pools.of(words), barred, rng)
+                change = _accepted(caption, getattr(editor, attack), seen, is_true)
+                if change is None:
+                    break  # the words are used up; later numbers would only search the same places
+                yield Adversary(
+                    caption_id=caption.id,
+                    attack=attack,
+                    words=words,
+                    number=number,
+                    edits=change.edits,
+                    reason=change.reason,
+                    words_in=change.words_in,
+                    text_hash=text_hash(caption.text),
+                )
+
+
+def _accepted(
+    caption: ParsedCaption, draw: Callable[[], Change | None], seen: set[tuple[str, ...]], is_true: Truth | None
+) -> Change | None:
+    """The first of a number of draws that is new and not true; its words enter `seen`."""
+    for _ in range(TRIALS):
+        change = draw()
+        if change is None:
+            continue
+        text = apply_edits(caption.text, change.edits)
+        read = token_words(text)
+        if read in seen:
+            continue
+        seen.add(read)
+        if is_true is None or is_true(caption.image, text) is not True:
+            return change
+    return None
+
+
+def _lemmas(captions: Sequence[ParsedCaption]) -> frozenset[str]:
+    """Every lemma and every word form of the captions, and the words of their components."""
+    found: set[str] = set()
+    for caption in captions:
+        for token in caption.parse:
+            found.update((token.lemma, token.text.lower()))
+        parts = caption.components
+        found.update(item.word for kind in (parts.objects, parts.attributes, parts.relations) for item in kind)
+    return frozenset(found)
+
+
+def to_json_lines(adversaries: Iterable[Adversary]) -> bytes:
+    """One adversary a line."""
+    lines = []
+    for adversary in adversaries:
+        row = asdict(adversary) | {"edits": [[e.start, e.end, e.replacement] for e in adversary.edits]}
+        lines.append(json.dumps(row, sort_keys=True))
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def from_json_lines(data: bytes, where: str = "adversaries") -> tuple[Adversary, ...]:
+    """Read back what `to_json_lines` wrote; raises InputError naming `where` and the line."""
+    found = []
+    for number, line in enumerate(data.decode().splitlines(), 1):
+        try:
+            row: dict[str, Any] = json.loads(line)
+            edits, words_in = tuple(Edit(*edit) for edit in row.pop("edits")), tuple(row.pop("words_in"))
+            found.append(Adversary(edits=edits, words_in=words_in, **row))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{where}, line {number}: not an adversary as this version writes it ({error})") from None
+    return tuple(found)
+
+
+def manifest(
+    adversaries: Sequence[Adversary], num_captions: int, *, seed: int, split: str, pools: WordPools
+) -> dict[str, Any]:
+    """What a file of adversaries holds: numbers per attack and kind of words, and what they were made from."""
+    counts = Counter((a.attack, a.words) for a in adversaries)
+    attacked = {key: len({a.caption_id for a in adversaries if (a.attack, a.words) == key}) for key in counts}
+    return {
+        "revision": REVISION,
+        "seed": seed,
+        "split": split,
+        "pools": pools.fingerprint,
+        "captions": num_captions,
+        "attacks": {
+            f"{attack}/{words}": {"adversaries": count, "captions_attacked": attacked[attack, words]}
+            for (attack, words), count in sorted(counts.items())
+        },
+    }

@@ -1,0 +1,90 @@
+"""Word pools: forms as training captions use them, cut-offs, and the split by hash."""
+
+import pytest
+
+from tests.unit.language.hand_parses import ALL, apples, dog, eats, plays
+from vse.errors import InputError
+from vse.language.pools import (
+    WordPools,
+    build_pools,
+    compound_start,
+    noun_phrase_start,
+    relation_span,
+)
+from vse.language.word_lists import CORRECTED_ATTRIBUTES, PUBLISHED_ATTRIBUTES
+
+
+def pairs(captions):
+    return [(c.parse, c.components) for c in captions]
+
+
+def test_entries_keep_the_forms_of_training_captions():
+    pool = build_pools(pairs(ALL), minimum=1, split=False).training
+    nouns = {entry.word: entry for entry in pool.nouns}
+    assert (nouns["dog"].singular, nouns["dog"].determiner, nouns["dog"].countable, nouns["dog"].count) == (
+        "dog",
+        "a",
+        True,
+        3,
+    )
+    assert (nouns["meat"].singular, nouns["meat"].determiner, nouns["meat"].countable) == ("meat", "", False)
+    assert nouns["sky"].determiner == "the"
+    assert (nouns["apple"].singular, nouns["apple"].plural) == (None, "apples")
+    assert pool.nouns[0].word == "dog"
+    relations = {entry.word: dict(entry.forms) for entry in pool.relations}
+    assert relations == {
+        "sit": {"adnominal": "sitting on"},
+        "eat": {"VBZ": "eats"},
+        "under": {"adnominal": "under"},
+        "watch": {"VBZ": "watches"},
+        "near": {"adnominal": "near"},
+    }
+    assert pool.words()["attributes"] == ("brown", "orange", "wooden")
+
+
+def test_rare_and_abstract_words_stay_out():
+    captions = pairs([dog(), dog(), eats()])
+    assert build_pools(captions, split=False).training.words()["nouns"] == ("dog", "bench")
+    assert build_pools(captions, minimum=3, split=False).training.words()["nouns"] == ("dog",)
+    assert build_pools(captions * 3, relative_minimum=0.5, split=False).training.words()["relations"] == ("sit",)
+
+
+def test_lists_of_attributes():
+    assert len(PUBLISHED_ATTRIBUTES) == 37
+    assert "morden" in PUBLISHED_ATTRIBUTES
+    assert "blue" not in PUBLISHED_ATTRIBUTES
+    assert {"blue", "modern"} <= set(CORRECTED_ATTRIBUTES)
+    captions = pairs(ALL)
+    published = build_pools(captions, minimum=1, attributes="published", split=False).training
+    assert published.words()["attributes"] == ("brown", "orange", "wooden")
+    with pytest.raises(InputError, match="attributes=colours"):
+        build_pools(captions, attributes="colours")
+
+
+def test_split_is_exact_disjoint_and_repeatable():
+    pools = build_pools(pairs(ALL), minimum=1)
+    whole = build_pools(pairs(ALL), minimum=1, split=False).training.words()
+    for kind, words in whole.items():
+        training, attack = pools.training.words()[kind], pools.attack_only.words()[kind]
+        assert not set(training) & set(attack)
+        assert sorted(training + attack) == sorted(words)
+        assert len(training) == -(-7 * len(words) // 10)
+    again = build_pools(pairs(reversed(ALL)), minimum=1)
+    assert again == pools
+    assert again.fingerprint == pools.fingerprint
+    assert WordPools.from_json(pools.to_json()) == pools
+
+
+def test_a_broken_file_is_one_clear_line():
+    with pytest.raises(InputError, match=r"pools\.json: not word pools"):
+        WordPools.from_json(b'{"training": {}}', "pools.json")
+
+
+def test_phrases():
+    assert noun_phrase_start(dog().parse, 7) == 5
+    assert noun_phrase_start(dog().parse, 2) == 0
+    assert compound_start(apples().parse, 4) == 3
+    assert noun_phrase_start(apples().parse, 4) == 2
+    assert relation_span(dog().parse, dog().components.relations[0]) == (3, 5)
+    assert relation_span(plays().parse, plays().components.relations[1]) == (6, 7)
+    assert relation_span(plays().parse, plays().components.relations[0]) == (3, 4)
