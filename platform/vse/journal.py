@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,8 +26,10 @@ FILE_NAME = "journal.jsonl"
 class Journal:
     """Appends the records of one run to a file. Opening it creates the directory; no method raises on a full disk."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, mirror: Callable[[bytes], None] | None = None) -> None:
+        """`mirror` gets the whole file after every step's metrics and at the end: for stores that cannot append."""
         self.path = Path(path)
+        self._mirror = mirror
         self._warned = False
         self._torn = _ends_mid_line(self.path)
 
@@ -55,7 +57,7 @@ class Journal:
         self._append("tags", {"values": {k: str(v) for k, v in redact(values).items()}})
 
     def metrics(self, values: Mapping[str, Any], step: int = 0) -> None:
-        """Numbers (of Python, numpy or torch) of one step (epoch). NaN and infinity have no place in a chart: they become notes."""
+        """Numbers of one step (epoch), of Python, numpy or torch. NaN and infinity cannot be charted and are noted."""
         finite: dict[str, float] = {}
         for key, value in values.items():
             try:
@@ -100,10 +102,24 @@ class Journal:
             if written != len(data):
                 raise OSError(f"only {written} of {len(data)} bytes could be written")
             self._torn = False
+            if self._mirror is not None and kind in ("start", "metrics", "end"):
+                self._mirror(self.path.read_bytes())
         except (OSError, TypeError, ValueError) as error:
             if not self._warned:
                 self._warned = True
                 log.warning("%s: cannot record %s (%s); the run goes on without it", self.path, kind, error)
+
+
+def open_in(folder: Any, scratch: str | os.PathLike[str]) -> Journal:
+    """The journal of the run in a `storage.Folder`. Where that is not local, it is kept below `scratch`, continued from
+    what the folder has, and copied there at every step."""
+    if folder.is_local:
+        return Journal(folder.local(FILE_NAME))
+    path = Path(scratch) / FILE_NAME
+    if not path.exists() and folder.exists(FILE_NAME):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(folder.read_bytes(FILE_NAME))
+    return Journal(path, mirror=lambda data: folder.write_bytes(FILE_NAME, data))
 
 
 def _ends_mid_line(path: Path) -> bool:

@@ -1,0 +1,327 @@
+"""Brings MLflow up to date with the journals of a workspace.
+
+Journals only grow, so what was shipped is the story told by the first so many bytes of each; the rest is what is new.
+That byte count, with MLflow's id of the run, is the whole state. Losing it costs one look at what MLflow has. Whatever
+goes wrong is one warning and a later try: tracking cannot fail a job.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from vse import journal
+from vse.errors import InputError
+from vse.journal import Story
+from vse.redaction import redact_text
+from vse.storage import Folder
+from vse.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+_DEPTHS = ("runs/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "reports/*")
+_SAVE_EVERY = 20  # runs; a crash in between repeats at most these, to no effect
+
+
+@dataclass(slots=True)
+class Shipped:
+    """What one pass did: runs brought up to date, runs still waiting, and why if they are."""
+
+    runs: int = 0
+    waiting: int = 0
+    seconds: float = 0.0
+    trouble: str = ""
+
+
+@dataclass(slots=True)
+class _Sent:
+    """How far a run has been shipped."""
+
+    run_id: str
+    offset: int = 0
+    parent: str = ""
+    files: dict[str, list[int]] = field(default_factory=dict)
+    refused: bool = False
+
+
+def embedded_uri(workspace: str) -> str:
+    """Address of the SQLite store inside a workspace (for one on S3, inside this machine's cache)."""
+    return f"sqlite:///{_home(workspace) / 'mlflow.db'}"
+
+
+def tracking_uri(workspace: str, given: str | None = None) -> str:
+    """Where runs are sent: `given`, else $MLFLOW_TRACKING_URI, else the workspace's embedded store."""
+    chosen = given or os.environ.get("MLFLOW_TRACKING_URI") or embedded_uri(workspace)
+    if chosen.startswith(("http://", "https://", "sqlite:////", "postgresql", "mysql")):
+        return chosen.rstrip("/")
+    raise InputError(
+        f"tracking={redact_text(chosen)}: expected http(s)://..., postgresql://... or sqlite:////absolute/path.db"
+    )
+
+
+def _home(workspace: str) -> Path:
+    """Local folder of the embedded store, the lock and the shipping state."""
+    space = Workspace.open(workspace)
+    if space.root.is_local:
+        return space.root.local() / "mlflow"
+    digest = hashlib.sha256(space.root.uri.encode()).hexdigest()[:8]
+    return space.cache().local() / f"mlflow-{digest}"
+
+
+def ship_all(workspace: str, uri: str | None = None, *, wait: float = 0.0) -> Shipped:
+    """One pass over every journal of a workspace; see `Shipper.ship`."""
+    return Shipper(workspace, uri).ship(wait=wait)
+
+
+class Shipper:
+    """Ships one workspace to one MLflow. Cheap to make: mlflow is imported when there is something to send.
+
+    `uri`: as for `tracking_uri`, which raises InputError for an address that cannot be meant.
+    """
+
+    def __init__(self, workspace: str, uri: str | None = None) -> None:
+        self.workspace = workspace
+        self.uri = tracking_uri(workspace, uri)
+        self._home = _home(workspace)
+        self._embedded = self.uri == embedded_uri(workspace)
+        target = "embedded" if self._embedded else hashlib.sha256(self.uri.encode()).hexdigest()[:8]
+        self._state_file = self._home / f"shipped-{target}.json"
+        self._store: Any = None
+        self._warned = False
+        self._pass = threading.Lock()
+
+    def ship(self, *, wait: float = 0.0) -> Shipped:
+        """Send what is new in every journal. Never raises: while another job ships, or MLflow does not answer, the
+        journals keep what is waiting. `wait`: seconds to wait for another job's pass to end."""
+        started, result = time.monotonic(), Shipped()
+        try:
+            with self._pass, self._locked(wait) as mine:
+                if mine:
+                    self._ship(result)
+                else:
+                    result.trouble = "another job is shipping this workspace"
+        except Exception as error:
+            result.trouble = _one_line(error)
+            self._store = None  # a fresh connection next time
+            self._warn(f"{redact_text(self.uri)} cannot be used now ({result.trouble}); runs stay in their journals")
+        result.seconds = time.monotonic() - started
+        return result
+
+    @contextlib.contextmanager
+    def every(self, seconds: float = 30.0) -> Iterator["Shipper"]:
+        """Ship in the background while the body runs, and once more at its end, however it ends."""
+        stop = threading.Event()
+
+        def repeat() -> None:
+            while not stop.wait(seconds):
+                self.ship()
+
+        thread = threading.Thread(target=repeat, name="vse-shipper", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            stop.set()
+            thread.join(timeout=60)
+            self.ship(wait=10)
+
+    def _ship(self, result: Shipped) -> None:
+        sent = self._load()
+        pending: dict[tuple[str, str], tuple[Folder, Story, bytes]] = {}
+        for key, folder in self._journals():
+            if key in sent and (sent[key].refused or folder.size(journal.FILE_NAME) == sent[key].offset):
+                continue
+            data = folder.read_bytes(journal.FILE_NAME)
+            data = data[: data.rfind(b"\n") + 1]  # a line being written is for the next pass
+            story = journal.parse(data)
+            if story.run:
+                pending[story.experiment, story.run] = (folder, story, data)
+        result.waiting = len(pending)
+        try:
+            for folder, story, data in _parents_first(pending):
+                self._ship_one(sent, folder, story, data)
+                result.runs, result.waiting = result.runs + 1, result.waiting - 1
+                if result.runs % _SAVE_EVERY == 0:
+                    self._save(sent)
+        finally:
+            if result.runs or pending:
+                self._save(sent)
+
+    def _ship_one(self, sent: dict[str, _Sent], folder: Folder, story: Story, data: bytes) -> None:
+        from vse import tracking_store  # the slow import, on the path that has something to do
+
+        if self._store is None:
+            self._store = tracking_store.Store(self.uri, self._home / "artifacts" if self._embedded else None)
+        key = self._key(folder)
+        state = sent.get(key)
+        for last in (False, True):
+            if state is None:
+                run_id, there = self._store.find_or_create(
+                    story.experiment, story.run, name=story.name, started=story.started
+                )
+                state = sent[key] = _Sent(run_id)
+                params, points = self._store.known(run_id) if there else (set(), set())
+                clean = tracking_store.clean_key
+                before = Story(
+                    params={k: v for k, v in story.params.items() if clean(k) in params},
+                    metrics={(k, n): v for (k, n), v in story.metrics.items() if (clean(k), n) in points},
+                )
+            elif len(data) < state.offset:
+                sent.pop(key)  # not the journal that was shipped
+                state = None
+                continue
+            else:
+                before = journal.parse(data[: state.offset])
+            try:
+                self._send(state, before, story, folder)
+                state.offset = len(data)
+                return
+            except tracking_store.RunUnknownError:
+                if last:
+                    raise
+                sent.pop(key)
+                state = None
+            except tracking_store.RunRefusedError as error:
+                state.refused = True
+                self._warn(f"{story.name}: MLflow refuses this run ({_one_line(error)}); it is not sent again")
+                return
+
+    def _send(self, state: _Sent, before: Story, story: Story, folder: Folder) -> None:
+        if story.parent and (not state.parent or story.parent != before.parent):
+            state.parent, _ = self._store.find_or_create(
+                story.experiment, story.parent, name=story.parent, started=story.started
+            )
+        notes = story.notes if story.notes != before.notes else []
+        self._store.send(
+            state.run_id,
+            params={k: v for k, v in story.params.items() if k not in before.params},
+            tags={k: v for k, v in story.tags.items() if before.tags.get(k) != v},
+            metrics={k: v for k, v in story.metrics.items() if k not in before.metrics},
+            parent=state.parent if before.parent != story.parent else "",
+            notes=notes,
+        )
+        with tempfile.TemporaryDirectory() as scratch:
+            for path, under in story.artifacts:
+                self._send_file(state, folder, path, under, Path(scratch))
+        if (story.status, story.ended) != (before.status, before.ended):
+            self._store.set_status(state.run_id, story.status, story.ended)
+
+    def _send_file(self, state: _Sent, folder: Folder, path: str, under: str, scratch: Path) -> None:
+        if folder.is_local or os.path.isabs(path):
+            file = Path(path) if os.path.isabs(path) else folder.local(path)
+            if not file.exists():
+                return  # it may come with a later pass, or belong to another machine
+            status = file.stat()
+            mark = [status.st_size, status.st_mtime_ns]
+        else:
+            size = folder.size(path)
+            if size is None:
+                return
+            mark = [size, 0]
+            file = scratch / Path(path).name
+        if state.files.get(f"{under}|{path}") == mark:
+            return
+        if not file.exists():
+            file.write_bytes(folder.read_bytes(path))
+        self._store.send_file(state.run_id, file, under)
+        state.files[f"{under}|{path}"] = mark
+
+    def _journals(self) -> Iterator[tuple[str, Folder]]:
+        root = Folder.open(self.workspace)
+        if root.is_local:
+            for depth in _DEPTHS:
+                for file in sorted(root.local().glob(f"{depth}/{journal.FILE_NAME}")):
+                    folder = Folder(str(file.parent))
+                    yield self._key(folder), folder
+        else:
+            for folder in _remote_journals(root):
+                yield self._key(folder), folder
+
+    def _key(self, folder: Folder) -> str:
+        """A run's folder relative to the workspace, so that a workspace can be moved."""
+        return folder.uri.removeprefix(Folder.open(self.workspace).uri).lstrip("/")
+
+    @contextlib.contextmanager
+    def _locked(self, wait: float) -> Iterator[bool]:
+        """Hold the workspace's shipping lock; yields whether it was free in time. The system frees it on a crash."""
+        self._home.mkdir(parents=True, exist_ok=True)
+        deadline = time.monotonic() + wait
+        with (self._home / "shipper.lock").open("a") as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() >= deadline:
+                        yield False
+                        return
+                    time.sleep(0.1)
+            yield True
+
+    def _load(self) -> dict[str, _Sent]:
+        try:
+            saved = json.loads(self._state_file.read_text())
+            return {key: _Sent(**entry) for key, entry in saved.items()}
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def _save(self, sent: dict[str, _Sent]) -> None:
+        keep = {
+            key: {
+                "run_id": s.run_id,
+                "offset": s.offset,
+                "parent": s.parent,
+                "files": s.files,
+                "refused": s.refused,
+            }
+            for key, s in sent.items()
+        }
+        unfinished = self._state_file.with_suffix(".new")
+        unfinished.write_text(json.dumps(keep))
+        os.replace(unfinished, self._state_file)
+
+    def _warn(self, text: str) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("tracking: %s", text)
+
+
+def _parents_first(
+    pending: dict[tuple[str, str], tuple[Folder, Story, bytes]],
+) -> Iterator[tuple[Folder, Story, bytes]]:
+    done: set[tuple[str, str]] = set()
+
+    def visit(key: tuple[str, str]) -> Iterator[tuple[Folder, Story, bytes]]:
+        if key in done or key not in pending:
+            return
+        done.add(key)
+        yield from visit((key[0], pending[key][1].parent))
+        yield pending[key]
+
+    for key in pending:
+        yield from visit(key)
+
+
+def _remote_journals(root: Folder) -> Iterator[Folder]:
+    """Folders with a journal anywhere below runs, sweeps and reports: one listing each, whatever the depth."""
+    for place in sorted({depth.split("/")[0] for depth in _DEPTHS}):
+        system, path = root.child(place).filesystem()
+        for info in system.get_file_info(pafs.FileSelector(path, allow_not_found=True, recursive=True)):
+            if info.base_name == journal.FILE_NAME:
+                steps = info.path.removeprefix(path).strip("/").split("/")[:-1]
+                yield root.child(place, *steps)
+
+
+def _one_line(error: Exception) -> str:
+    return redact_text((str(error).splitlines() or [type(error).__name__])[0])[:300]

@@ -1,0 +1,195 @@
+"""MLflow, behind the five things that shipping a journal needs. The only importer of mlflow, and only when used.
+
+Runs are found by the tag `vse.run_id` in their experiment, never by what MLflow drew at random, so a retried or resumed
+job continues the run it already has.
+"""
+
+import logging
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+RUN_TAG = "vse.run_id"
+_PARENT_TAG = "mlflow.parentRunId"
+_NOTE_TAG = "mlflow.note.content"
+_STATUS = {"running": "RUNNING", "finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
+# What MLflow accepts in one batch and one value (mlflow.utils.validation)
+_METRICS, _PARAMS, _KEY, _PARAM_VALUE, _TAG_VALUE = 1000, 100, 250, 6000, 8000
+_NOT_IN_KEYS = re.compile(r"[^\w. :/-]", re.ASCII)
+
+
+class RunRefusedError(Exception):
+    """MLflow answers, but will not take this run (deleted by a user, for instance)."""
+
+
+class RunUnknownError(Exception):
+    """MLflow answers, but has no run of this id (its store was replaced)."""
+
+
+class Store:
+    """A connection to a tracking server, or to the embedded SQLite file when `uri` starts with sqlite:///.
+
+    `artifacts`: folder for the files of runs; None leaves that to the server. Raises whatever MLflow and its transport
+    raise when nothing answers; every request gives up after seconds, not minutes.
+    """
+
+    def __init__(self, uri: str, artifacts: Path | None = None) -> None:
+        _quiet()
+        from mlflow import MlflowClient
+
+        self._artifacts = artifacts
+        if artifacts is not None:
+            _relocate(uri, artifacts)
+        self._client = MlflowClient(tracking_uri=uri)
+        self._experiments: dict[str, str] = {}
+
+    def find_or_create(self, experiment: str, run: str, *, name: str, started: int) -> tuple[str, bool]:
+        """(MLflow's id of the run tagged `run`, whether it was there already)."""
+        place = self._experiment(experiment)
+        # run ids are fingerprints and names: no quote can get into the filter
+        text = re.sub(r"[^\w.:/-]", "_", run)
+        found = self._client.search_runs([place], f"tags.`{RUN_TAG}` = '{text}'", max_results=1)
+        if found:
+            if name not in (run, found[0].info.run_name):  # a child shipped first made it without its name
+                self._client.update_run(found[0].info.run_id, name=name)
+            return found[0].info.run_id, True
+        made = self._client.create_run(place, start_time=started or None, tags={RUN_TAG: text}, run_name=name)
+        return made.info.run_id, False
+
+    def known(self, run_id: str) -> tuple[set[str], set[tuple[str, int]]]:
+        """(keys of parameters, (key, step) of metrics) that a run has, keys as `clean_key` makes them; for a run whose
+        shipping state was lost."""
+        data = self._client.get_run(run_id).data
+        points = {(key, m.step) for key in data.metrics for m in self._client.get_metric_history(run_id, key)}
+        return set(data.params), points
+
+    def send(
+        self,
+        run_id: str,
+        *,
+        params: Mapping[str, Any],
+        tags: Mapping[str, str],
+        metrics: Mapping[tuple[str, int], tuple[float, int]],
+        parent: str = "",
+        notes: Iterable[str] = (),
+    ) -> None:
+        """Log all in as few batches as MLflow allows. Raises RunRefusedError or RunUnknownError if so answered."""
+        from mlflow.entities import Metric, Param, RunTag
+        from mlflow.exceptions import MlflowException
+
+        special = {_PARENT_TAG: parent} if parent else {}
+        text = "\n".join(f"- {note}" for note in notes)
+        if text:
+            special[_NOTE_TAG] = text
+        tag_list = [RunTag(clean_key(k), str(v)[:_TAG_VALUE]) for k, v in {**tags, **special}.items()]
+        param_list = [Param(clean_key(k), str(v)[:_PARAM_VALUE]) for k, v in params.items()]
+        points = [Metric(clean_key(k), value, when, step) for (k, step), (value, when) in metrics.items()]
+        metric_parts, param_parts, tag_parts = (
+            list(_parts(points, _METRICS - 2 * _PARAMS)),  # a batch holds at most 1000 things of all kinds
+            list(_parts(param_list, _PARAMS)),
+            list(_parts(tag_list, _PARAMS)),
+        )
+        try:
+            for part in range(max(len(metric_parts), len(param_parts), len(tag_parts))):
+                self._client.log_batch(
+                    run_id,
+                    metrics=_at(metric_parts, part),
+                    params=_at(param_parts, part),
+                    tags=_at(tag_parts, part),
+                )
+        except MlflowException as error:
+            _translate(error)
+            raise
+
+    def send_file(self, run_id: str, path: Path, under: str) -> None:
+        """Copy a file, or a folder with all it holds, to the run's artifacts."""
+        if path.is_dir():
+            self._client.log_artifacts(run_id, str(path), under or path.name)
+        else:
+            self._client.log_artifact(run_id, str(path), under or None)
+
+    def set_status(self, run_id: str, status: str, ended: int) -> None:
+        """Mark a run as running, finished, failed or killed."""
+        if status == "running":
+            self._client.update_run(run_id, status="RUNNING")
+        else:
+            self._client.set_terminated(run_id, _STATUS[status], end_time=ended or None)
+
+    def _experiment(self, name: str) -> str:
+        if name not in self._experiments:
+            found = self._client.get_experiment_by_name(name)
+            if found is not None and found.lifecycle_stage != "active":
+                self._client.restore_experiment(found.experiment_id)
+            place = None
+            if found is None and self._artifacts is not None:
+                place = str(self._artifacts / re.sub(r"[^\w.-]", "_", name))
+            self._experiments[name] = found.experiment_id if found else self._client.create_experiment(name, place)
+        return self._experiments[name]
+
+
+def clean_key(key: str) -> str:
+    """A name as MLflow accepts it: signs it refuses become underscores, long ones are cut."""
+    return _NOT_IN_KEYS.sub("_", str(key))[:_KEY]
+
+
+def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    source = iter(items)
+    while part := list(islice(source, size)):
+        yield part
+
+
+def _at(parts: list[list[T]], index: int) -> list[T]:
+    return parts[index] if index < len(parts) else []
+
+
+def _translate(error: Any) -> None:
+    if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+        raise RunUnknownError(str(error)) from error
+    if error.error_code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "INVALID_STATE"):
+        raise RunRefusedError(str(error)) from error
+
+
+def _quiet() -> None:
+    """Short waits, no telemetry, no migration messages; set before mlflow is imported, kept where the user set them."""
+    for name, value in (
+        ("MLFLOW_HTTP_REQUEST_TIMEOUT", "5"),
+        ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"),
+        ("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1"),
+        ("MLFLOW_DISABLE_TELEMETRY", "true"),
+        ("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false"),
+    ):
+        os.environ.setdefault(name, value)
+    for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking", "urllib3.connectionpool"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _relocate(uri: str, artifacts: Path) -> None:
+    """Make a moved workspace whole: the embedded store names artifact folders by absolute path.
+
+    The old root is what the experiments' folders have in common with `<workspace>/mlflow/artifacts/<experiment>`.
+    """
+    database = Path(uri.removeprefix("sqlite:///"))
+    if not database.is_file():
+        database.parent.mkdir(parents=True, exist_ok=True)
+        return
+    with closing(sqlite3.connect(database, timeout=10)) as connection, connection:
+        try:
+            rows = connection.execute("SELECT artifact_location FROM experiments").fetchall()
+        except sqlite3.OperationalError:
+            return  # made but not filled yet
+        roots = {
+            str(Path(place).parent) for (place,) in rows if Path(place).parent.parts[-2:] == ("mlflow", "artifacts")
+        }
+        for root in roots - {str(artifacts)}:
+            for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+                connection.execute(
+                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?",
+                    (str(artifacts), len(root) + 1, len(root) + 1, root + "/"),
+                )
