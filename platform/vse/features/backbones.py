@@ -1,0 +1,7 @@
+"""The backbones there are; importing this registers them under kind "backbone"."""
+
+from vse.features.backbone import Backbone, Network
+from vse.features.small_backbone import SmallBackbone
+from vse.features.torchvision_backbone import TorchvisionBackbone
+
+__all__ = ["Backbone", "Network", "SmallBackbone", "TorchvisionBackbone"]

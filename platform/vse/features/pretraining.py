@@ -1,0 +1,153 @@
+"""How the shipped small backbone came to be: cross-entropy per cell on what a rendered scene shows there.
+
+Every cell of the 7×7 map predicts noun, colour, size and pattern of the thing most seen in it, or that it shows none.
+Object labels alone: no caption, no relation, no count. The scenes come from the split `pretrain`, which is unbiased and
+whose draws no other split shares, in the plain drawing, so that the second drawing stays unseen.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vse.config import knob
+from vse.data.scenes.layout import Address
+from vse.data.scenes.render import CELL_LABELS, cell_labels, render
+from vse.features.small_backbone import CHANNELS, NORMALISATION, SIZE, STRIDE, convolutions, fold
+
+GRID = SIZE // STRIDE
+EVALUATION_SEED = 9001  # scenes that accuracies are reported on; no training seed reaches it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PretrainingConfig:
+    """Options of `jobs/pretrain_backbone.py`; the defaults made the shipped weights."""
+
+    images: int = knob(16_000, "rendered scenes", low=64)
+    epochs: int = knob(12, "passes over them", low=1)
+    batch: int = knob(64, "scenes a step", low=2)
+    lr: float = knob(4e-3, "highest learning rate of the one-cycle schedule", above=0)
+    decay: float = knob(1e-4, "weight decay", low=0)
+    threads: int = knob(1, "threads of this process", low=1)
+    seed: int = knob(101, "seed of scenes, weights and order", low=0, high=EVALUATION_SEED - 1)
+
+
+class CellReader(nn.Module):
+    """The backbone's convolutions and one linear reader a label; label 0 means that a cell shows nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = convolutions(normalised=True)
+        self.readers = nn.ModuleDict(
+            {kind: nn.Conv2d(CHANNELS, len(names) + 1, 1) for kind, names in CELL_LABELS.items()}
+        )
+
+    def forward(
+        self, pixels: UInt8[Tensor, "items size size 3"]
+    ) -> dict[str, Float[Tensor, "items classes rows columns"]]:
+        """Scores per cell for every kind of label."""
+        grid = self.layers(normalise(pixels))
+        return {kind: reader(grid) for kind, reader in self.readers.items()}
+
+
+def normalise(pixels: UInt8[Tensor, "items size size 3"]) -> Float[Tensor, "items 3 size size"]:
+    """Pixels as the backbone reads them."""
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (NORMALISATION.mean, NORMALISATION.std))
+    return (pixels.permute(0, 3, 1, 2).float() / 255 - mean) / std
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Rendered scenes and the labels of their cells, by kind."""
+
+    pixels: UInt8[Tensor, "items size size 3"]
+    labels: dict[str, Int[Tensor, "items rows columns"]]
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+
+def draw_cells(seed: int, split: str, count: int, drawing: str = "plain") -> Cells:
+    """`count` scenes of a split by seed."""
+    uris = [Address(seed, split, index, drawing).uri for index in range(count)]
+    labels = [cell_labels(uri, GRID) for uri in uris]
+    pixels = torch.from_numpy(np.stack([render(uri) for uri in uris]))
+    return Cells(pixels, {kind: torch.from_numpy(np.stack([each[kind] for each in labels])) for kind in CELL_LABELS})
+
+
+def cell_loss(
+    scores: dict[str, Float[Tensor, "items classes rows columns"]], labels: dict[str, Int[Tensor, "items rows columns"]]
+) -> Float[Tensor, ""]:
+    """Sum over the kinds of label of the mean cross-entropy over cells, a cell without a thing counting a quarter."""
+    total = torch.zeros(())
+    for kind, score in scores.items():
+        weight = torch.ones(score.shape[1])
+        weight[0] = 0.25  # nearly three cells in four are empty, and easy
+        total = total + F.cross_entropy(score, labels[kind], weight=weight)
+    return total
+
+
+def pretrain(config: PretrainingConfig, progress: Callable[[int, str], None] = lambda count, text: None) -> CellReader:
+    """Train in this process; `progress(scenes, text)` is told after every step. On a CPU the same twice."""
+    torch.set_num_threads(config.threads)
+    torch.manual_seed(config.seed)
+    data = draw_cells(config.seed, "pretrain", config.images)
+    model = CellReader().to(memory_format=torch.channels_last)
+    steps = config.images // config.batch * config.epochs
+    optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=config.decay)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, config.lr, total_steps=steps, pct_start=0.2)
+    generator = torch.Generator().manual_seed(config.seed)
+    for epoch in range(config.epochs):
+        for rows in _batches(len(data), config.batch, generator):
+            loss = cell_loss(model(data.pixels[rows]), {kind: labels[rows] for kind, labels in data.labels.items()})
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            progress(len(rows), f"epoch {epoch + 1}, loss {loss.item():.3f}")
+    return model.eval()
+
+
+def _batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    order = torch.randperm(count, generator=generator)
+    return (order[start : start + size] for start in range(0, count - size + 1, size))
+
+
+@torch.inference_mode()
+def accuracies(model: CellReader, cells: Cells) -> dict[str, float]:
+    """Share of the cells showing a thing whose label is read right, by kind, and `empty` for cells that show none."""
+    found: dict[str, list[Tensor]] = {kind: [] for kind in (*CELL_LABELS, "empty")}
+    for start in range(0, len(cells), 128):
+        part = slice(start, start + 128)
+        for kind, score in model(cells.pixels[part]).items():
+            truth = cells.labels[kind][part]
+            right = score.argmax(1) == truth
+            found[kind].append(right[truth > 0])
+            if kind == "noun":
+                found["empty"].append(right[truth == 0])
+    return {kind: torch.cat(parts).double().mean().item() for kind, parts in found.items()}
+
+
+def report(model: CellReader, count: int = 500) -> dict[str, dict[str, float]]:
+    """Accuracies on scenes never trained on: unbiased, biased, bias-breaking, and in the other drawing."""
+    where: dict[str, Any] = {
+        "pretrain": partial(draw_cells, EVALUATION_SEED, "pretrain"),
+        "test": partial(draw_cells, EVALUATION_SEED, "test"),
+        "shifted": partial(draw_cells, EVALUATION_SEED, "shifted"),
+        "second_drawing": partial(draw_cells, EVALUATION_SEED, "test", drawing="second"),
+    }
+    return {
+        name: {kind: round(value, 4) for kind, value in accuracies(model, draw(count)).items()}
+        for name, draw in where.items()
+    }
+
+
+def shipped_state(model: CellReader) -> dict[str, Tensor]:
+    """What is written: convolutions with normalisation folded in, in half precision."""
+    return {name: value.half().contiguous() for name, value in fold(model.layers).items()}

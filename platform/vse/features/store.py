@@ -1,0 +1,223 @@
+"""The feature store: frozen features of a data set by image id, in shards, under one manifest.
+
+Plain pyarrow reads every file: shards hold `arrow.fixed_shape_tensor` columns of half floats, `index.parquet` says in
+which shard and row an image is, `rejects.parquet` which images have no features and why. For training, an output is
+copied once to a memory-mapped array on the local disk, in the order training asks for.
+"""
+
+import fcntl
+import io
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Int
+
+from vse.config import fingerprint
+from vse.errors import InputError
+from vse.features.shards import Output, Receipt, read_receipts, read_shard
+from vse.storage import Folder
+
+REVISION = 1
+INDEX, REJECTS = "index.parquet", "rejects.parquet"
+
+
+def commit(
+    folder: Folder, ids: Sequence[str], outputs: Mapping[str, Output], made_by: Mapping[str, Any]
+) -> "FeatureStore":
+    """Write index, rejects and manifest over the committed shards, and open the store.
+
+    ids: every image that was asked for, in the order of the records. An image that is in no shard is a defect of the
+    caller. `made_by` is plain data that goes into the manifest.
+    """
+    where: dict[str, tuple[str, int]] = {}
+    reasons: dict[str, str] = {}
+    used: dict[str, Receipt] = {}
+    wanted = set(ids)
+    for receipt in read_receipts(folder):
+        fresh = [(row, image) for row, image in enumerate(receipt.ids) if image in wanted and image not in where]
+        if fresh and receipt.file is not None:
+            used[receipt.file] = receipt
+            where.update((image, (str(receipt.file), row)) for row, image in fresh)
+        reasons.update(receipt.rejects)
+    rejected = [image for image in ids if image not in where]
+    missing = [image for image in rejected if image not in reasons]
+    assert not missing, f"{folder.uri}: {len(missing)} images are in no shard, {missing[0]!r} first"
+    there = [image for image in ids if image in where]
+    places = [where[image] for image in there]
+    index = {"image": there, "shard": [shard for shard, _ in places], "row": [row for _, row in places]}
+    _write_table(folder, INDEX, pa.table(index, schema=_INDEX_SCHEMA))
+    refused = {"image": rejected, "reason": [reasons[image] for image in rejected]}
+    _write_table(folder, REJECTS, pa.table(refused, schema=_REJECTS_SCHEMA))
+    content = {
+        "kind": "features",
+        "revision": REVISION,
+        "rows": len(there),
+        "rejected": len(rejected),
+        "outputs": {name: {"shape": list(o.shape), "dtype": o.dtype} for name, o in outputs.items()},
+        "made_by": dict(made_by),
+        "files": {name: receipt.entry for name, receipt in used.items()},
+    }
+    folder.commit_manifest([*used, INDEX, REJECTS], content)
+    return FeatureStore.open(folder)
+
+
+_INDEX_SCHEMA = pa.schema([("image", pa.string()), ("shard", pa.string()), ("row", pa.int64())])
+_REJECTS_SCHEMA = pa.schema([("image", pa.string()), ("reason", pa.string())])
+
+
+def _write_table(folder: Folder, name: str, table: pa.Table) -> None:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    folder.write_bytes(name, sink.getvalue())
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureStore:
+    """A committed store; it never changes once it is there."""
+
+    folder: Folder
+    manifest: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Folder) -> "FeatureStore":
+        """Raises InputError where the folder holds no committed feature store."""
+        manifest = folder.read_manifest(checksums=False)
+        if manifest is None or manifest.get("kind") != "features":
+            raise InputError(f"{folder.uri}: no complete feature store; run jobs/extract_features.py")
+        return cls(folder, manifest)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the outputs."""
+        return tuple(self.manifest["outputs"])
+
+    def output(self, name: str) -> Output:
+        """Shape and number type of an output. Raises InputError that lists those there are."""
+        try:
+            found = self.manifest["outputs"][name]
+        except KeyError:
+            raise InputError(f"{self.folder.uri}: no output {name!r}; it has {', '.join(self.outputs)}") from None
+        return Output(tuple(found["shape"]), found["dtype"])
+
+    def shape(self, output: str) -> tuple[int, ...]:
+        """Shape of one row of an output."""
+        return self.output(output).shape
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Eight hexadecimal digits over the checksums of all files: the key of caches."""
+        return fingerprint([self.manifest["files"][name]["sha256"] for name in sorted(self.manifest["files"])])
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the images with features, in the order of the records."""
+        return tuple(self._index.column("image").to_pylist())
+
+    @cached_property
+    def rejects(self) -> dict[str, str]:
+        """Image id -> why it has no features."""
+        table = self._table(REJECTS)
+        return dict(zip(table.column("image").to_pylist(), table.column("reason").to_pylist(), strict=True))
+
+    @cached_property
+    def _index(self) -> pa.Table:
+        return self._table(INDEX)
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[str, int]]:
+        shards, rows = self._index.column("shard").to_pylist(), self._index.column("row").to_pylist()
+        return {image: (s, r) for image, s, r in zip(self.ids, shards, rows, strict=True)}
+
+    def _table(self, name: str) -> pa.Table:
+        return pq.read_table(pa.BufferReader(self.folder.read_bytes(name)))
+
+    def array(self, output: str, ids: Sequence[str], cache: str | os.PathLike[str] | None = None) -> np.ndarray:
+        """Features of images: (len(ids), *shape), half floats (masks: bytes), in the order of `ids`.
+
+        With a cache folder (local, shared by all processes of a node) the result is a read-only memory-mapped file,
+        made by the first who asks; without one it is an array in memory. Raises InputError naming the first image
+        that the store lacks, with the reason where it was rejected.
+        """
+        spec, places = self.output(output), self._find(ids)
+        if cache is None:
+            values = np.empty((len(ids), *spec.shape), spec.dtype)
+            self._fill(values, output, places)
+            return values
+        key = fingerprint(list(ids))
+        path = Path(cache) / self.fingerprint / f"{output}-{key}.npy"
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.with_suffix(".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # the other processes of this node wait instead of copying too
+                if not path.is_file():
+                    self._make_cache(path, spec, output, places)
+        values = np.load(path, mmap_mode="r") if len(ids) else np.empty((0, *spec.shape), spec.dtype)
+        assert values.shape == (len(ids), *spec.shape), f"{path}: {values.shape}"
+        return values
+
+    def _make_cache(self, path: Path, spec: Output, output: str, places: list[tuple[str, int]]) -> None:
+        unfinished = path.with_name(f".writing-{uuid.uuid4().hex[:12]}.npy")
+        try:
+            if places:
+                shape = (len(places), *spec.shape)
+                values = np.lib.format.open_memmap(unfinished, "w+", dtype=np.dtype(spec.dtype), shape=shape)
+                self._fill(values, output, places)
+                values.flush()
+                del values
+                os.replace(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def _find(self, ids: Sequence[str]) -> list[tuple[str, int]]:
+        for image in ids:
+            if image not in self._places:
+                reason = f"was rejected ({self.rejects[image]})" if image in self.rejects else "is not in the store"
+                raise InputError(f"{self.folder.uri}: image {image!r} {reason}")
+        return [self._places[image] for image in ids]
+
+    def _fill(self, values: np.ndarray, output: str, places: list[tuple[str, int]]) -> None:
+        """Shard by shard, so that memory holds one of them at a time."""
+        for shard, targets, rows in _by_shard(places):
+            values[targets] = self._read(shard, output)[rows]
+
+    def _read(self, shard: str, output: str) -> np.ndarray:
+        return read_shard(self.folder, shard, [output], self.manifest["files"][shard])[output]
+
+    def windows(
+        self, output: str, ids: Sequence[str], rows: int, *, seed: int, epoch: int
+    ) -> Iterator[tuple[Int[np.ndarray, " window"], np.ndarray]]:
+        """All features once in a random order that needs memory for about `rows` rows, for features beyond it.
+
+        Shards come in random order; rows are shuffled over as many shards as fit a window. Yields the positions in
+        `ids` and their features. The order follows from (seed, epoch) and is the same in every process.
+        """
+        generator = np.random.default_rng([seed, epoch])
+        groups = list(_by_shard(self._find(ids)))
+        positions: list[np.ndarray] = []
+        features: list[np.ndarray] = []
+        for number, group in enumerate(generator.permutation(len(groups))):
+            shard, targets, from_rows = groups[group]
+            positions.append(targets)
+            features.append(self._read(shard, output)[from_rows])
+            if sum(map(len, positions)) >= rows or number == len(groups) - 1:
+                together, values = np.concatenate(positions), np.concatenate(features)
+                order = generator.permutation(len(together))
+                yield together[order], values[order]
+                positions, features = [], []
+
+
+def _by_shard(places: Sequence[tuple[str, int]]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """(shard, positions in `places`, rows in the shard) for every shard, shards in order of first use."""
+    groups: dict[str, list[int]] = {}
+    for position, (shard, _) in enumerate(places):
+        groups.setdefault(shard, []).append(position)
+    for shard, positions in groups.items():
+        yield shard, np.array(positions, dtype=np.int64), np.array([places[p][1] for p in positions], dtype=np.int64)

@@ -1,0 +1,67 @@
+"""From a picture of any size to the square of pixels that a backbone reads.
+
+Named transforms, all on PIL images, all giving 8-bit pixels; a network normalises them where it runs, so that four
+times fewer bytes travel. They equal torchvision's own preprocessing of PIL images bit for bit.
+
+`crop`: the shorter side to `resize`, then the centre (VSE++, UniVSE). `scale`: the whole picture to the square, aspect
+ratio not kept (thesis, 3.1: "scaled to 224×224", no crop). `ten_crop`: four corners, the centre, and their mirror
+images; features are averaged over them (the published `10crop` features).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+
+NAMES = ("crop", "scale", "ten_crop")
+_FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transform:
+    """`name` of NAMES, `size` of the square in pixels, `resize` of the shorter side before a crop, and the filter."""
+
+    name: str
+    size: int
+    resize: int
+    interpolation: str = "bilinear"
+
+    @property
+    def num_crops(self) -> int:
+        """Squares per picture."""
+        return 10 if self.name == "ten_crop" else 1
+
+    def __call__(self, image: Image.Image) -> UInt8[np.ndarray, "crops size size 3"]:
+        """The squares of one RGB picture, channels last, 0 to 255."""
+        assert image.mode == "RGB", image.mode
+        squares = [np.asarray(square, dtype=np.uint8) for square in self._squares(image)]
+        return np.stack(squares)
+
+    def _squares(self, image: Image.Image) -> list[Image.Image]:
+        resample = _FILTERS[self.interpolation]
+        if self.name == "scale":
+            return [image.resize((self.size, self.size), resample)]
+        image = _shorter_side(image, self.resize, resample)
+        if self.name == "crop":
+            return [_centre(image, self.size)]
+        corners = [(x, y) for y in (0, image.height - self.size) for x in (0, image.width - self.size)]
+        five = [image.crop((x, y, x + self.size, y + self.size)) for x, y in corners] + [_centre(image, self.size)]
+        mirrored = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)  # crops of the mirror image, as torchvision has it
+        five += [mirrored.crop((x, y, x + self.size, y + self.size)) for x, y in corners]
+        return [*five, _centre(mirrored, self.size)]
+
+
+def _shorter_side(image: Image.Image, side: int, resample: Image.Resampling) -> Image.Image:
+    """Shorter side to `side`, the longer one truncated to whole pixels as torchvision does."""
+    width, height = image.size
+    if min(width, height) == side:
+        return image
+    if width <= height:
+        return image.resize((side, int(side * height / width)), resample)
+    return image.resize((int(side * width / height), side), resample)
+
+
+def _centre(image: Image.Image, size: int) -> Image.Image:
+    left, top = round((image.width - size) / 2), round((image.height - size) / 2)
+    return image.crop((left, top, left + size, top + size))

@@ -1,0 +1,176 @@
+"""The feature store: plain pyarrow reads it, order and rejects, damage, caches, windows."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from vse.errors import InputError
+from vse.features.shards import Output, half, read_receipts, read_shard, write_shard
+from vse.features.store import FeatureStore, commit
+from vse.storage import Folder
+
+OUTPUTS = {"map": Output((4, 3)), "pooled": Output((3,)), "mask": Output((4,), "uint8")}
+
+
+def rows(ids, seed=0):
+    """Features that follow from the id alone."""
+    values = [np.random.default_rng([seed, int(i)]).standard_normal((4, 3)) for i in ids]
+    maps = half(np.array(values))
+    return {"map": maps, "pooled": half(maps.mean(1)), "mask": np.array([[1, 1, int(i) % 2, 0] for i in ids], np.uint8)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder.open(tmp_path / "store")
+
+
+IDS = [str(i) for i in range(10)]
+
+
+@pytest.fixture
+def store(folder):
+    write_shard(folder, ["7", "3", "1"], rows(["7", "3", "1"]))
+    write_shard(folder, ["0", "9", "4", "2"], rows(["0", "9", "4", "2"]), [("5", "cannot be read")])
+    write_shard(folder, ["8"], rows(["8"]), [("6", "empty file")])
+    return commit(folder, IDS, OUTPUTS, {"backbone": "none"})
+
+
+def test_outputs_come_back_in_the_order_asked_for(store):
+    assert store.outputs == ("map", "pooled", "mask")
+    assert store.shape("map") == (4, 3)
+    assert store.ids == ("0", "1", "2", "3", "4", "7", "8", "9")
+    assert store.rejects == {"5": "cannot be read", "6": "empty file"}
+    asked = ["9", "0", "7", "7", "2"]
+    for name, expected in rows(asked).items():
+        values = store.array(name, asked)
+        assert values.dtype == expected.dtype
+        assert np.array_equal(values, expected)
+
+
+def test_plain_pyarrow_sees_shapes(store):
+    file = next(n for n in store.folder.names() if n.endswith(".parquet") and n.startswith("shard"))
+    table = pq.read_table(store.folder.local(file))
+    assert table.schema.field("map").type == pa.fixed_shape_tensor(pa.float16(), (4, 3))
+    ids = table.column("image").to_pylist()
+    assert np.array_equal(table.column("map").combine_chunks().to_numpy_ndarray(), rows(ids)["map"])
+
+
+def test_a_shard_of_several_row_groups_reads_whole(folder, monkeypatch):
+    monkeypatch.setattr("vse.features.shards.ROW_GROUP_BYTES", 200)
+    ids = [str(i) for i in range(50)]
+    receipt = write_shard(folder, ids, rows(ids))
+    assert receipt.file is not None
+    assert pq.ParquetFile(folder.local(receipt.file)).num_row_groups > 5
+    assert np.array_equal(read_shard(folder, receipt.file, ["map"])["map"], rows(ids)["map"])
+
+
+def test_an_image_without_features_is_named_with_its_reason(store):
+    with pytest.raises(InputError, match=r"'5' was rejected \(cannot be read\)"):
+        store.array("map", ["1", "5"])
+    with pytest.raises(InputError, match="'x' is not in the store"):
+        store.array("map", ["x"])
+    with pytest.raises(InputError, match="no output 'fc1'; it has map, pooled, mask"):
+        store.array("fc1", ["1"])
+
+
+def test_values_that_are_not_finite_in_half_precision_are_rejected(folder):
+    values = rows(["1", "2", "3", "4"])
+    values["pooled"][1, 0] = np.nan
+    values["map"][2] = half(np.full((4, 3), 1e6))
+    receipt = write_shard(folder, ["1", "2", "3", "4"], values)
+    assert receipt.ids == ("1", "4")
+    assert dict(receipt.rejects) == {
+        "2": "pooled: not finite in half precision",
+        "3": "map: not finite in half precision",
+    }
+    store = commit(folder, ["1", "2", "3", "4"], OUTPUTS, {})
+    assert np.array_equal(store.array("map", ["4", "1"]), rows(["4", "1"])["map"])
+
+
+def test_a_shard_of_rejects_only_needs_no_file(folder):
+    receipt = write_shard(folder, [], {}, [("1", "a"), ("2", "b")])
+    assert receipt.file is None
+    assert commit(folder, ["1", "2"], OUTPUTS, {}).rejects == {"1": "a", "2": "b"}
+
+
+def test_the_same_rows_make_the_same_shard_and_are_stored_once(folder):
+    first = write_shard(folder, ["2", "1"], rows(["2", "1"]))
+    again = write_shard(folder, ["2", "1"], rows(["2", "1"]))
+    assert first == again
+    assert len(list(read_receipts(folder))) == 1
+    assert commit(folder, ["1", "2"], OUTPUTS, {}).ids == ("1", "2")
+
+
+def test_without_receipt_or_in_other_bytes_a_shard_does_not_count(folder):
+    receipts = [write_shard(folder, [i], rows([i])) for i in "1234"]
+    folder.delete(f"{receipts[0].name}.json")
+    truncated, altered = (folder.local(str(r.file)) for r in receipts[1:3])
+    truncated.write_bytes(truncated.read_bytes()[:-1])
+    altered.write_bytes(altered.read_bytes()[:-1] + b"\x00")
+    assert [r.ids for r in read_receipts(folder)] == [("4",)]
+
+
+def test_an_incomplete_store_does_not_open_and_a_missing_image_is_a_defect(folder):
+    write_shard(folder, ["1"], rows(["1"]))
+    with pytest.raises(InputError, match="no complete feature store"):
+        FeatureStore.open(folder)
+    with pytest.raises(AssertionError, match="'2' first"):
+        commit(folder, ["1", "2"], OUTPUTS, {})
+    commit(folder, ["1"], OUTPUTS, {})
+    shard = next(n for n in folder.names() if n.endswith(".parquet") and n.startswith("shard"))
+    folder.local(shard).write_bytes(b"cut")
+    with pytest.raises(InputError, match="no complete feature store"):
+        FeatureStore.open(folder)
+
+
+def test_damage_of_the_same_size_is_found_when_read(store):
+    shard = next(n for n in store.folder.names() if n.endswith(".parquet") and n.startswith("shard"))
+    path = store.folder.local(shard)
+    path.write_bytes(path.read_bytes()[:-1] + b"\x00")
+    with pytest.raises(InputError, match=r"damaged.*extract again"):
+        FeatureStore.open(store.folder).array("map", list(store.ids))
+
+
+def test_caches_are_memory_mapped_made_once_and_keyed_by_what_they_hold(store, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    asked = ["9", "0", "7"]
+    first = store.array("map", asked, cache)
+    assert isinstance(first, np.memmap)
+    assert not first.flags.writeable
+    assert np.array_equal(first, rows(asked)["map"])
+    monkeypatch.setattr("vse.features.store.read_shard", None)  # a second request reads no shard
+    assert np.array_equal(store.array("map", asked, cache), first)
+    monkeypatch.undo()
+    assert np.array_equal(store.array("map", asked[::-1], cache), rows(asked[::-1])["map"])
+    assert np.array_equal(store.array("mask", asked, cache), rows(asked)["mask"])
+    assert store.array("map", [], cache).shape == (0, 4, 3)
+    assert not list(cache.rglob(".writing-*"))
+
+
+def test_stores_of_other_content_have_other_caches(store, tmp_path):
+    other = Folder.open(tmp_path / "other")
+    write_shard(other, IDS, rows(IDS, seed=1))
+    second = commit(other, IDS, OUTPUTS, {})
+    assert second.fingerprint != store.fingerprint
+    one, two = (s.array("map", ["1"], tmp_path / "cache") for s in (store, second))
+    assert not np.array_equal(one, two)
+
+
+def test_windows_give_every_row_once_in_an_order_of_seed_and_epoch(store):
+    ids = list(store.ids)
+
+    def visit(size, seed=1, epoch=0):
+        found = list(store.windows("map", ids, size, seed=seed, epoch=epoch))
+        for positions, values in found:
+            assert np.array_equal(values, rows([ids[p] for p in positions])["map"])
+        return [p.tolist() for p, _ in found]
+
+    for size in (1, 4, 100):
+        order = visit(size)
+        assert sorted(p for window in order for p in window) == list(range(len(ids)))
+    assert len(visit(1)) == 3
+    assert len(visit(100)) == 1
+    assert visit(100) == visit(100)
+    assert len({str(visit(100, epoch=e)) for e in range(5)}) == 5
+    assert [len(p) for p, _ in store.windows("map", ["1", "0"], 1, seed=0, epoch=0)] == [1, 1]

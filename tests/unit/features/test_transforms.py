@@ -1,0 +1,72 @@
+"""Transforms against torchvision's preprocessing of the same pictures, bit for bit."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Resize, TenCrop
+
+from vse.features.transforms import Transform
+
+SIZES = [(320, 240), (240, 320), (224, 224), (86, 500), (301, 257), (256, 255), (30, 40)]
+
+
+def picture(width, height, seed=0):
+    noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(noise)
+
+
+def pixels(image):
+    return np.asarray(image)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["bilinear", "bicubic"])
+def test_crop_is_resize_and_centre_crop(size, name):
+    image = picture(*size)
+    expected = pixels(Compose([Resize(256, InterpolationMode(name)), CenterCrop(224)])(image))
+    ours = Transform(name="crop", size=224, resize=256, interpolation=name)(image)
+    assert ours.shape == (1, 224, 224, 3)
+    assert np.array_equal(ours[0], expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_scale_takes_the_whole_picture(size):
+    image = picture(*size)
+    ours = Transform(name="scale", size=112, resize=112)(image)
+    assert np.array_equal(ours[0], pixels(Resize((112, 112))(image)))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_ten_crops_are_torchvisions(size):
+    image = picture(*size)
+    transform = Transform(name="ten_crop", size=64, resize=80)
+    expected = [pixels(crop) for crop in TenCrop(64)(Resize(80)(image))]
+    ours = transform(image)
+    assert transform.num_crops == len(ours) == 10
+    key = lambda crop: crop.tobytes()  # noqa: E731
+    assert sorted(map(key, ours)) == sorted(map(key, expected))
+
+
+def test_published_preprocessing_is_reproduced():
+    from torchvision.models import ResNet152_Weights
+
+    from vse.features.backbone import Network
+    from vse.features.torchvision_backbone import TorchvisionBackbone
+
+    backbone = TorchvisionBackbone(TorchvisionBackbone.Config(arch="resnet152"))
+    image = picture(300, 260)
+    seen = []
+
+    class Spy(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 2, 1)
+
+        def forward(self, x):
+            seen.append(x)
+            return {"map": self.conv(x)}
+
+    network = Network(Spy(), backbone.normalisation).prepare(torch.device("cpu"), torch.float32)
+    network(torch.from_numpy(backbone.transform(image))[None])
+    torch.testing.assert_close(seen[0][0], ResNet152_Weights.DEFAULT.transforms()(image), rtol=0, atol=1e-6)
