@@ -88,9 +88,7 @@ def _annotation(row: dict) -> Annotation:
     objects = tuple(
         AnnotatedObject(o["name"], _box(o["box"]), tuple(map(str, o["attributes"]))) for o in row["objects"]
     )
-    relations = tuple(
-        AnnotatedRelation(int(r["subject"]), str(r["name"]), int(r["object"])) for r in row["relations"]
-    )
+    relations = tuple(AnnotatedRelation(int(r["subject"]), str(r["name"]), int(r["object"])) for r in row["relations"])
     for r in relations:
         if not (0 <= r.subject < len(objects) and 0 <= r.object < len(objects)):
             raise ValueError(f"relation {r.name!r} points outside the {len(objects)} objects")

@@ -73,9 +73,7 @@ def _relation(draw: Draw, options: list[tuple[int, str, int]]) -> tuple[int, str
     return draw.choice(contacts if contacts and draw.chance(0.5) else options)
 
 
-def _checked(
-    scene: Scene, draw: Draw, things: list[int], relations: list[tuple[int, str, int]]
-) -> Meaning | None:
+def _checked(scene: Scene, draw: Draw, things: list[int], relations: list[tuple[int, str, int]]) -> Meaning | None:
     meaning = Meaning(
         tuple(_entity(scene.things[k], draw) for k in things),
         tuple(Relation(things.index(a), name, things.index(b)) for a, name, b in relations),
@@ -181,7 +179,7 @@ class _Speaker:
 
     def _noun_phrase(self, entity: Entity, definite: bool = False) -> str:
         """Number or article, attributes in the order size, pattern, colour, and the noun."""
-        rank = {name: 2 for name in COLOURS} | {name: 1 for name in PATTERNS}
+        rank = dict.fromkeys(COLOURS, 2) | dict.fromkeys(PATTERNS, 1)
         adjectives = [self._attribute(name) for name in sorted(entity.attributes, key=lambda n: (rank.get(n, 0), n))]
         kind = NOUNS[entity.noun]
         forms = NOUN_WORDS[self.wording].get(entity.noun, (kind.name, kind.plural_form))

@@ -127,7 +127,9 @@ def _relation_names(between: Sequence[str]) -> list[str] | None:
                 break
         else:
             word = between[at]
-            if not (word in _FILLERS or word in _RELATIVE or word in VERBS or word in ("is", "are", "and", ",", "while")):
+            if not (
+                word in _FILLERS or word in _RELATIVE or word in VERBS or word in ("is", "are", "and", ",", "while")
+            ):
                 return None
             at += 1
     # "on the behind of" and "in left of" are "on the left of" and "in front of" with another main word.

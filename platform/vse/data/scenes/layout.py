@@ -93,9 +93,7 @@ class Address:
 
     @property
     def uri(self) -> str:
-        return (
-            f"scene:seed={self.seed},split={self.split},index={self.index},drawing={self.drawing},size={self.size}"
-        )
+        return f"scene:seed={self.seed},split={self.split},index={self.index},drawing={self.drawing},size={self.size}"
 
     @classmethod
     def parse(cls, uri: str) -> "Address":
@@ -111,7 +109,9 @@ class Address:
                 size=int(values.pop("size", CANVAS)),
             )
         except (KeyError, ValueError) as error:
-            raise InputError(f"{uri}: not a scene address: {error}; expected one like {cls(0, 'train', 0).uri}") from None
+            raise InputError(
+                f"{uri}: not a scene address: {error}; expected one like {cls(0, 'train', 0).uri}"
+            ) from None
         if kind != "scene" or values or address.split not in SPLITS or address.drawing not in ("plain", "second"):
             raise InputError(f"{uri}: not a scene address; expected one like {cls(0, 'train', 0).uri}")
         if address.index < 0 or not 16 <= address.size <= 4096:

@@ -60,9 +60,7 @@ def cell_labels(scene: Scene | str, grid: int = 7) -> dict[str, np.ndarray]:
     counts = np.bincount(cells * num + segments.ravel() + 1, minlength=grid * grid * num).reshape(-1, num)
     winner = counts[:, 1:].argmax(axis=1) if num > 1 else np.zeros(grid * grid, dtype=np.int64)
     shown = counts[:, 1:].max(axis=1, initial=0) * 6 >= counts.sum(axis=1)
-    return {
-        kind: np.where(shown, _numbers(scene.things, kind)[winner], 0).reshape(grid, grid) for kind in CELL_LABELS
-    }
+    return {kind: np.where(shown, _numbers(scene.things, kind)[winner], 0).reshape(grid, grid) for kind in CELL_LABELS}
 
 
 def _numbers(things: tuple[Thing, ...], kind: str) -> np.ndarray:
@@ -142,5 +140,7 @@ def _paint(
         return
     cover = alpha[top:bottom, left:right]
     here = (slice(y + top, y + bottom), slice(x + left, x + right))
-    canvas[here] = (canvas[here] * (255 - cover[:, :, None]) + colours[top:bottom, left:right] * cover[:, :, None]) // 255
+    canvas[here] = (
+        canvas[here] * (255 - cover[:, :, None]) + colours[top:bottom, left:right] * cover[:, :, None]
+    ) // 255
     segments[here][cover > 127] = position

@@ -10,7 +10,8 @@ from vse.data.scenes.layout import CANVAS, Address, scene_of
 from vse.data.scenes.truth import clear_relations
 from vse.data.scenes.words import WORDINGS
 from vse.data.scenes.world import REVISION
-from vse.registry import ComponentConfig, register
+from vse.data.sources import SourceConfig, arranged
+from vse.registry import register
 
 
 @register("source", "scenes")
@@ -18,7 +19,7 @@ class Scenes:
     """Rendered scenes. Splits draw from disjoint streams of one seed; `pretrain` (for backbones) is no split of it."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig):
+    class Config(SourceConfig):
         num_train: int = knob(700, "training images, with biased co-occurrence", low=0)
         num_val: int = knob(150, "validation images, biased like training", low=0)
         num_test: int = knob(300, "test images, biased like training", low=0)
@@ -30,6 +31,11 @@ class Scenes:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+
+    @property
+    def image_root(self) -> str:
+        """Nothing: scenes lie nowhere."""
+        return ""
 
     def describe(self) -> Records:
         """Records of all four splits, with three to seven captions an image."""
@@ -48,7 +54,7 @@ class Scenes:
                 said = captions_of(address, c.wording)
                 captions += [Caption(f"{image.id}_{k}", image.id, text) for k, (_, text) in enumerate(said)]
         source = {"source": "scenes", "revision": REVISION, "seed": c.seed, "wording": c.wording}
-        return Records("scenes", tuple(images), tuple(captions), source)
+        return arranged(Records("scenes", tuple(images), tuple(captions), source), c)
 
     def annotations(self, records: Records) -> Annotations:
         """Objects with boxes in pixels, attributes, and the relations a caption may state."""
@@ -67,9 +73,6 @@ def annotate(uri: str) -> Annotation:
             left, top, right, bottom = (round(v * scene.size / CANVAS) for v in box)
             objects.append(AnnotatedObject(thing.noun, (left, top, right, bottom), attributes))
     relations = [
-        AnnotatedRelation(x, name, y)
-        for a, name, b in clear_relations(scene)
-        for x in members[a]
-        for y in members[b]
+        AnnotatedRelation(x, name, y) for a, name, b in clear_relations(scene) for x in members[a] for y in members[b]
     ]
     return Annotation(tuple(objects), tuple(relations))

@@ -1,0 +1,139 @@
+"""What every source of records shares: its configuration, how files are read, and what is left out."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from vse.config import knob
+from vse.data.folds import cross_validated, limited
+from vse.data.records import Caption, Image, Records
+from vse.errors import InputError
+from vse.language.tokens import words
+from vse.registry import ComponentConfig
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceConfig(ComponentConfig):
+    """Base of the `Config` of every source."""
+
+    folds: int = knob(0, "cross-validation inside train and val: number of folds, 0 for none", low=0)
+    fold: int = knob(0, "which fold is the validation split, from 0", low=0)
+    limit: int = knob(0, "at most so many images of each split, 0 for all", low=0)
+
+
+class Source(Protocol):
+    """A registered source, made from its `Config`.
+
+    `image_root` is the folder that the URIs of its images are relative to, for `open_image`; it is no part of the
+    records, which stay the same when a data set moves.
+    """
+
+    @property
+    def image_root(self) -> str: ...
+
+    def describe(self) -> Records: ...
+
+
+def arranged(records: Records, config: SourceConfig) -> Records:
+    """The records with the configured limit and fold applied."""
+    if config.limit:
+        records = limited(records, config.limit)
+    if config.folds or config.fold:
+        records = cross_validated(records, config.folds, config.fold)
+    return records
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """An image or caption that was left out, and why."""
+
+    id: str
+    reason: str
+
+
+def rejects(records: Records) -> tuple[Reject, ...]:
+    """What the source of these records left out."""
+    return tuple(Reject(*pair) for pair in records.source.get("rejects", []))
+
+
+class Gathered:
+    """Images and captions as a source finds them, checked; `records` closes the collection.
+
+    Captions without a word are left out, and images left without a caption; both are kept as rejects.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._images: dict[str, Image] = {}
+        self._captions: dict[str, list[Caption]] = {}
+        self._caption_ids: set[str] = set()
+        self._rejects: list[list[str]] = []
+
+    def image(self, image: Image, where: str) -> None:
+        """Take in an image; raises InputError if its id was there before."""
+        if image.id in self._images:
+            raise InputError(f"{where}: image id {image.id!r} appears twice; ids must be unique")
+        self._images[image.id] = image
+        self._captions[image.id] = []
+
+    def caption(self, caption: Caption, where: str) -> None:
+        """Take in a caption of a known image; raises InputError if its id was there before or its image was not."""
+        if caption.id in self._caption_ids:
+            raise InputError(f"{where}: caption id {caption.id!r} appears twice; ids must be unique")
+        if caption.image not in self._images:
+            raise InputError(f"{where}: caption {caption.id!r} points to image {caption.image!r}, which is not listed")
+        self._caption_ids.add(caption.id)
+        text = " ".join(caption.text.split())
+        if not words(text):
+            self._rejects.append([caption.id, "caption without a word"])
+        else:
+            self._captions[caption.image].append(Caption(caption.id, caption.image, text))
+
+    def records(self, name: str, source: dict[str, Any]) -> Records:
+        """Everything taken in, grouped; raises InputError if nothing is left."""
+        images = []
+        for image in self._images.values():
+            if self._captions[image.id]:
+                images.append(image)
+            else:
+                self._rejects.append([image.id, "image without a caption"])
+        if not images:
+            raise InputError(f"{self._where}: holds no image with a caption")
+        captions = [c for image in images for c in self._captions[image.id]]
+        return Records(name, tuple(images), tuple(captions), {**source, "rejects": self._rejects})
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; raises InputError naming the file if it is missing or broken."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8 text; expected JSON") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: is not whole JSON (line {error.lineno}: {error.msg}); was it cut off?") from None
+
+
+def field(item: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """`item[key]`; raises InputError naming the place if `item` is no object, lacks the key or holds another type."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    expected = " or ".join(k.__name__ for k in kinds)
+    if not isinstance(item, dict):
+        raise InputError(f"{where}: expected an object with {key!r}, got {type(item).__name__}")
+    if key not in item:
+        raise InputError(f"{where}: lacks the key {key!r} ({expected})")
+    if not isinstance(item[key], kinds) or isinstance(item[key], bool):
+        raise InputError(f"{where}: {key!r} must be {expected}, got {type(item[key]).__name__}")
+    return item[key]
+
+
+def folder(root: str, what: str) -> Path:
+    """A folder that must exist; raises InputError naming the key."""
+    if not root:
+        raise InputError(f"data.root: name the folder of {what}")
+    path = Path(root)
+    if not path.is_dir():
+        raise InputError(f"data.root={root}: no such folder; expected the folder of {what}")
+    return path
