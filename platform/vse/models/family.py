@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from vse.registry import ComponentConfig
 
 Batch = Mapping[str, Tensor]
 Encoded = dict[str, Tensor]
@@ -47,7 +49,13 @@ class Family(nn.Module):
     """
 
     inputs: Inputs
+    Config: ClassVar[type[ComponentConfig]]
     knobs: ClassVar[tuple[str, ...]] = ()  # arguments of `combine` that may be swept without training again
+
+    @classmethod
+    def requires(cls, config: Any) -> Inputs:
+        """What batches must hold for a family of this configuration; the stages to run follow from it."""
+        raise TypeError(f"{cls.__name__} does not say what it reads")
 
     def forward(self, batch: Batch) -> Encoded:
         """Named tensors for the objective; keys in `images` and `captions` have one row an item."""

@@ -71,10 +71,14 @@ class UniVSE(Family):
         renormalize: bool = knob(True, "u_cap is normalised again, so that the score is a cosine")
         dropout: float = knob(0.0, "of image features and word vectors", low=0, high=0.9)
 
+    @classmethod
+    def requires(cls, config: "UniVSE.Config") -> Inputs:
+        return Inputs(image="map", components=True)
+
     def __init__(self, config: "UniVSE.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__()
         self.config = config
-        self.inputs = Inputs(image="map", components=True)
+        self.inputs = self.requires(config)
         self.image = RegionEncoder(context.feature_dims["map"], config.dim, config.pooling, config.k, scale)
         self.phi = ObjectEncoder(context, config.basic_dim, config.modifier_dim, config.dim, config.fixed_words)
         self.psi = PrefixGRU(config.dim, config.dim)
@@ -91,7 +95,7 @@ class UniVSE(Family):
 
     def forward(self, batch: Batch) -> Encoded:
         """Codes of both sides and, where the batch holds them, negatives as row numbers of the component tables."""
-        encoded = {**self.encode_images(batch), **self._encode_texts(batch)}
+        encoded = {**self.encode_regions(batch), **self._encode_texts(batch)}
         if self.config.learn_alpha:
             sent, bags = encoded["sentences"].detach(), encoded["bags"].detach()
             encoded["captions"] = self.mix(sent, bags, self.alpha)
@@ -99,6 +103,10 @@ class UniVSE(Family):
         return encoded
 
     def encode_images(self, batch: Batch) -> Encoded:
+        """images (batch, dim), unit vectors, from `map` (batch, regions, channels)."""
+        return {"images": self.encode_regions(batch)["images"]}
+
+    def encode_regions(self, batch: Batch) -> Encoded:
         """images (batch, dim), unit; regions V (batch, regions, dim) and their norms, from `map` (batch, regions, channels).
 
         Dividing a similarity by the norm is far cheaper than normalising every region.

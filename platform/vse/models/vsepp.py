@@ -33,9 +33,13 @@ class VSEPP(Family):
         k: int = knob(10, "largest responses that max-k pooling averages", low=1)
         dropout: float = knob(0.0, "of image features and word vectors", low=0, high=0.9)
 
+    @classmethod
+    def requires(cls, config: "VSEPP.Config") -> Inputs:
+        return Inputs(image=config.image, components=False)
+
     def __init__(self, config: "VSEPP.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__()
-        self.inputs = Inputs(image=config.image, components=False)
+        self.inputs = self.requires(config)
         channels = context.feature_dims[config.image]
         self.image: nn.Module
         if config.image == "pooled":

@@ -1,0 +1,67 @@
+"""Codes of a split: every image and every caption through a trained family, once, for whatever is measured of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vse.data.batches import blocks, image_batch, text_batch
+from vse.data.examples import Examples, Texts
+from vse.models.family import Encoded, Family
+
+IMAGES_AT_ONCE = 64
+CAPTIONS_AT_ONCE = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Named tensors of the images (images, ...) and captions (captions, ...) of a split, and whose captions they are."""
+
+    images: Encoded
+    captions: Encoded
+    owner: Tensor
+
+
+@torch.inference_mode()
+def encode_images(family: Family, features: np.ndarray) -> Encoded:
+    """Codes of images given their features (images, ...), block by block; the family must be in eval mode."""
+    assert not family.training, "codes are made in eval mode"
+    name, device = family.inputs.image, next(family.parameters()).device
+
+    def batches() -> Iterator[Encoded]:
+        for rows in blocks(len(features), IMAGES_AT_ONCE):
+            yield family.encode_images({name: image_batch(features, rows).to(device)})
+
+    return _concatenated(batches())
+
+
+@torch.inference_mode()
+def encode_captions(family: Family, texts: Texts) -> Encoded:
+    """Codes of captions, in their order. Captions are encoded in order of length, so that little is padding."""
+    assert not family.training, "codes are made in eval mode"
+    device = next(family.parameters()).device
+    order = np.argsort(texts.tokens.lengths, kind="stable")
+
+    def batches() -> Iterator[Encoded]:
+        for rows in blocks(len(order), CAPTIONS_AT_ONCE):
+            batch = text_batch(texts, order[rows], family.inputs.components)
+            yield family.encode_captions({key: value.to(device) for key, value in batch.items()})
+
+    sorted_codes = _concatenated(batches())
+    place = torch.from_numpy(np.argsort(order)).to(device)
+    return {key: value[place] for key, value in sorted_codes.items()}
+
+
+def encode_examples(family: Family, examples: Examples) -> Codes:
+    """Codes of a whole split, images in the order of the split."""
+    images = encode_images(family, examples.features[family.inputs.image])
+    owner = torch.from_numpy(examples.image).to(next(family.parameters()).device)
+    return Codes(images, encode_captions(family, examples.texts), owner)
+
+
+def _concatenated(batches: Iterator[Encoded]) -> Encoded:
+    parts = list(batches)
+    assert parts, "nothing to encode"
+    return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}

@@ -1,0 +1,137 @@
+"""Checkpoints: everything a run needs to go on, or to embed raw images and raw strings, as plain data.
+
+A checkpoint is a folder `epoch-<epochs done>[-<step>]` of safetensors and JSON that exists once its manifest does. The
+newest and the best are kept. Nothing in it is a pickle, so a workspace from elsewhere can be opened without trust.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from vse.errors import InputError
+from vse.models.family import Family
+from vse.storage import Folder
+
+VERSION = 1  # raise it when a checkpoint written before can no longer be read
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a run stands: `epoch` epochs and `step` further steps are done.
+
+    history: one dict of numbers an epoch; totals: loss sums of the unfinished epoch; best: epochs done when the best
+    validation was seen (0: none yet).
+    """
+
+    epoch: int = 0
+    step: int = 0
+    best: int = 0
+    best_score: float | None = None
+    history: list[dict[str, float]] = field(default_factory=list)
+    totals: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+class Checkpoints:
+    """The checkpoints of one run in a folder; `extra` files (text pipeline, configuration) go into each."""
+
+    def __init__(self, folder: Folder, extra: Mapping[str, Any] | None = None) -> None:
+        self.folder, self.extra = folder, dict(extra or {})
+
+    def save(
+        self, progress: Progress, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Mapping[str, Any]
+    ) -> Folder:
+        """Write a checkpoint, then drop those that are neither the newest nor the best."""
+        name = f"epoch-{progress.epoch:04d}" + (f"-{progress.step:06d}" if progress.step else "")
+        target = self.folder.child(name)
+        target.write_bytes("model.safetensors", save(_contiguous(model.state_dict())))
+        target.write_bytes("optimizer.safetensors", save(_optimizer_tensors(model, optimizers)))
+        target.write_json("progress.json", {"version": VERSION, "scaler": dict(scaler), **asdict(progress)})
+        for file, content in self.extra.items():
+            target.write_json(file, content)
+        target.commit_manifest(["model.safetensors", "optimizer.safetensors", "progress.json", *self.extra])
+        for old in self.folder.names():
+            if old not in (name, f"epoch-{progress.best:04d}"):
+                self.folder.delete(old)
+        return target
+
+    def newest(self) -> Folder | None:
+        """The checkpoint with the most work in it whose files are all intact; damaged ones are passed over."""
+        for name in sorted(self.folder.names(), reverse=True):
+            if self.folder.child(name).read_manifest() is not None:
+                return self.folder.child(name)
+        return None
+
+    def best(self) -> Folder | None:
+        """The checkpoint of the best validation."""
+        newest = self.newest()
+        if newest is None:
+            return None
+        best = self.folder.child(f"epoch-{read_progress(newest).best:04d}")
+        return best if best.read_manifest() is not None else None
+
+    def restore(self, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Any) -> Progress:
+        """Load the newest checkpoint into model and optimisers; a fresh Progress where there is none."""
+        newest = self.newest()
+        if newest is None:
+            return Progress()
+        load_weights(newest, model)
+        _load_optimizers(model, optimizers, load(newest.read_bytes("optimizer.safetensors")))
+        state = newest.read_json("progress.json")
+        if state["scaler"]:
+            scaler.load_state_dict(state["scaler"])
+        return read_progress(newest)
+
+
+def read_progress(checkpoint: Folder) -> Progress:
+    """The progress a checkpoint holds. Raises InputError where another version wrote it."""
+    state = checkpoint.read_json("progress.json")
+    if state.get("version") != VERSION:
+        raise InputError(f"{checkpoint}: checkpoint of version {state.get('version')}, this code reads {VERSION}")
+    return Progress(**{k: v for k, v in state.items() if k not in ("version", "scaler")})
+
+
+def load_weights(checkpoint: Folder, model: nn.Module) -> None:
+    """Put a checkpoint's weights into a model. Raises InputError naming the first key that does not fit."""
+    try:
+        state = load(checkpoint.read_bytes("model.safetensors"))
+    except Exception as error:
+        raise InputError(f"{checkpoint}/model.safetensors: not a safetensors file ({error})") from None
+    own = model.state_dict()
+    for key in sorted(own.keys() ^ state.keys()):
+        raise InputError(f"{checkpoint}: {key} is {'missing' if key in own else 'unknown'}; another model wrote it")
+    for key, value in own.items():
+        if state[key].shape != value.shape:
+            raise InputError(f"{checkpoint}: {key} has shape {tuple(state[key].shape)}, expected {tuple(value.shape)}")
+    model.load_state_dict(state)
+
+
+def _contiguous(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().contiguous() for name, value in state.items()}
+
+
+def _parameter_names(model: nn.Module) -> dict[int, str]:
+    return {id(parameter): name for name, parameter in model.named_parameters()}
+
+
+def _optimizer_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
+    """Optimiser state by phase, parameter and quantity, so that it does not depend on the order of parameters."""
+    names, tensors = _parameter_names(model), {}
+    for phase, optimizer in enumerate(optimizers):
+        for parameter, state in optimizer.state.items():
+            for key, value in state.items():
+                tensors[f"{phase}/{names[id(parameter)]}/{key}"] = torch.as_tensor(value)
+    return _contiguous(tensors)
+
+
+def _load_optimizers(model: nn.Module, optimizers: list[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
+    parameters = {name: parameter for name, parameter in model.named_parameters()}
+    for key, value in tensors.items():
+        phase, name, quantity = key.split("/")
+        parameter = parameters[name]
+        moved = value.to(parameter.device) if value.ndim else value
+        optimizers[int(phase)].state[parameter][quantity] = moved.clone()

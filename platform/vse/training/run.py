@@ -1,0 +1,168 @@
+"""One run from configuration to checkpoint: `run_training(config, workspace)` serves jobs and Tune trials alike."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from vse import pipeline, registry
+from vse.config import flatten, to_dict
+from vse.environment import environment
+from vse.evaluation.codes import encode_examples
+from vse.evaluation.retrieval import retrieve
+from vse.journal import Journal
+from vse.models.family import Family, feature_scales
+from vse.storage import Folder
+from vse.training.checkpoint import Checkpoints, Progress
+from vse.training.collectives import world
+from vse.training.config import RunConfig
+from vse.training.inputs import (
+    Material,
+    TrainingInputs,
+    family_inputs,
+    feature_blocks,
+    make_collator,
+    run_fingerprint,
+    training_inputs,
+)
+from vse.training.loop import Hooks, Loop
+from vse.workspace import Workspace
+
+Report = Callable[[dict[str, float]], None]
+RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: `metrics` are those of the kept epoch, `best`; `trained` is False where it was finished before."""
+
+    run: str
+    folder: Folder
+    metrics: dict[str, float]
+    epochs: int
+    best: int
+    seconds: float
+    trained: bool
+
+    @property
+    def checkpoint(self) -> Folder:
+        """The kept checkpoint."""
+        return self.folder.child("checkpoints", f"epoch-{self.best:04d}")
+
+
+def run_name(config: RunConfig, material: Material) -> str:
+    """Readable and unique: family, source, seed, fingerprint of configuration and data."""
+    family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
+    return f"{family}-{source}-s{config.seed}-{run_fingerprint(config, material)}"
+
+
+def run_training(
+    config: RunConfig, workspace: Workspace, *, parent: str = "", report: Report | None = None
+) -> Result:
+    """Train to the end and return the result; a finished run returns at once, a killed one goes on.
+
+    One worker trains in this process. More workers are Ray Train's, and report to the same directory. `report` hears the
+    numbers of every epoch; `parent` is the run under which trackers nest this one.
+    """
+    material = pipeline.prepare(config, workspace)
+    name = run_name(config, material)
+    folder = workspace.run(name)
+    if not folder.exists(RESULT):
+        if config.train.workers > 1:
+            from vse.training.distributed import train_on_workers
+
+            train_on_workers(config, workspace, name, parent, report)
+        else:
+            train_worker(config, folder, material, parent, report)
+        return _result(name, folder, trained=True)
+    return _result(name, folder, trained=False)
+
+
+def _result(name: str, folder: Folder, trained: bool) -> Result:
+    data = folder.read_json(RESULT)
+    return Result(name, folder, data["metrics"], data["epochs"], data["best"], data["seconds"], trained)
+
+
+def build_family(config: RunConfig, data: TrainingInputs) -> Family:
+    """The family with initial weights drawn from the seed and feature statistics of the training images."""
+    torch.manual_seed(config.seed)
+    family: Family = registry.build("family", config.model, data.context, config.features.scale)
+    for scale in feature_scales(family):
+        scale.fit(feature_blocks(data.train.features[family.inputs.image]))
+    return family
+
+
+def train_worker(
+    config: RunConfig, folder: Folder, material: Material, parent: str = "", report: Report | None = None
+) -> None:
+    """What each worker does, within its process group if there is one; rank 0 writes."""
+    started, rank = time.time(), world()[0]
+    torch.set_num_threads(config.train.threads)
+    device = torch.device("cuda" if config.train.gpus_per_worker else "cpu")
+    inputs = family_inputs(config)
+    data = training_inputs(config, material, inputs)
+    family = build_family(config, data).to(device)
+    if config.train.precision == "float64":
+        family = family.double()
+    objective = registry.build("objective", config.objective)
+    collate = make_collator(config, data, inputs, objective.negatives)
+    journal = Journal(folder.local("journal.jsonl"))
+    if rank == 0:
+        _open_journal(journal, config, folder, material, parent)
+    done: list[dict[str, float]] = []
+
+    def validate(family: Family) -> dict[str, float]:
+        codes = encode_examples(family, data.val)
+        found = retrieve(family, codes.images, codes.captions, codes.owner).metrics()
+        return {f"val/{key}": value for key, value in found.items()}
+
+    def epoch_done(epoch: int, numbers: dict[str, float]) -> None:
+        journal.metrics(numbers, step=epoch)
+        done.append(numbers)
+        if report is not None:
+            report({**numbers, "epoch": epoch})
+
+    checkpoints = Checkpoints(
+        folder.child("checkpoints"),
+        {"config.json": to_dict(config), **data.text_pipeline(material.fingerprints)},
+    )
+    try:
+        progress = Loop(config, family, objective, collate, checkpoints, Hooks(validate, epoch_done, journal.note)).run()
+    except BaseException as error:
+        if rank == 0:
+            journal.end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
+        raise
+    if rank == 0:
+        _finish(journal, folder, progress, time.time() - started)
+
+
+def _open_journal(journal: Journal, config: RunConfig, folder: Folder, material: Material, parent: str) -> None:
+    name = folder.uri.rsplit("/", 1)[-1]
+    around: dict[str, Any] = environment()
+    tags = {f"fingerprint.{stage}": digits for stage, digits in material.fingerprints.items()}
+    tags |= {f"version.{package}": version for package, version in around["versions"].items()}
+    tags |= {"git.commit": around["git"].get("commit", ""), "kind": "training"}
+    journal.start(name, name=name, parent=parent, tags=tags)
+    journal.params(flatten(config))
+    folder.write_json("config.json", to_dict(config))
+
+
+def _finish(journal: Journal, folder: Folder, progress: Progress, seconds: float) -> None:
+    kept = progress.history[progress.best - 1]
+    metrics = {name: value for name, value in kept.items() if name != "seconds"}
+    journal.metrics({f"best/{name}": value for name, value in metrics.items()}, step=progress.best)
+    journal.metrics({"cost/seconds": progress.seconds}, step=progress.epoch)
+    journal.artifact(folder.local("config.json"))
+    folder.write_json(
+        RESULT,
+        {
+            "metrics": metrics,
+            "epochs": progress.epoch,
+            "best": progress.best,
+            "seconds": progress.seconds,
+            "history": progress.history,
+        },
+    )
+    journal.end("finished")
