@@ -32,9 +32,7 @@ def knob(
     choices: tuple[Any, ...] | None = None,
 ) -> Any:
     """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices."""
-    return field(
-        default=default, metadata={"doc": doc, "low": low, "high": high, "above": above, "choices": choices}
-    )
+    return field(default=default, metadata={"doc": doc, "low": low, "high": high, "above": above, "choices": choices})
 
 
 def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vse.data.ragged import Ragged
 from vse.data.records import Split
-from vse.data.vocabulary import Vocabulary
+from vse.data.vocabulary import END, START, UNKNOWN, Vocabulary
 from vse.language.components import Components
 from vse.language.negatives import Mentions
 from vse.language.tokens import words
@@ -68,8 +68,7 @@ def encode_texts(captions: Sequence[str], vocabulary: Vocabulary, parses: Compon
 
     A caption without a single token becomes one <unk>: encoders need a sequence.
     """
-    unknown, start, end = vocabulary.unknown, vocabulary.start, vocabulary.end
-    tokens = [[start, *(vocabulary.encode(words(c)) or [unknown]), end] for c in captions]
+    tokens = [[START, *(vocabulary.encode(words(c)) or [UNKNOWN]), END] for c in captions]
     found = [parses.components(c) if parses else None for c in captions]
 
     def rows(items: Callable[[Components], list[tuple[str, ...]]], width: int | None) -> Ragged:

@@ -1,14 +1,20 @@
 """What exists: images and captions. An image has any number of captions; a caption points to its image."""
 
+import io
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from vse.config import fingerprint
 from vse.errors import InputError
+from vse.storage import Folder
+
+_COLUMNS = {"images.parquet": ("id", "uri", "split"), "captions.parquet": ("id", "image", "text")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,28 @@ class Records:
         """Eight hexadecimal digits over every record and the description of the source."""
         rows = [[i.id, i.uri, i.split] for i in self.images], [[c.id, c.image, c.text] for c in self.captions]
         return fingerprint([self.name, *rows, self.source])
+
+    def save(self, folder: Folder) -> None:
+        """Write `images.parquet`, `captions.parquet` and the manifest; what plain pyarrow can read."""
+        for file, rows in (("images.parquet", self.images), ("captions.parquet", self.captions)):
+            columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS[file]}
+            sink = io.BytesIO()
+            pq.write_table(pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns])), sink)
+            folder.write_bytes(file, sink.getvalue())
+        folder.commit_manifest(
+            _COLUMNS, {"kind": "records", "name": self.name, "fingerprint": self.fingerprint, "source": self.source}
+        )
+
+    @classmethod
+    def load(cls, folder: Folder) -> "Records":
+        """What `save` wrote; raises InputError where the folder holds no complete records."""
+        manifest = folder.read_manifest()
+        if manifest is None or manifest.get("kind") != "records":
+            raise InputError(f"{folder}: holds no complete records")
+        tables = {file: pq.read_table(pa.BufferReader(folder.read_bytes(file))).to_pylist() for file in _COLUMNS}
+        images = tuple(Image(**row) for row in tables["images.parquet"])
+        captions = tuple(Caption(**row) for row in tables["captions.parquet"])
+        return cls(manifest["name"], images, captions, manifest["source"])
 
     @property
     def split_names(self) -> tuple[str, ...]:

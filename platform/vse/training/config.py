@@ -54,9 +54,7 @@ class TrainConfig:
     gpus_per_worker: float = knob(0.0, "GPUs of one worker", low=0)
     threads: int = knob(1, "CPU threads of one worker", low=1)
     precision: str = knob("float32", "autocast type on GPU", choices=("float32", "bfloat16", "float16", "float64"))
-    select: str = knob(
-        "rsum", "kept epoch: best validation rsum, or the last", choices=("rsum", "last")
-    )
+    select: str = knob("rsum", "kept epoch: best validation rsum, or the last", choices=("rsum", "last"))
     patience: int = knob(0, "stop after so many epochs without a better one; 0: never", low=0)
     evaluate_every: int = knob(1, "epochs between validations", low=1)
     checkpoint_seconds: float = knob(300.0, "seconds between checkpoints within an epoch", above=0)

@@ -1,5 +1,7 @@
 """What a run learns from: vocabulary, word pools and the arrays of the training and validation splits."""
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,13 +15,12 @@ from vse.config import fingerprint
 from vse.data.batches import Collator
 from vse.data.examples import Examples, examples_of
 from vse.data.records import Records, Split
-from vse.data.vocabulary import Vocabulary
+from vse.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary, build_vocabulary
 from vse.errors import InputError
 from vse.language.components import Components
 from vse.language.negatives import NegativeCounts, NegativeSampler, Pools
 from vse.language.parse import Parse
 from vse.language.pools import WordPools, build_pools
-from vse.language.tokens import words
 from vse.language.word_vectors import load_word_vectors
 from vse.models.family import Context, Inputs
 from vse.training.config import RunConfig
@@ -61,7 +62,7 @@ class TrainingInputs:
 
     def text_pipeline(self, fingerprints: Mapping[str, str]) -> dict[str, object]:
         """Files of a checkpoint that turn raw strings into ids: vocabulary and the identity of everything else."""
-        return {"vocabulary.json": self.vocabulary.to_dict(), "pipeline.json": dict(fingerprints)}
+        return {"vocabulary.json": json.loads(self.vocabulary.to_json()), "pipeline.json": dict(fingerprints)}
 
 
 def family_inputs(config: RunConfig) -> Inputs:
@@ -79,14 +80,14 @@ def split_examples(material: Material, split: Split, inputs: Inputs, vocabulary:
 def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> TrainingInputs:
     """Vocabulary and pools from the captions of training images only; the arrays of both splits."""
     train = material.records.split("train")
-    vocabulary = build_vocabulary(config, train, material.parses if inputs.components else None)
+    vocabulary = training_vocabulary(config, train, material.parses if inputs.components else None)
     pools = None
     if inputs.components:
         assert material.parses is not None, "a family over components needs parsed captions"
         pools = word_pools(train, material.parses)
     vectors = None
     if config.text.word_vectors:
-        vectors = torch.from_numpy(load_word_vectors(config.text.word_vectors, vocabulary.words))
+        vectors = torch.from_numpy(load_word_vectors(config.text.word_vectors, (*SPECIAL, *vocabulary.words)))
     context = Context(len(vocabulary), {inputs.image: material.features.channels(inputs.image)}, vectors)
     return TrainingInputs(
         vocabulary=vocabulary,
@@ -97,17 +98,17 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
     )
 
 
-def build_vocabulary(config: RunConfig, train: Split, parses: Parses | None) -> Vocabulary:
+def training_vocabulary(config: RunConfig, train: Split, parses: Parses | None) -> Vocabulary:
     """Words of the training captions, and the lemmas of their components where they are parsed."""
     texts = [c.text for c in train.captions]
-    lemmas: list[tuple[str, ...]] = []
+    lemmas: Counter[str] = Counter()
     for text in texts if parses is not None else ():
         assert parses is not None
         found = parses.components(text)
-        lemmas.append(tuple(o.word for o in found.objects))
-        lemmas.extend((a.word, a.noun) for a in found.attributes)
-        lemmas.extend((r.subject, r.word, r.object) for r in found.relations)
-    return Vocabulary.build((words(text) for text in texts), min_count=config.text.min_count, extra=lemmas)
+        lemmas.update(o.word for o in found.objects)
+        lemmas.update(word for a in found.attributes for word in (a.word, a.noun))
+        lemmas.update(word for r in found.relations for word in (r.subject, r.word, r.object))
+    return build_vocabulary(texts, config.text.min_count, lemmas)
 
 
 def word_pools(train: Split, parses: Parses) -> WordPools:
@@ -129,7 +130,7 @@ def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:
     """The training pools as sorted vocabulary ids; words outside the vocabulary serve nobody."""
     ids = {}
     for kind, entries in pools.training.words().items():
-        found = set(vocabulary.encode(entries)) - {vocabulary.unknown}
+        found = set(vocabulary.encode(entries)) - {UNKNOWN}
         ids[kind] = np.array(sorted(found), dtype=np.int64)
         if not len(ids[kind]):
             raise InputError(f"no {kind} occur often enough in the training captions to serve as negatives")

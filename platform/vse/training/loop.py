@@ -91,7 +91,9 @@ class Loop:
         self._watch_collapse(numbers, epoch)
         progress.totals = {}
         trained = time.monotonic()
-        numbers["train/seconds"] = before + trained - start - (progress.history[-1]["seconds"] if progress.history else 0)
+        numbers["train/seconds"] = (
+            before + trained - start - (progress.history[-1]["seconds"] if progress.history else 0)
+        )
         numbers |= self._validate(progress)
         progress.seconds = before + time.monotonic() - start
         progress.history.append({**numbers, "seconds": progress.seconds})

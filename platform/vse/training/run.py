@@ -58,9 +58,7 @@ def run_name(config: RunConfig, material: Material) -> str:
     return f"{family}-{source}-s{config.seed}-{run_fingerprint(config, material)}"
 
 
-def run_training(
-    config: RunConfig, workspace: Workspace, *, parent: str = "", report: Report | None = None
-) -> Result:
+def run_training(config: RunConfig, workspace: Workspace, *, parent: str = "", report: Report | None = None) -> Result:
     """Train to the end and return the result; a finished run returns at once, a killed one goes on.
 
     One worker trains in this process. More workers are Ray Train's, and report to the same directory. `report` hears the
@@ -129,7 +127,9 @@ def train_worker(
         {"config.json": to_dict(config), **data.text_pipeline(material.fingerprints)},
     )
     try:
-        progress = Loop(config, family, objective, collate, checkpoints, Hooks(validate, epoch_done, journal.note)).run()
+        progress = Loop(
+            config, family, objective, collate, checkpoints, Hooks(validate, epoch_done, journal.note)
+        ).run()
     except BaseException as error:
         if rank == 0:
             journal.end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")

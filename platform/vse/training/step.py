@@ -23,7 +23,11 @@ def make_optimizer(phase: Phase, config: OptimConfig) -> torch.optim.Optimizer:
 
 
 def step_losses(
-    model: nn.Module, objective: Objective, batch: Mapping[str, Tensor], epoch: int, chosen: frozenset[str] | None = None
+    model: nn.Module,
+    objective: Objective,
+    batch: Mapping[str, Tensor],
+    epoch: int,
+    chosen: frozenset[str] | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """(what to differentiate, named losses of the global batch, detached).
 
@@ -54,7 +58,9 @@ class Stepper:
     own losses; families without an adversary have one phase.
     """
 
-    def __init__(self, family: Family, model: nn.Module, objective: Objective, optim: OptimConfig, precision: str) -> None:
+    def __init__(
+        self, family: Family, model: nn.Module, objective: Objective, optim: OptimConfig, precision: str
+    ) -> None:
         self.family, self.model, self.objective, self.config = family, model, objective, optim
         self.phases = family.phases()
         self.optimizers = [make_optimizer(phase, optim) for phase in self.phases]
