@@ -1,0 +1,189 @@
+"""What a sweep has tried: JSON lines, one record for every end of a trial, replayed whenever the sweep goes on.
+
+The ledger is all that resuming, retrying and extending need; the state that Tune keeps is thrown away. A trial is known
+by the fingerprint of its changes, so the same point is the same trial whatever order or sweep step it came from.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from vse.config import canonical, fingerprint
+from vse.errors import InputError
+from vse.storage import Folder
+from vse.workspace import Workspace
+
+FILE_NAME = "ledger.jsonl"
+DEFINITION = "definition.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """The last known end of a trial. `changes` are dotted keys and values, `result` plain data, `seconds` wall time."""
+
+    id: str
+    changes: dict[str, Any]
+    state: Literal["finished", "failed"]
+    result: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    error: str = ""
+    attempts: int = 1
+
+
+def trial_id(changes: Mapping[str, Any]) -> str:
+    """Eight digits that stand for a trial: the fingerprint of its changes."""
+    return fingerprint(dict(changes))
+
+
+class Ledger:
+    """The trials of one sweep, in `ledger.jsonl` of its folder. Reading passes over a line that a crash left torn."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._entries: dict[str, Entry] = {}
+        for line in self._stored().split(b"\n"):
+            try:
+                entry = Entry(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+            self._entries[entry.id] = entry
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def get(self, changes: Mapping[str, Any]) -> Entry | None:
+        """The entry of a trial that ended, well or badly."""
+        return self._entries.get(trial_id(changes))
+
+    def result(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of a finished trial. Raises KeyError where it has none."""
+        entry = self.get(changes)
+        if entry is None or entry.state != "finished":
+            raise KeyError(f"no result of {dict(changes)}")
+        return entry.result
+
+    def pending(self, trials: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Those trials that have not finished, failed ones included, each once, in the order given."""
+        chosen: dict[str, dict[str, Any]] = {}
+        for changes in trials:
+            entry = self.get(changes)
+            if entry is None or entry.state == "failed":
+                chosen.setdefault(trial_id(changes), dict(changes))
+        return list(chosen.values())
+
+    def finish(self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> Entry:
+        """Record what a trial found."""
+        return self._append(changes, state="finished", result=canonical(result), seconds=round(seconds, 3))
+
+    def fail(self, changes: Mapping[str, Any], error: str, seconds: float = 0.0) -> Entry:
+        """Record that a trial ended without a result, and why; every failure counts as an attempt."""
+        return self._append(changes, state="failed", error=error, seconds=round(seconds, 3))
+
+    def _append(self, changes: Mapping[str, Any], **fields: Any) -> Entry:
+        before = self.get(changes)
+        attempts = before.attempts + 1 if before is not None else 1
+        entry = Entry(id=trial_id(changes), changes=canonical(changes), attempts=attempts, **fields)
+        line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        if self.folder.is_local:
+            self._append_local(line)
+        else:  # objects cannot grow; a ledger is small enough to be written anew
+            self.folder.write_bytes(FILE_NAME, self._stored() + line)
+        self._entries[entry.id] = entry
+        return entry
+
+    def _append_local(self, line: bytes) -> None:
+        path = self.folder.local(FILE_NAME)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab+") as stream:
+            if stream.tell() > 0:
+                stream.seek(-1, os.SEEK_END)
+                if stream.read(1) != b"\n":  # the last writer was stopped inside a line
+                    line = b"\n" + line
+            stream.write(line)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _stored(self) -> bytes:
+        try:
+            return self.folder.read_bytes(FILE_NAME)
+        except (FileNotFoundError, NotADirectoryError):
+            return b""
+
+
+def sweep_name(name: str, definition: Mapping[str, Any]) -> str:
+    """`<name>-<eight digits of the fingerprint of its definition>`, the name of the sweep's folder."""
+    return f"{name}-{fingerprint(dict(definition))}"
+
+
+def open_sweep(workspace: Workspace, name: str, definition: Mapping[str, Any], *, exclusive: bool = True) -> Folder:
+    """The folder of a sweep, with its definition (configuration and space) written into it.
+
+    exclusive: the name was chosen by the user and may stand for one definition only.
+    Raises InputError where the name is already used with another definition, naming a key that differs.
+    """
+    folder = workspace.sweep(sweep_name(name, definition))
+    if exclusive:
+        others = re.compile(re.escape(name) + r"-[0-9a-f]{8}")
+        root = workspace.root.child("sweeps")
+        for other in root.names():
+            if others.fullmatch(other) and root.child(other) != folder:
+                difference = _difference(root.child(other), definition)
+                raise InputError(
+                    f"sweep.name={name}: already used for another sweep, {other}{difference}; "
+                    "choose another name, or the settings it was made with"
+                )
+    if not folder.exists(DEFINITION):
+        folder.write_json(DEFINITION, canonical(definition))
+    return folder
+
+
+def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
+    try:
+        there = dict(_leaves(other.read_json(DEFINITION)))
+    except (FileNotFoundError, InputError):
+        return ""
+    here = dict(_leaves(canonical(definition)))
+    for key in sorted({*here, *there}):
+        if here.get(key) != there.get(key):
+            return f" ({key} was {there.get(key)!r}, is {here.get(key)!r})"
+    return ""
+
+
+def _leaves(data: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _leaves(value, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, data
+
+
+@contextlib.contextmanager
+def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[None]:
+    """Hold a sweep while the body runs. Raises InputError where another job on this machine is running it.
+
+    The system frees the lock of a process that dies. On object stores there is no lock, and a trial may be run twice.
+    """
+    if not folder.is_local:
+        yield
+        return
+    folder.local().mkdir(parents=True, exist_ok=True)
+    with folder.local("lock").open("a") as file:
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise InputError(f"{folder}: another job is running this sweep") from None
+                time.sleep(0.1)
+        yield
