@@ -1,4 +1,4 @@
-"""The only reader of images: whatever a record's URI points to becomes an 8-bit RGB picture, or a stated reason why not."""
+"""The only reader of images: what a URI points to becomes an 8-bit RGB picture, or a stated reason why not."""
 
 import io
 import os
@@ -117,7 +117,7 @@ def _rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
 
 
 def _eight_bits(values: np.ndarray, mode: str) -> np.ndarray:
-    """Deep greyscale (height, width) as uint8. The mode "I" holds 8-bit or 16-bit values, "F" bytes or shares of one."""
+    """Deep greyscale (height, width) as uint8. Mode "I" holds 8-bit or 16-bit values, "F" bytes or shares of one."""
     top = values.max(initial=0.0)
     if mode.startswith("I;16") or top > 255:
         values = values / 257

@@ -76,7 +76,7 @@ class Precomp:
         return load_features(Path(self.image_root) / file)[int(row)]
 
     def feature_rows(self, images: tuple[Image, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """File name -> (memory-mapped array (rows, ...), int64 rows of those `images` that it holds, in their order)."""
+        """File name -> (memory-mapped array (rows, ...), int64 rows of those `images` that it holds, in order)."""
         rows: dict[str, list[int]] = {}
         for image in images:
             file, _, row = image.uri.partition("#")

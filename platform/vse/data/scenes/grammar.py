@@ -26,9 +26,10 @@ def captions_of(address: Address, wording: str = "plain") -> list[tuple[Meaning,
     key = (address.seed, address.split, address.index)
     ideas = Draw("meaning", *key)
     number = ideas.between(*_NUM_CAPTIONS)
+    clear = clear_relations(scene)
     meanings: list[Meaning] = []
     for _ in range(60):
-        meaning = _meaning(scene, ideas)
+        meaning = _meaning(scene, clear, ideas)
         if meaning is not None and not any(meaning.same_as(m) for m in meanings):
             meanings.append(meaning)
         if len(meanings) == number:
@@ -36,10 +37,9 @@ def captions_of(address: Address, wording: str = "plain") -> list[tuple[Meaning,
     return [(meaning, say(meaning, Draw("wording", wording, *key, k), wording)) for k, meaning in enumerate(meanings)]
 
 
-def _meaning(scene: Scene, draw: Draw) -> Meaning | None:
+def _meaning(scene: Scene, clear: list[tuple[int, str, int]], draw: Draw) -> Meaning | None:
     """A true meaning of a random shape; None where the scene has nothing of that shape."""
     shape = draw.weighted(_SHAPES)
-    clear = clear_relations(scene)
     if shape == "list" or not clear:
         chosen = draw.shuffled(range(len(scene.things)))[: draw.between(2, 3)]
         return _checked(scene, draw, chosen, [])
@@ -70,7 +70,7 @@ def _meaning(scene: Scene, draw: Draw) -> Meaning | None:
 def _relation(draw: Draw, options: list[tuple[int, str, int]]) -> tuple[int, str, int]:
     """One relation, contacts preferred: positions outnumber them and say less."""
     contacts = [r for r in options if r[1] in CONTACTS]
-    return draw.choice(contacts if contacts and draw.chance(0.5) else options)
+    return draw.choice(contacts if contacts and draw.chance(0.65) else options)
 
 
 def _checked(scene: Scene, draw: Draw, things: list[int], relations: list[tuple[int, str, int]]) -> Meaning | None:

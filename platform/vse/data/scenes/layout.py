@@ -229,7 +229,7 @@ def _touch(draw: Draw, taste: _Taste, guest_noun: str, contact: str, host_noun: 
         guest = _moved(guest, x, round(kind.top * hh) - gh + 1)
     elif contact == "in":
         assert kind.rim is not None
-        sunk = min(round(0.42 * gh), round(0.6 * hh))
+        sunk = min(round(0.34 * gh), round(0.6 * hh))
         guest = _moved(guest, (hw - gw) // 2 + draw.between(-1, 1), round(kind.rim * hh) - gh + sunk)
     elif contact == "under":
         guest = _moved(guest, (hw - gw) // 2 + draw.between(-1, 1), hh - gh + 1)

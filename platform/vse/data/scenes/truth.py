@@ -48,20 +48,21 @@ def relation_holds(scene: Scene, a: int, name: str, b: int) -> bool:
 def clear_relations(scene: Scene) -> list[tuple[int, str, int]]:
     """Every (subject, relation, object) that a caption may state."""
     found = []
-    for a, first in enumerate(scene.things):
-        for b, second in enumerate(scene.things):
+    boxes = [thing.box for thing in scene.things]
+    for a, first in enumerate(boxes):
+        for b, second in enumerate(boxes):
             if a == b:
                 continue
             touching = {name for x, name, y in scene.contacts if {x, y} == {a, b}}
             found += [(a, name, b) for x, name, y in scene.contacts if (x, y) == (a, b)]
             found += [(a, _INVERSE[n], b) for x, n, y in scene.contacts if (x, y) == (b, a) and n in _INVERSE]
-            if first.box[2] <= second.box[0] + 3 and touching <= {"next"}:
+            if first[2] <= second[0] + 3 and touching <= {"next"}:
                 found.append((a, "left", b))
-            if second.box[2] <= first.box[0] + 3 and touching <= {"next"}:
+            if second[2] <= first[0] + 3 and touching <= {"next"}:
                 found.append((a, "right", b))
-            if first.box[3] <= second.box[1] + 3 and not touching:
+            if first[3] <= second[1] + 3 and not touching:
                 found.append((a, "above", b))
-            if second.box[3] <= first.box[1] + 3 and not touching:
+            if second[3] <= first[1] + 3 and not touching:
                 found.append((a, "below", b))
     return found
 
@@ -111,7 +112,7 @@ def truth_matrix(meanings: Sequence[Meaning], scenes: Sequence[Scene]) -> np.nda
     for column, meaning in enumerate(meanings):
         candidates = np.logical_and.reduce([index.present(e) for e in meaning.entities])
         for row in np.flatnonzero(candidates):
-            truth[row, column] = holds(meaning, scenes[row])
+            truth[row, column] = holds(meaning, scenes[int(row)])
     return truth
 
 

@@ -25,7 +25,7 @@ COLOURS: dict[str, tuple[int, int, int]] = {
 }
 SIZES = ("small", "medium", "large")
 PATTERNS = ("plain", "striped", "spotted", "checkered")
-# A medium object is not called anything; the other fourteen words of size and colour and four of pattern are attributes.
+# Seventeen attributes; a medium thing is not called anything.
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "colour": tuple(COLOURS),
     "size": ("small", "large"),
