@@ -56,14 +56,17 @@ class StoredFeatures:
         return self.store.array(output, ids, self.cache)
 
 
-def prepare(config: RunConfig, workspace: Workspace) -> Material:
-    """Run what is missing of stages 1 to 3 and open the results; images without features leave the records."""
+def prepare(config: RunConfig, workspace: Workspace, *, parsed: bool = False) -> Material:
+    """Run what is missing of stages 1 to 3 and open the results; images without features leave the records.
+
+    Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do.
+    """
     inputs = family_inputs(config)
     records = describe(config, workspace)
     store = show(config, workspace, records, (inputs.image,))
-    parses = say(config, workspace, records) if inputs.components else None
+    parses = say(config, workspace, records) if inputs.components or parsed else None
     prints = {"records": records.fingerprint, "features": store.fingerprint}
-    if parses is not None:
+    if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
     features = StoredFeatures(store, str(workspace.cache().local()))
     return Material(without(records, set(store.rejects)), features, parses, prints)

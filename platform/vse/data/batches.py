@@ -45,7 +45,7 @@ class Collator:
     def __init__(
         self, examples: Examples, image: str, components: bool, sampler: NegativeSampler | None, drop: float = 0.0
     ) -> None:
-        assert not drop or components, "only parsed components can be dropped"
+        assert not drop or sampler is not None, "only components that a loss compares can be dropped"
         self.examples, self.image, self.components, self.sampler, self.drop = examples, image, components, sampler, drop
 
     def __call__(self, captions: np.ndarray, epoch: int) -> Batch:
@@ -56,6 +56,8 @@ class Collator:
         batch["sample"] = torch.from_numpy(captions)
         batch["image_group"] = torch.from_numpy(images)
         batch["text_group"] = torch.from_numpy(examples.text_group[captions])
+        if self.truth is not None:
+            batch["true_images"] = torch.from_numpy(np.ascontiguousarray(self.truth[:, captions].T))
         if self.sampler is not None:
             if self.drop:
                 self._drop(batch, captions, epoch)
@@ -87,12 +89,12 @@ class Collator:
 
 def _one_relation(relations: np.ndarray, draws: np.ndarray) -> np.ndarray:
     """One of each caption's relations (batch, 3), zeros where it has none: A.1's negative from each other caption."""
-    present = relations.any(-1)
+    present = relations.any(axis=-1)
     order = np.where(present, keyed.bits(draws, relations.shape[1]) >> np.uint64(1), np.uint64(2**63))
     if relations.shape[1] == 0:
         return np.zeros((len(relations), 3), dtype=np.int64)
     chosen = relations[np.arange(len(relations)), order.argmin(1)]
-    chosen[~present.any(1)] = 0
+    chosen[~present.any(axis=-1)] = 0
     return chosen
 
 

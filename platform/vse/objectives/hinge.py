@@ -1,5 +1,7 @@
 """The bidirectional hinge with in-batch negatives (VSE++; UniVSE eq. 1; VSE-C eq. 1)."""
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -13,6 +15,22 @@ def same_meaning(
 ) -> Bool[Tensor, "rows columns"]:
     """Pairs that must not serve as negatives: captions of the same image, or of the same normalised text."""
     return (images[:, None] == other_images[None, :]) | (texts[:, None] == other_texts[None, :])
+
+
+MASKS = ("same", "truth", "none")
+
+
+def excluded_pairs(everyone: Mapping[str, Tensor], mask: str) -> Bool[Tensor, "items items"]:
+    """Pairs (image i, caption j) of a batch that are no negatives, beside the diagonal.
+
+    `same`: captions of one image or of one text; `none`: no pair, as published; `truth`: also every caption that is true
+    of the image, which only a data set that knows can say (`true_images` (items, images of the split)).
+    """
+    images, texts = everyone["image_group"], everyone["text_group"]
+    if mask == "none":
+        return torch.zeros(len(images), len(images), dtype=torch.bool, device=images.device)
+    excluded = same_meaning(images, texts, images, texts)
+    return excluded | everyone["true_images"][:, images].T if mask == "truth" else excluded
 
 
 def bidirectional_hinge(

@@ -23,7 +23,7 @@ class Objective:
     negatives: NegativeCounts | None = None  # what batches must draw, for objectives over components
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        """Named losses, each a sum over the captions of the (global or own) batch; those of weight 0 may be left out."""
+        """Named losses, each summed over the captions of the (global or own) batch; weight 0 may be left out."""
         raise TypeError(f"{type(self).__name__} computes nothing")
 
     def weights(self, epoch: int) -> dict[str, float]:

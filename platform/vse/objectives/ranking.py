@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import bidirectional_hinge, same_meaning
+from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
 from vse.objectives.objective import Encoded, Objective
 from vse.registry import ComponentConfig, register
 
@@ -24,17 +23,14 @@ class Ranking(Objective):
         margin: float = knob(0.2, "of the hinge", low=0)
         hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"))
         warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
-        mask: str = knob("same", "same: captions of one image or one text are no negatives", choices=("same", "none"))
+        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
 
     def __init__(self, config: "Ranking.Config") -> None:
         self.config = config
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        groups = everyone["image_group"], everyone["text_group"]
         scores = everyone["images"] @ everyone["captions"].T
-        excluded = same_meaning(*groups, *groups)
-        if self.config.mask == "none":
-            excluded = torch.zeros_like(excluded)
+        excluded = excluded_pairs(everyone, self.config.mask)
         return {"sent": bidirectional_hinge(scores, excluded, self.config.margin, self._hardest(epoch))}
 
     def weights(self, epoch: int) -> dict[str, float]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.language.negatives import NegativeCounts
-from vse.objectives.hinge import bidirectional_hinge, same_meaning
+from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs, same_meaning
 from vse.objectives.objective import Encoded, Objective
 from vse.registry import ComponentConfig, register
 
@@ -34,7 +34,7 @@ def region_scores(
     batch, items = index.shape
     num = len(table)
     if num <= 2 * items:
-        products = (table @ regions.reshape(-1, regions.shape[2]).T).view(num * batch, -1)
+        products = (table @ regions.flatten(0, 1).T).view(num * batch, regions.shape[1])
         rows = index * batch + torch.arange(batch, device=index.device)[:, None]
         return F.embedding(rows, products)
     return F.embedding(index, table) @ regions.transpose(1, 2)
@@ -61,8 +61,8 @@ class UniVSELoss(Objective):
     """ℓ = ℓ_sent + η_c ℓ_comp + η_o ℓ_obj + η_a ℓ_attr + η_r ℓ_rel (eq. 4), each term by name."""
 
     gathers = frozenset(
-        {"images", "sentences", "bags", "bag_mask", "image_group", "text_group", "sampled_relations", "sampled_relation"}
-        | {"captions", "frozen_images"}
+        {"images", "sentences", "bags", "bag_mask", "captions", "frozen_images"}
+        | {"image_group", "text_group", "sampled_relations", "sampled_relation"}
     )
     local = frozenset({"obj", "attr_word", "attr_noun", "rel_word", "rel_subject", "rel_object", "rel_batch"})
 
@@ -79,7 +79,7 @@ class UniVSELoss(Objective):
         temperature: float = knob(1.0, "of the relevance map (eq. 2)", above=0)
         hinge: str = knob("hardest", "negatives of sentences and bags", choices=("hardest", "sum"))
         warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
-        mask: str = knob("same", "same: captions of one image or one text are no negatives", choices=("same", "none"))
+        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
         nouns: int = knob(16, "negative nouns of an object", low=1)
         attribute_words: int = knob(8, "negative adjectives of a pair", low=1)
         attribute_nouns: int = knob(8, "negative nouns of a pair", low=1)
@@ -119,10 +119,7 @@ class UniVSELoss(Objective):
 
     def _whole_captions(self, everyone: Encoded, weights: dict[str, float], hardest: bool) -> dict[str, Tensor]:
         """ℓ_sent and ℓ_comp: eq. 1 on u_sent and on u_comp; captions without components take no part in ℓ_comp."""
-        groups = everyone["image_group"], everyone["text_group"]
-        excluded = same_meaning(*groups, *groups)
-        if self.config.mask == "none":
-            excluded = torch.zeros_like(excluded)
+        excluded = excluded_pairs(everyone, self.config.mask)
         margin, images = self.config.margin, everyone["images"]
         losses = {"sent": bidirectional_hinge(images @ everyone["sentences"].T, excluded, margin, hardest)}
         if weights["comp"]:
@@ -138,7 +135,7 @@ class UniVSELoss(Objective):
         return losses
 
     def _regions(self, encoded: Encoded, positive: str, table: str, negatives: dict[str, str]) -> dict[str, Tensor]:
-        """ℓ_obj, or the two parts of ℓ_attr: local alignment of the components in `table`, one loss a type of negative."""
+        """ℓ_obj, or the two parts of ℓ_attr: local alignment of components in `table`, one loss a type of negative."""
         index = [encoded[f"{positive}_index"], *(encoded[f"{n}_index"].flatten(1) for n in negatives.values())]
         scores = region_scores(encoded[table], torch.cat(index, dim=1), encoded["regions"])
         scores = scores / encoded["region_norms"][:, None]
@@ -157,7 +154,7 @@ class UniVSELoss(Objective):
         table = encoded["images"] @ encoded["triples"].T
         batch, items, count = encoded["relation_negative_index"].shape
         positive = table.gather(1, encoded["relation_index"])
-        negative = table.gather(1, encoded["relation_negative_index"].view(batch, -1)).view(batch, items, count)
+        negative = table.gather(1, encoded["relation_negative_index"].flatten(1)).view(batch, items, count)
         hinges = (margin + negative - positive[..., None]).clamp_min(0)
         c, losses, start = self.config, {}, 0
         for kind, num in (("word", c.relation_words), ("subject", c.relation_subjects), ("object", c.relation_objects)):
@@ -173,7 +170,7 @@ class UniVSELoss(Objective):
         return losses
 
     def _foreign(self, encoded: Encoded, everyone: Encoded) -> Bool[Tensor, "own all"]:
-        """Which sampled triples of other captions are negatives: present, and in no caption of the image (footnote 2)."""
+        """Which sampled triples of others are negatives: present, and in no caption of the image (footnote 2)."""
         triples = everyone["sampled_relation"]
         usable = triples[:, 0] != 0
         known = _any_equal(encoded["mentioned_relations"], triples)
@@ -186,6 +183,6 @@ class UniVSELoss(Objective):
 
 
 def _any_equal(known: Int[Tensor, "own mentioned 3"], triples: Int[Tensor, "all 3"]) -> Bool[Tensor, "own all"]:
-    scale = int(max(known.max(), triples.max())) + 1
-    weight = torch.tensor([scale**2, scale, 1], device=known.device)
+    """Whether a row of `known` holds the triple; vocabulary ids are below 2**20, so that a triple is one number."""
+    weight = torch.tensor([2**40, 2**20, 1], device=known.device)
     return ((known * weight).sum(-1)[:, :, None] == (triples * weight).sum(-1)[None, None, :]).any(1)

@@ -59,10 +59,19 @@ class TrainingInputs:
     context: Context
     train: Examples
     val: Examples
+    truth: np.ndarray | None = None  # (images, captions) of the training split, for the control arm that knows
 
-    def text_pipeline(self, fingerprints: Mapping[str, str]) -> dict[str, object]:
-        """Files of a checkpoint that turn raw strings into ids: vocabulary and the identity of everything else."""
-        return {"vocabulary.json": json.loads(self.vocabulary.to_json()), "pipeline.json": dict(fingerprints)}
+    def checkpoint_files(self, fingerprints: Mapping[str, str]) -> dict[str, object]:
+        """What a checkpoint needs beside weights: vocabulary, sizes of the family, identity of everything outside."""
+        vectors = self.context.word_vectors
+        return {
+            "vocabulary.json": json.loads(self.vocabulary.to_json()),
+            "context.json": {
+                "feature_dims": dict(self.context.feature_dims),
+                "word_vector_dim": None if vectors is None else vectors.shape[1],
+                "fingerprints": dict(fingerprints),
+            },
+        }
 
 
 def family_inputs(config: RunConfig) -> Inputs:
@@ -95,7 +104,16 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
         context=context,
         train=split_examples(material, train, inputs, vocabulary),
         val=split_examples(material, material.records.split("val"), inputs, vocabulary),
+        truth=_truth(config, material) if getattr(config.objective, "mask", "same") == "truth" else None,
     )
+
+
+def _truth(config: RunConfig, material: Material) -> np.ndarray:
+    """The one place where training may look behind the captions: the control arm `objective.mask=truth`."""
+    source = registry.component("source", registry.name_of("source", config.data))
+    if not hasattr(source, "true_pairs"):
+        raise InputError("objective.mask=truth: only a source that knows what is true of its images can serve it")
+    return source.true_pairs(material.records, "train")
 
 
 def training_vocabulary(config: RunConfig, train: Split, parses: Parses | None) -> Vocabulary:
@@ -123,7 +141,8 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
         if data.pools is None:
             raise InputError("objective: it compares components, but this family encodes none; use objective=ranking")
         sampler = NegativeSampler(pool_ids(data.pools, data.vocabulary), data.train.mentions(), counts, config.seed)
-    return Collator(data.train, inputs.image, inputs.components, sampler, config.text.drop_components)
+    drop = config.text.drop_components if inputs.components else 0.0
+    return Collator(data.train, inputs.image, inputs.components, sampler, drop, data.truth)
 
 
 def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:

@@ -124,7 +124,7 @@ def train_worker(
 
     checkpoints = Checkpoints(
         folder.child("checkpoints"),
-        {"config.json": to_dict(config), **data.text_pipeline(material.fingerprints)},
+        {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
     )
     try:
         progress = Loop(

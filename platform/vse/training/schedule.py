@@ -12,7 +12,7 @@ def learning_rate(config: OptimConfig, epoch: float, epochs: int) -> float:
     one down to `floor` (UniVSE A.3, "decayed by 2 for each next epoch"). `cosine`: half a cosine to zero.
     """
     if epoch < config.warmup:
-        return config.lr * (epoch + 1e-3) / config.warmup
+        return config.lr * min(1.0, (epoch + 1e-3) / config.warmup)
     whole = math.floor(epoch)
     if config.schedule == "step":
         return config.lr * config.factor ** (whole // config.every)

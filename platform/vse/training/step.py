@@ -11,7 +11,7 @@ from vse.objectives.objective import Objective
 from vse.training.collectives import gather, world
 from vse.training.config import OptimConfig
 
-BOOKKEEPING = ("sample", "image_group", "text_group")
+BOOKKEEPING = ("sample", "image_group", "text_group", "true_images")
 
 
 def make_optimizer(phase: Phase, config: OptimConfig) -> torch.optim.Optimizer:
@@ -34,7 +34,7 @@ def step_losses(
     Parameter gradients of the first, averaged over workers as DDP does, are those of one process with the whole batch:
     losses local to a worker enter times the number of workers, whole ones once (see `collectives`).
     """
-    encoded = dict(model(batch)) | {name: batch[name] for name in BOOKKEEPING}
+    encoded = dict(model(batch)) | {name: batch[name] for name in BOOKKEEPING if name in batch}
     everyone = gather(encoded, objective.gathers | set(BOOKKEEPING))
     losses = objective(encoded, everyone, epoch)
     if chosen is not None:
@@ -64,11 +64,12 @@ class Stepper:
         self.family, self.model, self.objective, self.config = family, model, objective, optim
         self.phases = family.phases()
         self.optimizers = [make_optimizer(phase, optim) for phase in self.phases]
-        self.autocast = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision)
-        self.scaler = torch.amp.GradScaler("cuda", enabled=precision == "float16")
+        on_gpu = next(family.parameters()).is_cuda
+        self.autocast = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision) if on_gpu else None
+        self.scaler = torch.amp.GradScaler("cuda", enabled=self.autocast is torch.float16)
 
     def set_rate(self, rate: float) -> None:
-        """Learning rate of every phase; a phase with a rate of its own keeps its ratio to the configured one."""
+        """Learning rate of every phase."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate

@@ -1,0 +1,81 @@
+"""A trained run, opened from its checkpoint alone, and the codes it gives to what is measured."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from vse import registry
+from vse.adversaries import Adversaries
+from vse.config import from_dict, override
+from vse.data.examples import encode_texts
+from vse.data.vocabulary import Vocabulary
+from vse.errors import InputError
+from vse.evaluation.attacks import AttackSet
+from vse.evaluation.codes import Codes, encode_captions, encode_examples
+from vse.models.family import Context, Family
+from vse.presets import preset
+from vse.storage import Folder
+from vse.training.checkpoint import Checkpoints, load_weights
+from vse.training.config import RunConfig
+from vse.training.inputs import Material, split_examples
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A family in eval mode with the configuration and the vocabulary it was trained with."""
+
+    config: RunConfig
+    family: Family
+    vocabulary: Vocabulary
+    checkpoint: Folder
+
+
+def read_config(folder: Folder) -> RunConfig:
+    """The configuration that a run or a checkpoint keeps; any preset serves as the frame, the file names everything."""
+    return from_dict(preset("vsepp_tiny"), folder.read_json("config.json"), f"{folder}/config.json")
+
+
+def load_run(run: Folder, changes: dict[str, Any] | None = None) -> Trained:
+    """The best checkpoint of a run directory. Raises InputError where there is none."""
+    best = Checkpoints(run.child("checkpoints")).best()
+    if best is None:
+        raise InputError(f"{run}: holds no finished checkpoint; train it with jobs/train.py")
+    return load_checkpoint(best, changes)
+
+
+def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -> Trained:
+    """A checkpoint as a model; `changes` are settings that touch inference only, such as `model.components`.
+
+    Raises InputError for a damaged checkpoint, or for changes under which its weights do not fit.
+    """
+    if checkpoint.read_manifest() is None:
+        raise InputError(f"{checkpoint}: not a complete checkpoint")
+    config = override(read_config(checkpoint), changes or {})
+    vocabulary = Vocabulary.from_json(checkpoint.read_bytes("vocabulary.json"), f"{checkpoint}/vocabulary.json")
+    sizes = checkpoint.read_json("context.json")
+    dim = sizes["word_vector_dim"]
+    vectors = None if dim is None else torch.zeros(len(vocabulary), dim)
+    context = Context(len(vocabulary), sizes["feature_dims"], vectors)
+    family: Family = registry.build("family", config.model, context, config.features.scale)
+    load_weights(checkpoint, family)
+    return Trained(config, family.eval(), vocabulary, checkpoint)
+
+
+def encode_split(trained: Trained, material: Material, split: str) -> Codes:
+    """Codes of every image and caption of a split."""
+    part = material.records.split(split)
+    return encode_examples(trained.family, split_examples(material, part, trained.family.inputs, trained.vocabulary))
+
+
+def encode_adversaries(trained: Trained, adversaries: Adversaries) -> dict[str, AttackSet]:
+    """Codes of the adversaries of each attack, beside the captions they attack."""
+    parses = adversaries.parses if trained.family.inputs.components else None
+    return {
+        attack: AttackSet(
+            encoded=encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses)),
+            caption=adversaries.owner[attack],
+        )
+        for attack, texts in adversaries.texts.items()
+        if texts
+    }
