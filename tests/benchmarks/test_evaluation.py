@@ -6,7 +6,8 @@ import time
 import pytest
 import torch
 
-from tests.unit.evaluation.models import Cosine, unit
+from tests.unit.evaluation.models import Cosine, Mixed, unit
+from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.retrieval import retrieve
 
 pytestmark = pytest.mark.benchmark
@@ -49,3 +50,17 @@ def test_retrieval_costs_little_more_than_the_product(num_images, num_captions):
     print(f"\n{num_images} x {num_captions}: product {bare:.2f} s, whole {whole:.2f} s, ratio {whole / bare:.2f}")
     assert whole / bare < 1.3
     assert extra < 1024
+
+
+@pytest.mark.parametrize(("num_images", "num_captions"), [(1000, 5000), (5000, 25000)])
+def test_twenty_one_alphas_cost_little_more_than_one(num_images, num_captions):
+    images, (sentences, bags), owner = planted(num_images, num_captions)
+    codes, texts = {"v": images}, {"sent": sentences, "comp": bags}
+    one = fastest(lambda: retrieve(Mixed(), codes, texts, owner), 2)
+    grid = [k / 20 for k in range(21)]
+    whole = fastest(lambda: evaluate_alphas(Mixed(), codes, texts, owner, {}, grid), 2)
+    r1 = evaluate_alphas(Mixed(), codes, texts, owner, {}, [0.75])[0].retrieval.metrics()["i2t/r1"]
+    print(
+        f"\n{num_images} x {num_captions}, i2t R@1 {r1:.0f} %: one {one:.2f} s, 21 {whole:.2f} s, ratio {whole / one:.2f}"
+    )
+    assert whole / one < 1.3

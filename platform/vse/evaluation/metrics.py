@@ -118,7 +118,7 @@ class RetrievalCounter:
         ties: Ties | None = None,
     ) -> None:
         assert not pairs.isnan().any(), "a true pair scores NaN"
-        self.owner, self.ties = owner, ties or Ties()
+        self.pairs, self.owner, self.ties = pairs, owner, ties or Ties()
         low, high = self.ties.limits(pairs)
         self._t2i_low, self._t2i_high = low, high
         best = pairs.new_full((num_images,), -torch.inf).scatter_reduce(0, owner, pairs, "amax")
@@ -134,7 +134,7 @@ class RetrievalCounter:
 
     def add(self, scores: Float[Tensor, "rows cols"], rows: slice, cols: slice) -> None:
         """Count the block of images `rows` and captions `cols`; `scores` is not changed."""
-        _refuse_nan(scores)
+        refuse_nan(scores)
         own = self.owner[cols]
         column = torch.nonzero((own >= rows.start) & (own < rows.stop)).squeeze(1)
         row = own[column] - rows.start
@@ -150,7 +150,7 @@ class RetrievalCounter:
 
     def add_distractors(self, scores: Float[Tensor, "rows cols"], rows: slice) -> None:
         """Count candidates that are nobody's captions (adversaries) for the images `rows`."""
-        _refuse_nan(scores)
+        refuse_nan(scores)
         i2t = self._i2t[rows]
         i2t[:, 0] += _count(torch.gt, scores, self._i2t_high[rows, None], dim=1)
         i2t[:, 1] += _count(torch.ge, scores, self._i2t_low[rows, None], dim=1)
@@ -163,11 +163,17 @@ class RetrievalCounter:
         return twin
 
     def add_counts(
-        self, rows: Int[Tensor, " n"], i2t: Int[Tensor, "n 2"], cols: Int[Tensor, " m"], t2i: Int[Tensor, "m 2"]
+        self,
+        rows: slice,
+        i2t: Int[Tensor, "rows 2"],
+        cols: slice | None = None,
+        t2i: Int[Tensor, "cols 2"] | None = None,
     ) -> None:
-        """Add (above, not below) counts made elsewhere, positives left out; rows and columns may repeat."""
-        self._i2t.index_add_(0, rows, i2t)
-        self._t2i.index_add_(0, cols, t2i)
+        """Add (above, not below) counts of a block that were made elsewhere, positives left out."""
+        self._i2t[rows] += i2t
+        if cols is not None:
+            assert t2i is not None, "captions need their counts"
+            self._t2i[cols] += t2i
 
     def limits(self) -> tuple[Float[Tensor, "images 2"], Float[Tensor, "captions 2"]]:
         """(lowest tie, highest tie) per image and per caption; infinite for an image without captions."""
@@ -189,8 +195,9 @@ class RetrievalCounter:
         return Retrieval(i2t=i2t, t2i=t2i)
 
 
-def _refuse_nan(scores: Float[Tensor, "rows cols"]) -> None:
-    # NaN compares false with everything, which would read as a perfect rank; the sum finds it thirty times faster
+def refuse_nan(scores: Float[Tensor, "rows cols"]) -> None:
+    """Stop at a NaN: it compares false with everything, which would read as a perfect rank."""
+    # the sum finds it thirty times faster than looking at each score
     assert not scores.sum().isnan(), "a score is NaN"
 
 
@@ -225,7 +232,7 @@ def ranks_among(
     Where captions are true of several images, pass all true pairs as `positive`, or the described pair as `positive`
     and the other true pairs as `ignored`. Queries without a positive are left out.
     """
-    _refuse_nan(scores)
+    refuse_nan(scores)
     queries = torch.nonzero(positive.any(1)).squeeze(1)
     scores, positive = scores[queries], positive[queries]
     low, high = (ties or Ties()).limits(scores.masked_fill(~positive, -torch.inf).amax(1, keepdim=True))
@@ -244,7 +251,7 @@ def map_at_r(
     Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, eq. 2; expected over random order of tied candidates
     (runs whose neighbours differ by at most `tolerance`). NaN for queries without a relevant candidate.
     """
-    _refuse_nan(scores)
+    refuse_nan(scores)
     ranked, order = scores.sort(dim=1, descending=True)
     hit = relevant.gather(1, order).double()
     position = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)

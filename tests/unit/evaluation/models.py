@@ -27,13 +27,13 @@ class Mixed:
     def score_parts(self, images, captions):
         sent, comp = captions["sent"], captions["comp"]
         return {
-            "sent": images["v"] @ sent.T,
-            "comp": images["v"] @ comp.T,
+            "sentence": images["v"] @ sent.T,
+            "bag": images["v"] @ comp.T,
             "dot": (sent * comp).sum(1)[None],
         }
 
     def combine(self, parts, alpha=0.75):
-        mixed = alpha * parts["sent"] + (1 - alpha) * parts["comp"]
+        mixed = alpha * parts["sentence"] + (1 - alpha) * parts["bag"]
         if not self.renormalise:
             return mixed
         return mixed / (alpha**2 + (1 - alpha) ** 2 + 2 * alpha * (1 - alpha) * parts["dot"]).sqrt()

@@ -1,0 +1,93 @@
+"""Retrieval among adversaries, against one big matrix and loops."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.unit.evaluation.models import Cosine, unit
+from vse.evaluation.attacks import AttackSet, attack, evaluate_attacks, pair_wins, unknown_word_rate
+from vse.evaluation.metrics import Ties
+from vse.evaluation.protocol import Protocol
+from vse.evaluation.retrieval import Blocks, count_retrieval
+
+
+def planted(num_images=23, seed=0, width=12):
+    """Images, 0 to 5 captions each in mixed order, and 0 to 4 adversaries a caption close to it."""
+    generator = torch.Generator().manual_seed(seed)
+    owner = torch.randint(0, num_images, (2 * num_images,), generator=generator)
+    images = torch.randn(num_images, width, generator=generator)
+    captions = images[owner] + torch.randn(len(owner), width, generator=generator)
+    caption = torch.repeat_interleave(torch.arange(len(owner)), torch.randint(0, 5, (len(owner),), generator=generator))
+    adversaries = captions[caption] + 0.7 * torch.randn(len(caption), width, generator=generator)
+    attacked = AttackSet(encoded={"u": unit(adversaries)}, caption=caption.numpy())
+    return {"v": unit(images)}, {"u": unit(captions)}, owner.numpy(), attacked
+
+
+def by_hand(images, captions, owner, attacked):
+    """(rank of the best caption per image among all texts, pair accuracy) by loops."""
+    true, false = images["v"] @ captions["u"].T, images["v"] @ attacked.encoded["u"].T
+    ranks = []
+    for i in sorted(set(owner.tolist())):
+        best = max(true[i, c].item() for c in range(len(owner)) if owner[c] == i)
+        rivals = [true[i, c].item() for c in range(len(owner)) if owner[c] != i] + false[i].tolist()
+        ranks.append(1 + sum(s > best for s in rivals))
+    wins = [(true[owner[c], c] > false[owner[c], a]).item() for a, c in enumerate(attacked.caption)]
+    return np.array(ranks), 100 * np.mean(wins)
+
+
+@pytest.mark.parametrize("blocks", [None, Blocks(images=4, captions=7)])
+def test_attack_against_loops(blocks):
+    images, captions, owner, attacked = planted()
+    ranks, accuracy = by_hand(images, captions, owner, attacked)
+    result = evaluate_attacks(Cosine(), images, captions, owner, {"object": attacked}, blocks=blocks)
+    prefix = "test/attack_object"
+    for k in (1, 5, 10):
+        assert result.metrics[f"{prefix}/r{k}"] == pytest.approx(100 * (ranks <= k).mean())
+    assert result.metrics[f"{prefix}/rsum3"] == pytest.approx(sum(100 * (ranks <= k).mean() for k in (1, 5, 10)))
+    assert result.metrics[f"{prefix}/pair_accuracy"] == pytest.approx(accuracy)
+    assert result.folds[0]["object"].i2t.expected().tolist() == ranks.tolist()
+
+
+def test_folds_keep_adversaries_with_their_captions():
+    images, captions, owner, attacked = planted(20)
+    halves = Protocol(name="halves", split="val", folds=2, captions_per_image=2)
+    result = evaluate_attacks(Cosine(), images, captions, owner, {"relation": attacked}, halves)
+    accuracies = []
+    for fold in halves.select(owner, 20):
+        inside = np.isin(attacked.caption, fold.captions)
+        part = AttackSet(
+            encoded={"u": attacked.encoded["u"][torch.as_tensor(inside)]},
+            caption=np.array([fold.captions.tolist().index(c) for c in attacked.caption[inside]]),
+        )
+        some = {"v": images["v"][fold.images]}, {"u": captions["u"][fold.captions]}
+        ranks, accuracy = by_hand(*some, fold.owner, part)
+        accuracies.append((100 * (ranks <= 1).mean(), accuracy))
+    r1, pairs = np.mean(accuracies, axis=0)
+    assert result.metrics["val/attack_relation/r1"] == pytest.approx(r1)
+    assert result.metrics["val/attack_relation/pair_accuracy"] == pytest.approx(pairs)
+
+
+def test_ties_count_half():
+    wins = pair_wins(torch.tensor([0.5, 0.5, 0.5, 0.5]), torch.tensor([0.4, 0.5, 0.5 + 5e-7, 0.6]), Ties())
+    assert wins.tolist() == [1.0, 0.5, 0.5, 0.0]
+
+
+def test_no_adversaries_is_plain_retrieval():
+    images, captions, owner, attacked = planted()
+    none = AttackSet(encoded={"u": attacked.encoded["u"][:0]}, caption=attacked.caption[:0])
+    counter = count_retrieval(Cosine(), images, captions, owner)
+    values = attack(Cosine(), images, counter, none).metrics()
+    assert values["r1"] == counter.result().i2t.metrics()["r1"]
+    assert "pair_accuracy" not in values
+
+
+def test_adversaries_equal_to_their_captions_tie():
+    images, captions, owner, _ = planted()
+    same = AttackSet(encoded=captions, caption=np.arange(len(owner)))
+    metrics = evaluate_attacks(Cosine(), images, captions, owner, {"object": same}).metrics
+    assert metrics["test/attack_object/pair_accuracy"] == 50.0
+
+
+def test_unknown_words():
+    assert unknown_word_rate(["A dog", "a Zorp dog"], {"a", "dog"}) == pytest.approx(20.0)
+    assert unknown_word_rate([], set()) == 0.0
