@@ -28,8 +28,20 @@ def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
+@pytest.fixture(scope="module")
+def fresh_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An embedded store with its tables and nothing else; making them takes longer than any test here."""
+    from vse.tracking_store import Store
+
+    database = tmp_path_factory.mktemp("fresh") / "mlflow.db"
+    Store(f"sqlite:///{database}")
+    return database
+
+
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
+def workspace(tmp_path: Path, fresh_store: Path) -> Path:
+    (tmp_path / "workspace" / "mlflow").mkdir(parents=True)
+    shutil.copy(fresh_store, tmp_path / "workspace" / "mlflow" / "mlflow.db")
     return tmp_path / "workspace"
 
 
@@ -144,13 +156,10 @@ def test_lost_state_makes_no_second_run_and_no_second_point(workspace: Path) -> 
     assert history(workspace, "a", "train/loss") == [(1, 1.0), (2, 0.5), (3, 0.25)]
 
 
-def test_a_lost_store_is_filled_again(workspace: Path) -> None:
+def test_a_lost_store_is_filled_again(workspace: Path, fresh_store: Path) -> None:
     book = write_run(workspace, "a")
     ship_all(str(workspace))
-    other = workspace.with_name("other")
-    write_run(other, "b")
-    ship_all(str(other))
-    shutil.copy(other / "mlflow" / "mlflow.db", workspace / "mlflow" / "mlflow.db")  # a store without our run
+    shutil.copy(fresh_store, workspace / "mlflow" / "mlflow.db")
     book.metrics({"train/loss": 0.25}, step=3)
     assert ship_all(str(workspace)).trouble == ""
     assert history(workspace, "a", "train/loss") == [(1, 1.0), (2, 0.5), (3, 0.25)]
@@ -214,7 +223,6 @@ def test_a_sweep_of_64_runs_ships_in_seconds(workspace: Path) -> None:
 
 def test_while_another_job_ships_this_one_spools(workspace: Path) -> None:
     write_run(workspace, "a")
-    (workspace / "mlflow").mkdir()
     with (workspace / "mlflow" / "shipper.lock").open("a") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         result = ship_all(str(workspace))
@@ -297,6 +305,7 @@ def test_a_server_in_trouble_costs_one_warning(
     assert ship_all(str(workspace)).runs == 2  # nothing was lost: another target gets everything
 
 
+@pytest.mark.slow
 def test_a_real_server_gets_the_same(workspace: Path, tmp_path: Path) -> None:
     """The embedded store behind MLflow's own server, as on a cluster."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

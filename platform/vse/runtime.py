@@ -1,0 +1,318 @@
+"""Processes: the only caller of ray.init, and what must be decided before a process does any work.
+
+On one machine a job starts its own small Ray, on loopback, and ends it. On a launched cluster (`ray submit`, or
+RAY_ADDRESS) it joins the one that runs and leaves it running.
+"""
+
+import contextlib
+import logging
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vse.config import knob
+from vse.environment import gpus, usable_cores
+from vse.errors import InputError
+from vse.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+_LAUNCHED = "~/ray_bootstrap_config.yaml"  # the cluster launcher leaves it on the head
+_DETACHED = frozenset({"local", ""})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """What a job asks of Ray; a job's options hold it as `ray`."""
+
+    address: str = knob("", "cluster to join; empty: RAY_ADDRESS or the launched cluster, else start one; local: start")
+    cpus: int | None = knob(None, "CPUs to offer where a Ray is started; none: the usable cores and one more", low=1)
+    gpus: int | None = knob(None, "GPUs to offer where a Ray is started; none: all visible ones", low=0)
+    threads: int = knob(1, "threads of each process", low=1)
+    store_mib: int = knob(256, "shared memory for objects where a Ray is started, in MiB", low=80)
+    ship_code: bool = knob(False, "send the package with the job instead of using what the nodes have installed")
+    shared_workspace: bool = knob(False, "a local workspace path is the same folder on every node (NFS)")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A Ray that this process can use. `started`: whether this process brought it up and will end it."""
+
+    address: str
+    started: bool
+    cpus: float
+    gpus: float
+    nodes: int
+
+
+def cluster_address(config: Config) -> str | None:
+    """Address of the cluster this job belongs to, None where it starts its own Ray."""
+    if config.address == "local":
+        return None
+    if config.address:
+        return config.address
+    given = os.environ.get("RAY_ADDRESS", "")
+    if given not in _DETACHED:
+        return given
+    return "auto" if Path(_LAUNCHED).expanduser().exists() else None
+
+
+def prepare_environment(config: Config) -> dict[str, str]:
+    """Set what Ray reads from the environment when it is imported, and return what its workers must have.
+
+    Call it before anything imports ray; `running_ray` does. Values the user set stay, except thread counts.
+    """
+    here = cluster_address(config) is None
+    small = here and usable_cores() <= 8
+    wanted = {
+        "RAY_AUTH_MODE": "disabled" if here or not (Path.home() / ".ray" / "auth_token").exists() else "token",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DATA_PARQUET_FOOTER_NUM_ACTORS": "1" if small else "8",
+        "RAY_CHDIR_TO_TRIAL_DIR": "0",  # paths mean the same in a trial as outside
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a task without GPUs does not lose sight of them; no warning either
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "120" if here else "900",  # an autoscaler needs minutes for a node
+        "TUNE_DISABLE_SIGINT_HANDLER": "1",  # an interrupt ends the job, it does not become a short sweep
+        "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal is the log
+        "RAY_AIR_NEW_OUTPUT": "0",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # or matrix products on a GPU differ from run to run
+    }
+    if here:
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # on Linux too: stay on loopback (see _start)
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+    workers = {name: os.environ[name] for name in wanted}
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = workers[name] = str(config.threads)
+    for name in ("MLFLOW_TRACKING_URI", "VSE_CACHE", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        if name in os.environ:
+            workers[name] = os.environ[name]
+    if here:
+        # workers on this machine import the package from where this process has it, installed or not
+        package = str(Path(__file__).resolve().parents[1])
+        paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+        if package not in paths:
+            os.environ["PYTHONPATH"] = os.pathsep.join([package, *paths])
+    return workers
+
+
+@contextlib.contextmanager
+def running_ray(config: Config | None = None) -> Iterator[Session]:
+    """A Ray to work with while the body runs; ended afterwards only if it was started here.
+
+    Raises InputError when the cluster to join does not answer. A Ray this process already uses is used as it is.
+    """
+    config = config or Config()
+    address = cluster_address(config)
+    workers = prepare_environment(config)
+    import ray
+
+    if ray.is_initialized():
+        yield _session(False)
+        return
+    quiet_logging()
+    handlers = _signal_handlers()
+    scratch = None
+    if address is None:
+        scratch = Path(tempfile.mkdtemp(prefix="vse-", dir="/tmp"))  # short: socket paths hold 107 characters
+        _start(config, scratch)
+    else:
+        _join(address, config, workers)
+    for number, handler in handlers.items():  # ray.init puts its own in their place
+        signal.signal(number, handler)
+    try:
+        yield _session(address is None)
+        if scratch is not None:
+            ray.shutdown()
+            shutil.rmtree(scratch, ignore_errors=True)  # after a failure its logs stay
+            scratch = None
+    finally:
+        ray.shutdown()
+        if scratch is not None:
+            log.warning("Ray's logs of this run stay in %s", scratch)
+
+
+def _start(config: Config, scratch: Path) -> None:
+    import ray
+    from ray._private import ray_constants
+
+    # Ray replaces 127.0.0.1 by the machine's own address and listens on all of them, unless it is told that there are
+    # no other nodes; the variable set for that is read at import, which may have been before us.
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    ray.init(
+        address="local",
+        num_cpus=config.cpus or usable_cores() + 1,  # a core's worth of room: actors must not starve what feeds them
+        num_gpus=config.gpus if config.gpus is not None else len(gpus()),
+        object_store_memory=config.store_mib * 2**20,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        _temp_dir=str(scratch),
+        _node_ip_address="127.0.0.1",
+    )
+
+
+def _join(address: str, config: Config, workers: dict[str, str]) -> None:
+    import ray
+
+    environment: dict[str, Any] = {"env_vars": workers}
+    if config.ship_code:
+        environment["py_modules"] = [str(Path(__file__).resolve().parent)]
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"ray.address={address}: no cluster answers ({(str(error).splitlines() or [''])[0]})"
+        ) from None
+
+
+def _session(started: bool) -> Session:
+    import ray
+
+    total = ray.cluster_resources()
+    return Session(
+        address=ray.get_runtime_context().gcs_address,
+        started=started,
+        cpus=total.get("CPU", 0.0),
+        gpus=total.get("GPU", 0.0),
+        nodes=sum(node["Alive"] for node in ray.nodes()),
+    )
+
+
+def _signal_handlers() -> dict[int, Any]:
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+def preflight(
+    workspace: str,
+    config: Config,
+    *,
+    workers: int = 1,
+    cpus_per_worker: float = 1,
+    gpus_per_worker: float = 0,
+    key: str = "workers",
+) -> None:
+    """Refuse, before any Ray process starts, what could never run. Raises InputError naming `key` and what there is.
+
+    Checks the largest the machine or cluster could ever be (an autoscaler's limits count), and that the workspace can
+    be written to, from every node that may work on it.
+    """
+    Workspace.open(workspace).check_writable()
+    address = cluster_address(config)
+    if address is None:
+        most = {
+            "CPU": float(config.cpus or usable_cores() + 1),
+            "GPU": float(config.gpus if config.gpus is not None else len(gpus())),
+        }
+        nodes, place = 1, "this machine has"
+    else:
+        most, nodes = _largest_cluster()
+        place = "the cluster can have"
+    if gpus_per_worker and not most["GPU"]:
+        raise InputError(f"{key}: a GPU is asked for, but {place} none")
+    for kind, each in (("GPU", gpus_per_worker), ("CPU", cpus_per_worker)):
+        if workers * each > most[kind]:
+            raise InputError(
+                f"{key}={workers}: needs {workers * each:g} {kind}s, but {place} {most[kind]:g}; "
+                f"at most {int(most[kind] // each)} {'worker fits' if most[kind] // each == 1 else 'workers fit'}"
+            )
+    local = Workspace.open(workspace).root.is_local
+    if nodes > 1 and local and not config.shared_workspace:
+        raise InputError(
+            f"--workspace {workspace}: a local path, but the cluster can have {nodes} nodes; name an s3:// address, or "
+            "say ray.shared_workspace=true if it is one folder on all of them (NFS)"
+        )
+
+
+def _largest_cluster() -> tuple[dict[str, float], int]:
+    """(resources, number of nodes) that the launched cluster can grow to; what it is now where nothing says more."""
+    launched = Path(_LAUNCHED).expanduser()
+    if launched.exists():
+        import yaml
+
+        plan = yaml.safe_load(launched.read_text(encoding="utf-8"))
+        most, nodes = {"CPU": 0.0, "GPU": 0.0}, 1 + int(plan.get("max_workers") or 0)
+        for name, kind in (plan.get("available_node_types") or {}).items():
+            count = 1 if name == plan.get("head_node_type") else int(kind.get("max_workers") or 0)
+            for resource in most:
+                most[resource] += count * float((kind.get("resources") or {}).get(resource, 0))
+        if any(most.values()):
+            return most, nodes
+    with running_ray() as session:  # joins, starts nothing
+        return {"CPU": session.cpus, "GPU": session.gpus}, session.nodes
+
+
+def check_shared(workspace: str) -> None:
+    """On a running cluster: refuse a local workspace that some node cannot see, by a marker file. Raises InputError."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    root = Workspace.open(workspace).root
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    if not root.is_local or len(nodes) < 2:
+        return
+    marker = f"marker-{uuid.uuid4().hex[:8]}"
+    root.write_bytes(marker, b"")
+    try:
+        look = ray.remote(num_cpus=0)(os.path.exists)
+        there = {
+            node["NodeManagerAddress"]: look.options(
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            ).remote(str(root.local(marker)))
+            for node in nodes
+        }
+        blind = [host for host, seen in there.items() if not ray.get(seen, timeout=120)]
+    finally:
+        root.delete(marker)
+    if blind:
+        raise InputError(f"--workspace {workspace}: node {blind[0]} does not see this folder; name an s3:// address")
+
+
+def set_threads(count: int) -> None:
+    """Use `count` threads for the arithmetic of this process; more would fight with its neighbours."""
+    import torch
+
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    torch.set_num_threads(count)
+    with contextlib.suppress(RuntimeError):  # can be said once, before the first parallel work
+        torch.set_num_interop_threads(count)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python, numpy and torch, and ask cuDNN for the same algorithms every time."""
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+
+
+def set_up_logging(level: int = logging.INFO) -> None:
+    """Our messages as plain lines on stderr; warnings and worse of libraries only."""
+    own = logging.getLogger("vse")
+    own.setLevel(level)
+    if not own.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        own.addHandler(handler)
+        own.propagate = False
+    quiet_logging()
+
+
+def quiet_logging() -> None:
+    """Libraries that narrate are asked for errors only."""
+    for name in ("ray", "ray.data", "ray.tune", "ray.train", "mlflow", "alembic", "hyperopt", "urllib3", "botocore"):
+        logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,0 +1,216 @@
+"""Starting and ending Ray, refusing impossible requests, seeds and threads."""
+
+import logging
+import os
+import random
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from vse import environment, runtime
+from vse.errors import InputError
+from vse.runtime import Config, cluster_address, preflight, prepare_environment, seed_everything
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [n for n in os.environ if n.startswith(("RAY_", "TUNE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+
+
+def test_a_laptop_starts_its_own_ray_and_a_launched_head_joins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cluster_address(Config()) is None
+    assert cluster_address(Config(address="10.0.0.4:6379")) == "10.0.0.4:6379"
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "ray_bootstrap_config.yaml").write_text("cluster_name: vse\n")
+    assert cluster_address(Config()) == "auto"
+    assert cluster_address(Config(address="local")) is None
+    os.environ["RAY_ADDRESS"] = "10.0.0.5:6379"
+    assert cluster_address(Config()) == "10.0.0.5:6379"
+
+
+def test_environment_is_set_on_purpose(tmp_path: Path) -> None:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "1"
+    workers = prepare_environment(Config(threads=3))
+    assert os.environ["RAY_AUTH_MODE"] == "disabled"
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1"  # the user's word counts
+    assert workers["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"] == "3"
+    assert os.environ["PYTHONPATH"].split(os.pathsep)[0] == str(ROOT / "platform")
+    os.environ.pop("RAY_AUTH_MODE")
+    (tmp_path / "home" / ".ray").mkdir(parents=True)
+    (tmp_path / "home" / ".ray" / "auth_token").write_text("t")
+    assert prepare_environment(Config(address="10.0.0.4:6379"))["RAY_AUTH_MODE"] == "token"
+
+
+SESSION = """
+import os, signal, sys
+from pathlib import Path
+from vse.runtime import Config, running_ray
+
+def listening(pids):
+    inodes = set()
+    for pid in pids:
+        for fd in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                target = os.readlink(fd)
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and words[9] in inodes:
+                found.append(words[1].split(":")[0])
+    return found
+
+def below(root):
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    family = {root}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in family} - family
+        if not more:
+            return family - {root}
+        family |= more
+
+handler = lambda number, frame: None
+signal.signal(signal.SIGTERM, handler)
+with running_ray(Config(cpus=2, store_mib=80)) as session:
+    import ray
+    assert session.started and session.cpus == 2 and session.nodes == 1, session
+    assert session.address.startswith("127.0.0.1:"), session
+    assert signal.getsignal(signal.SIGTERM) is handler
+    from vse.environment import versions
+    there = ray.get(ray.remote(lambda: (os.environ["OMP_NUM_THREADS"], versions()["vse"])).remote())
+    assert there == ("1", versions()["vse"]), there
+    addresses = listening(below(os.getpid()))
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F"}
+    assert len(addresses) > 5 and set(addresses) <= loopback, addresses
+    with running_ray(Config()) as inner:
+        assert not inner.started
+    assert ray.is_initialized()
+assert not ray.is_initialized()
+print("ended well")
+"""
+
+
+@pytest.mark.slow
+def test_ray_is_small_on_loopback_and_ended(tmp_path: Path) -> None:
+    script = tmp_path / "session.py"
+    script.write_text(textwrap.dedent(SESSION))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "ended well"
+
+
+def test_joining_what_is_not_there_is_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def refuse(**options: object) -> None:
+        raise ConnectionError("nobody at 10.0.0.4\nand more")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with (
+        pytest.raises(InputError, match=r"ray\.address=10\.0\.0\.4:6379: no cluster answers \(nobody at 10\.0\.0\.4\)"),
+        runtime.running_ray(Config(address="10.0.0.4:6379")),
+    ):
+        pass
+
+
+def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = str(tmp_path / "w")
+    preflight(space, Config(cpus=4, gpus=0), workers=4)
+    with pytest.raises(InputError, match=r"train\.workers=5: needs 5 CPUs, but this machine has 4; at most 4 workers"):
+        preflight(space, Config(cpus=4, gpus=0), workers=5, key="train.workers")
+    with pytest.raises(InputError, match="a GPU is asked for, but this machine has none"):
+        preflight(space, Config(cpus=4, gpus=0), gpus_per_worker=1)
+    with pytest.raises(InputError, match="at most 1 worker fits"):
+        preflight(space, Config(cpus=4, gpus=1), workers=2, gpus_per_worker=1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file"):
+        preflight(str(tmp_path / "file" / "w"), Config(cpus=4))
+
+
+LAUNCHED = """
+max_workers: 3
+head_node_type: head
+available_node_types:
+  head: {resources: {CPU: 8}, node_config: {}}
+  gpu: {resources: {CPU: 8, GPU: 1}, max_workers: 3, node_config: {}}
+"""
+
+
+def test_preflight_knows_what_an_autoscaler_can_bring(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "ray_bootstrap_config.yaml").write_text(LAUNCHED)
+    shared = Config(shared_workspace=True)
+    preflight(str(tmp_path / "w"), shared, workers=3, gpus_per_worker=1)
+    with pytest.raises(InputError, match="workers=4: needs 4 GPUs, but the cluster can have 3"):
+        preflight(str(tmp_path / "w"), shared, workers=4, gpus_per_worker=1)
+    with pytest.raises(InputError, match="a local path, but the cluster can have 4 nodes"):
+        preflight(str(tmp_path / "w"), Config())
+
+
+def test_seeds_reach_every_stream() -> None:
+    def draw() -> tuple[float, float, float]:
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    seed_everything(7)
+    first = draw()
+    second = draw()
+    seed_everything(7)
+    assert draw() == first != second
+    seed_everything(8)
+    assert draw() != first
+    seed_everything(2**40 + 3)  # numpy alone takes 32 bits
+
+
+def test_threads_are_what_was_asked() -> None:
+    runtime.set_threads(1)
+    assert torch.get_num_threads() == 1
+    runtime.set_threads(1)  # a second time is no error
+
+
+def test_messages_go_to_stderr_once(capsys: pytest.CaptureFixture[str]) -> None:
+    own = logging.getLogger("vse")
+    before = own.handlers[:], own.propagate, own.level
+    try:
+        own.handlers.clear()
+        runtime.set_up_logging()
+        runtime.set_up_logging()
+        logging.getLogger("vse.anything").info("one line")
+        told = capsys.readouterr()
+        assert (told.out, told.err) == ("", "one line\n")
+        assert logging.getLogger("alembic").level == logging.ERROR
+    finally:
+        own.handlers[:], own.propagate, own.level = before
+
+
+def test_the_environment_is_plain_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+
+    told = environment.environment()
+    assert json.loads(json.dumps(told)) == told
+    assert told["versions"]["torch"].startswith("2.")
+    assert told["hardware"]["cores"] >= 1
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert environment.gpus() == []
