@@ -1,0 +1,85 @@
+"""Train one run: `python jobs/train.py --preset univse_scenes seed=1 optim.lr=1e-3`."""
+
+import contextlib
+import sys
+import time
+from dataclasses import dataclass, field
+
+from vse import registry
+from vse.command import Request, main
+from vse.runtime import Config as RayConfig
+from vse.runtime import preflight, running_ray, set_up_logging
+from vse.summary import write_summary
+from vse.tracking import Shipper
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    ray: RayConfig = field(default_factory=RayConfig)
+
+
+def run(request: Request) -> str:
+    """Train to the end (or find the run finished), send it to MLflow and write its summary."""
+    started, config, train = time.time(), request.config, request.config.train
+    preflight(
+        request.workspace,
+        request.options.ray,
+        workers=train.workers,
+        gpus_per_worker=train.gpus_per_worker,
+        key="train.workers",
+    )
+    set_up_logging()
+    workspace = Workspace.open(request.workspace)
+
+    def epoch_done(numbers: dict[str, float]) -> None:
+        shown = f"epoch {int(numbers['epoch'])}/{train.epochs}"
+        shown += "".join(f"  {key} {value:.3f}" for key, value in numbers.items() if key in _SHOWN)
+        print(shown, file=sys.stderr, flush=True)
+
+    with contextlib.ExitStack() as around:
+        shipper = around.enter_context(Shipper(request.workspace, request.tracking).every(30))
+        if train.workers > 1:
+            around.enter_context(running_ray(request.options.ray))
+        result = run_training(config, workspace, report=epoch_done)
+    return write_summary(
+        result.folder,
+        job="train",
+        started=started,
+        configuration=config,
+        options=request.options,
+        fingerprints={"run": result.run.rsplit("-", 1)[-1]},
+        seeds=[config.seed],
+        headline={**result.metrics, "epochs": result.epochs, "best_epoch": result.best, "trained": result.trained},
+        outputs={"run": result.folder.uri, "checkpoint": result.checkpoint.uri, "mlflow": shipper.uri},
+    )
+
+
+_SHOWN = {"train/sent", "val/i2t/r1", "val/t2i/r1", "val/rsum"}
+
+
+def plan(request: Request) -> list[str]:
+    """What a dry run says."""
+    config = request.config
+    family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
+    return [
+        f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
+        f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
+        f"{config.train.gpus_per_worker:g} GPU(s) each"
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "train",
+            run,
+            description="Train one model family, from whatever the workspace already holds to a checkpoint.",
+            default_preset="univse_scenes",
+            options=Options(),
+            plan=plan,
+        )
+    )
