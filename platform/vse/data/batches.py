@@ -43,10 +43,18 @@ class Collator:
     """Makes the batch of given captions: features, tokens and, for component families, negatives keyed by caption."""
 
     def __init__(
-        self, examples: Examples, image: str, components: bool, sampler: NegativeSampler | None, drop: float = 0.0
+        self,
+        examples: Examples,
+        image: str,
+        components: bool,
+        sampler: NegativeSampler | None,
+        drop: float = 0.0,
+        truth: np.ndarray | None = None,
     ) -> None:
+        """`drop`: share of parsed attributes and relations left out; `truth`: (images, captions), for `mask=truth`."""
         assert not drop or sampler is not None, "only components that a loss compares can be dropped"
-        self.examples, self.image, self.components, self.sampler, self.drop = examples, image, components, sampler, drop
+        self.examples, self.image, self.components = examples, image, components
+        self.sampler, self.drop, self.truth = sampler, drop, truth
 
     def __call__(self, captions: np.ndarray, epoch: int) -> Batch:
         """The batch of these caption numbers; `sample`, `image_group` and `text_group` identify its rows."""

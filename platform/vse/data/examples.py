@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from vse.language.negatives import Mentions
 from vse.language.tokens import words
 
 
+@runtime_checkable
 class ComponentSource(Protocol):
     """Whatever knows the components of a caption's text."""
 
@@ -55,7 +56,8 @@ class Examples:
 
         def by_image(rows: Ragged) -> Ragged:
             owner = np.repeat(self.image, rows.lengths)
-            table = np.unique(np.column_stack([owner, rows.values.reshape(len(owner), -1)]), axis=0)
+            values = rows.values[:, None] if rows.values.ndim == 1 else rows.values
+            table = np.unique(np.concatenate([owner[:, None], values], axis=1), axis=0)
             offsets = np.searchsorted(table[:, 0], np.arange(self.num_images + 1))
             values = table[:, 1:]
             return Ragged(values[:, 0] if rows.values.ndim == 1 else values, offsets)

@@ -36,7 +36,7 @@ class Ragged:
         return self.values[self.offsets[r] : self.offsets[r + 1]]
 
     def pad(self, rows: np.ndarray, at_least: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """The given rows as one array (rows, longest, ...), zeros behind each row's end, and the mask of what exists."""
+        """The given rows as one array (rows, longest, ...), zeros behind each row's end, and what exists."""
         starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
         longest = max(at_least, int(lengths.max(initial=0)))
         steps = np.arange(longest)

@@ -60,14 +60,14 @@ class NegativeSampler:
     def attributes(
         self, pairs: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Replacing adjectives (batch, M, attribute_words) and nouns (batch, M, attribute_nouns) for pairs (batch, M, 2)."""
+        """For pairs (batch, M, 2): adjectives (batch, M, attribute_words) and nouns (batch, M, attribute_nouns)."""
         known = self.mentions.attributes.pad(images)[0]
         words = self._replace(self.pools.attributes, pairs, known, 0, "adjective", samples, epoch)
         nouns = self._replace(self.pools.nouns, pairs, known, 1, "adjective's noun", samples, epoch)
         return words, nouns
 
     def relations(self, triples: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int) -> np.ndarray:
-        """Triples (batch, M, K, 3) for triples (batch, M, 3): relation words replaced first, then subjects, then objects."""
+        """For triples (batch, M, 3), (batch, M, K, 3): first other relation words, then subjects, then objects."""
         known = self.mentions.relations.pad(images)[0]
         drawn = []
         for slot, pool, purpose in (
@@ -92,7 +92,7 @@ class NegativeSampler:
         samples: np.ndarray,
         epoch: int,
     ) -> np.ndarray:
-        """Draws for one slot of pairs or triples: a word is barred where the item it would make is known of the image."""
+        """Draws for one slot of pairs or triples; a word is barred where it would make an item known of the image."""
         rest = [k for k in range(items.shape[2]) if k != slot]
         same = (known[:, None, :, rest] == items[:, :, None, rest]).all(-1)
         barred = np.where(same, known[:, None, :, slot], 0)

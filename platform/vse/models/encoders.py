@@ -19,7 +19,7 @@ def unit(x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
 
 
 class WordTable(nn.Module):
-    """Word vectors by vocabulary id: fixed when vectors are given (UniVSE A.3), learned U(-0.1, 0.1) otherwise (VSE++)."""
+    """Word vectors by vocabulary id: given ones (fixed in UniVSE A.3), otherwise learned from U(-0.1, 0.1) (VSE++)."""
 
     def __init__(self, context: Context, dim: int, fixed: bool) -> None:
         super().__init__()
@@ -61,9 +61,9 @@ def linear_xavier(inputs: int, outputs: int) -> nn.Linear:
 class RegionEncoder(nn.Module):
     """A 1x1 convolution over frozen regions (UniVSE §3.3) and a pooling Ψ of them (supplement A.2)."""
 
-    def __init__(self, channels: int, dim: int, pooling: str, k: int, scale: str) -> None:
+    def __init__(self, channels: int, dim: int, pooling: str, k: int, scale: str, dropout: float = 0.0) -> None:
         super().__init__()
-        self.scale = FeatureScale(channels, scale)
+        self.scale, self.dropout = FeatureScale(channels, scale), nn.Dropout(dropout)
         self.project = linear_xavier(channels, dim)
         self.pooling, self.k = pooling, k
 
@@ -71,17 +71,17 @@ class RegionEncoder(nn.Module):
         self, features: Float[Tensor, "batch regions channels"], mask: Bool[Tensor, "batch regions"] | None = None
     ) -> tuple[Float[Tensor, "batch regions dim"], Float[Tensor, "batch dim"]]:
         """(local embeddings V, not normalised; unit embedding v of the image)."""
-        regions = self.project(self.scale(features))
+        regions = self.project(self.dropout(self.scale(features)))
         return regions, unit(pool_regions(regions, self.pooling, self.k, mask))
 
 
 class PooledEncoder(nn.Module):
     """One linear map of a pooled CNN feature, normalised (VSE++)."""
 
-    def __init__(self, channels: int, dim: int, scale: str) -> None:
+    def __init__(self, channels: int, dim: int, scale: str, dropout: float = 0.0) -> None:
         super().__init__()
-        self.scale = FeatureScale(channels, scale)
+        self.scale, self.dropout = FeatureScale(channels, scale), nn.Dropout(dropout)
         self.project = linear_xavier(channels, dim)
 
     def forward(self, features: Float[Tensor, "batch channels"]) -> Float[Tensor, "batch dim"]:
-        return unit(self.project(self.scale(features)))
+        return unit(self.project(self.dropout(self.scale(features))))

@@ -25,7 +25,7 @@ class Inputs(NamedTuple):
 class Context:
     """What a family learns about the data when it is built.
 
-    `feature_dims` maps an output to its channels; `word_vectors` is (vocabulary, dim), zero rows where unknown, or None.
+    `feature_dims` maps an output to its channels; `word_vectors` is None or (vocabulary, dim), zero rows where unknown.
     """
 
     vocabulary_size: int

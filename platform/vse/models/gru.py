@@ -26,22 +26,25 @@ class PrefixGRU(nn.Module):
         lengths: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch dim"]:
         """Last states of sequences of row numbers of `table`; lengths are at least 1."""
+        if len(sequences) == 0:
+            # Encode something and keep nothing: every parameter stays in the graph, as distributed training asks.
+            return self(table, sequences.new_zeros(1, 1), lengths.new_ones(1))[:0]
         if table.is_cuda:
             return self._cudnn(table, sequences, lengths)
-        dim = self.gru.hidden_size
-        if len(sequences) == 0:
-            return table.new_zeros(0, dim)
-        inputs = F.linear(table, self.gru.weight_ih_l0, self.gru.bias_ih_l0)
+        weights = dict(self.gru.named_parameters())
+        inputs = F.linear(table, weights["weight_ih_l0"], weights["bias_ih_l0"])
         order = lengths.argsort(descending=True, stable=True)
         ordered = sequences[order]
         # active[t]: how many sequences are longer than t; they come first in the order.
         longest = int(lengths.max())
         active = (lengths[None, :] > torch.arange(longest)[:, None]).sum(1).tolist()
-        state, parent, finished = table.new_zeros(1, dim), torch.zeros(len(ordered), dtype=torch.long), []
+        state, parent = table.new_zeros(1, self.gru.hidden_size), torch.zeros(len(ordered), dtype=torch.long)
+        finished = []
         for t in range(longest):
             num = active[t]
             nodes, inverse = torch.unique(parent[:num] * len(table) + ordered[:num, t], return_inverse=True)
-            state = self._cell(inputs, nodes % len(table), state, nodes // len(table))
+            hidden = F.linear(state, weights["weight_hh_l0"], weights["bias_hh_l0"])
+            state = _cell(inputs, nodes % len(table), hidden, state, nodes // len(table))
             num_next = active[t + 1] if t + 1 < longest else 0
             if num_next < num:
                 finished.append(F.embedding(inverse[num_next:], state))
@@ -49,22 +52,20 @@ class PrefixGRU(nn.Module):
         last = torch.cat(finished[::-1])
         return last[torch.argsort(order)]
 
-    def _cell(self, inputs: Tensor, words: Tensor, state: Tensor, parents: Tensor) -> Tensor:
-        hidden = F.linear(state, self.gru.weight_hh_l0, self.gru.bias_hh_l0)
-        if len(state) == 1:
-            hidden, state = hidden.expand(len(words), -1), state.expand(len(words), -1)
-        else:
-            # F.embedding, not indexing: its backward on a CPU is a sorted, deterministic sum.
-            hidden, state = F.embedding(parents, hidden), F.embedding(parents, state)
-        input_r, input_z, input_n = F.embedding(words, inputs).chunk(3, dim=1)
-        hidden_r, hidden_z, hidden_n = hidden.chunk(3, dim=1)
-        reset, update = torch.sigmoid(input_r + hidden_r), torch.sigmoid(input_z + hidden_z)
-        return torch.lerp(torch.tanh(torch.addcmul(input_n, reset, hidden_n)), state, update)
-
     def _cudnn(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
-        if len(sequences) == 0:
-            return table.new_zeros(0, self.gru.hidden_size)
         packed = nn.utils.rnn.pack_padded_sequence(
             F.embedding(sequences, table), lengths.cpu(), batch_first=True, enforce_sorted=False
         )
         return self.gru(packed)[1][0]
+
+
+def _cell(inputs: Tensor, words: Tensor, hidden: Tensor, state: Tensor, parents: Tensor) -> Tensor:
+    if len(state) == 1:
+        hidden, state = hidden.expand(len(words), -1), state.expand(len(words), -1)
+    else:
+        # F.embedding, not indexing: its backward on a CPU is a sorted, deterministic sum.
+        hidden, state = F.embedding(parents, hidden), F.embedding(parents, state)
+    input_r, input_z, input_n = F.embedding(words, inputs).chunk(3, dim=1)
+    hidden_r, hidden_z, hidden_n = hidden.chunk(3, dim=1)
+    reset, update = torch.sigmoid(input_r + hidden_r), torch.sigmoid(input_z + hidden_z)
+    return torch.lerp(torch.tanh(torch.addcmul(input_n, reset, hidden_n)), state, update)

@@ -7,12 +7,15 @@ from torch import Tensor
 
 
 def pool_regions(
-    regions: Float[Tensor, "batch regions dim"], how: str, k: int = 10, mask: Bool[Tensor, "batch regions"] | None = None
+    regions: Float[Tensor, "batch regions dim"],
+    how: str,
+    k: int = 10,
+    mask: Bool[Tensor, "batch regions"] | None = None,
 ) -> Float[Tensor, "batch dim"]:
     """Aggregation Ψ of UniVSE (supplement A.2): `avg`, `max`, or `maxk`, the mean of a channel's k largest responses.
 
     The supplement prints "≤ V_k" where the k largest are meant; ties at the k-th value count once each. `mask` is True
-    for regions that exist; with fewer than k of them, all are averaged.
+    for regions that exist; with fewer than k of them, all are averaged; without any, the result is zero.
     """
     if mask is None:
         if how == "avg":
@@ -24,7 +27,8 @@ def pool_regions(
     counts = mask.sum(1).clamp_min(1)
     if how == "avg":
         return (regions * mask[..., None]).sum(1) / counts[:, None]
-    hidden = regions.masked_fill(~mask[..., None], -torch.inf)
+    lowest = torch.where(mask.any(1), -torch.inf, 0.0).to(regions.dtype)[:, None, None]
+    hidden = torch.where(mask[..., None], regions, lowest)
     if how == "max":
         return hidden.amax(1)
     assert how == "maxk", how
@@ -44,11 +48,12 @@ class _MeanOfLargest(torch.autograd.Function):
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, regions: Tensor, k: int) -> Tensor:  # type: ignore[override]
         num = regions.shape[1]
-        if regions.is_cuda or regions.dtype == torch.bfloat16:
+        if regions.device.type != "cpu" or regions.dtype == torch.bfloat16:
             largest = regions.topk(k, dim=1, sorted=False).values
             threshold = largest.amin(1)
         else:
-            columns = np.ascontiguousarray(regions.detach().numpy().transpose(0, 2, 1))
+            # Always a copy: the partition is in place.
+            columns = np.array(regions.detach().numpy().transpose(0, 2, 1), order="C")
             columns.partition(num - k, axis=2)
             largest = torch.from_numpy(columns[:, :, num - k :]).transpose(1, 2)
             threshold = torch.from_numpy(columns[:, :, num - k].copy())
@@ -66,5 +71,5 @@ class _MeanOfLargest(torch.autograd.Function):
             return chosen * share, None
         above = regions > threshold[:, None]
         tied = chosen & ~above
-        left = (k - above.sum(1, keepdim=True)) / tied.sum(1, keepdim=True)
+        left = (k - above.sum(1, keepdim=True)).to(grad.dtype) / tied.sum(1, keepdim=True)
         return (above + tied * left) * share, None

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vse.config import knob
+from vse.errors import InputError
 from vse.models.aggregation import Aggregation
 from vse.models.encoders import RegionEncoder, WordTable, distinct, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
@@ -29,8 +30,11 @@ class ObjectEncoder(nn.Module):
     The maps are applied to the two halves of w apart, once a distinct word each, and added for every pair.
     """
 
-    def __init__(self, context: Context, basic_dim: int, modifier_dim: int, dim: int, fixed: bool) -> None:
+    def __init__(
+        self, context: Context, basic_dim: int, modifier_dim: int, dim: int, fixed: bool, dropout: float
+    ) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.basic = WordTable(context, basic_dim, fixed)
         self.modifier = nn.Embedding(context.vocabulary_size, modifier_dim, padding_idx=0)
         nn.init.uniform_(self.modifier.weight, -0.1, 0.1)
@@ -39,7 +43,8 @@ class ObjectEncoder(nn.Module):
 
     def halves(self, words: Int[Tensor, " words"]) -> tuple[Tensor, Tensor]:
         """What a word contributes as noun and as modifier, both (words, 2·dim)."""
-        return self.from_basic(self.basic(words)), self.from_modifier(self.modifier(words))
+        basic, modifier = self.dropout(self.basic(words)), self.dropout(self.modifier(words))
+        return self.from_basic(basic), self.from_modifier(modifier)
 
     @staticmethod
     def fuse(noun: Float[Tensor, "items twice"], modifier: Float[Tensor, "items twice"]) -> Float[Tensor, "items dim"]:
@@ -77,13 +82,15 @@ class UniVSE(Family):
 
     def __init__(self, config: "UniVSE.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__()
+        if not config.components:
+            raise InputError(f"model.components: name at least one of {', '.join(TYPES)}")
         self.config = config
         self.inputs = self.requires(config)
-        self.image = RegionEncoder(context.feature_dims["map"], config.dim, config.pooling, config.k, scale)
-        self.phi = ObjectEncoder(context, config.basic_dim, config.modifier_dim, config.dim, config.fixed_words)
+        channels, dim, dropout = context.feature_dims["map"], config.dim, config.dropout
+        self.image = RegionEncoder(channels, dim, config.pooling, config.k, scale, dropout)
+        self.phi = ObjectEncoder(context, config.basic_dim, config.modifier_dim, dim, config.fixed_words, dropout)
         self.psi = PrefixGRU(config.dim, config.dim)
         self.aggregate = Aggregation(config.aggregation, config.dim)
-        self.dropout = nn.Dropout(config.dropout)
         if config.learn_alpha:
             start = torch.tensor(config.alpha).clamp(0.01, 0.99)
             self.alpha_logit = nn.Parameter(torch.log(start / (1 - start)))
@@ -107,12 +114,11 @@ class UniVSE(Family):
         return {"images": self.encode_regions(batch)["images"]}
 
     def encode_regions(self, batch: Batch) -> Encoded:
-        """images (batch, dim), unit; regions V (batch, regions, dim) and their norms, from `map` (batch, regions, channels).
+        """images (batch, dim), unit; regions V (batch, regions, dim) and their norms, from `map`.
 
         Dividing a similarity by the norm is far cheaper than normalising every region.
         """
-        features = self.dropout(batch["map"].to(self.phi.modifier.weight.dtype))
-        regions, images = self.image(features)
+        regions, images = self.image(batch["map"].to(self.phi.modifier.weight.dtype))
         return {"images": images, "regions": regions, "region_norms": regions.square().sum(-1).clamp_min(1e-16).sqrt()}
 
     def encode_captions(self, batch: Batch) -> Encoded:
@@ -148,19 +154,17 @@ class UniVSE(Family):
         inside = torch.arange(sentences.shape[1], device=sentences.device)[None, :] < lengths[:, None]
         words, (sentences, *rest) = distinct(sentences * inside, *(batch[n] for n in names))
         local = dict(zip(names, rest, strict=True))
-        noun, modifier = (self.dropout(h) for h in self.phi.halves(words))
+        noun, modifier = self.phi.halves(words)
         table = self.phi.fuse(noun, modifier)
         encoded: Encoded = {"sentences": unit(self.psi(table, sentences, lengths))}
         encoded.update(self._pairs(batch, local, noun, modifier))
         encoded.update(self._relations(batch, local, table))
-        encoded.update(
-            words=table, object_index=local["objects"], object_mask=batch["objects"] != 0
-        )
+        encoded.update(words=table, object_index=local["objects"], object_mask=batch["objects"] != 0)
         if "object_negatives" in batch:
             encoded.update(
                 object_negative_index=local["object_negatives"], object_negative_mask=batch["object_negatives"] != 0
             )
-        encoded.update(self._bags(encoded))
+        encoded.update(self._bags(batch, encoded))
         return encoded
 
     def _pairs(self, batch: Batch, local: Mapping[str, Tensor], noun: Tensor, modifier: Tensor) -> Encoded:
@@ -198,14 +202,15 @@ class UniVSE(Family):
             encoded["mentioned_relations"] = batch["mentioned_relations"]
         return encoded
 
-    def _bags(self, encoded: Encoded) -> Encoded:
+    def _bags(self, batch: Batch, encoded: Encoded) -> Encoded:
         """u_comp = Norm(Φ(components)), u_sent where there are none, and which captions have any."""
         kinds = {"object": "words", "attribute": "pairs", "relation": "triples"}
         chosen = [kind for kind in TYPES if kind in self.config.components]
         items = torch.cat([F.embedding(encoded[f"{k}_index"], encoded[kinds[k]]) for k in chosen], dim=1)
         mask = torch.cat([encoded[f"{k}_mask"] for k in chosen], dim=1)
+        numbers = torch.cat([_component_number(batch[f"{k}s"], TYPES.index(k)) for k in chosen], dim=1)
         some = mask.any(1)
-        bags = torch.where(some[:, None], unit(self.aggregate(items, mask)), encoded["sentences"])
+        bags = torch.where(some[:, None], unit(self.aggregate(items, mask, numbers)), encoded["sentences"])
         return {"bags": bags, "bag_mask": some}
 
 
@@ -224,3 +229,11 @@ _WORDS = (
 def _triple_key(triples: Int[Tensor, "*batch 3"], num: int) -> Int[Tensor, "*batch"]:
     subject, word, object_ = triples.unbind(-1)
     return (subject * num + word) * num + object_
+
+
+def _component_number(ids: Int[Tensor, "batch items *words"], kind: int) -> Int[Tensor, "batch items"]:
+    """One number for a component, made of its type and its vocabulary ids (below 2**20)."""
+    number = torch.full(ids.shape[:2], kind, device=ids.device)
+    for word in ids.unbind(-1) if ids.ndim == 3 else (ids,):
+        number = number * 2**20 + word
+    return number

@@ -43,17 +43,16 @@ class VSEPP(Family):
         channels = context.feature_dims[config.image]
         self.image: nn.Module
         if config.image == "pooled":
-            self.image = PooledEncoder(channels, config.dim, scale)
+            self.image = PooledEncoder(channels, config.dim, scale, config.dropout)
         else:
-            self.image = RegionEncoder(channels, config.dim, config.pooling, config.k, scale)
+            self.image = RegionEncoder(channels, config.dim, config.pooling, config.k, scale, config.dropout)
         self.words = WordTable(context, config.word_dim, config.fixed_words)
         self.dropout = nn.Dropout(config.dropout)
         self.sentence = PrefixGRU(self.words.dim, config.dim)
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels) or `map` (batch, regions, channels)."""
-        features = self.dropout(batch[self.inputs.image].to(self.words.embedding.weight.dtype))
-        out = self.image(features)
+        out = self.image(batch[self.inputs.image].to(self.words.embedding.weight.dtype))
         return {"images": out[1] if isinstance(out, tuple) else out}
 
     def encode_captions(self, batch: Batch) -> Encoded:

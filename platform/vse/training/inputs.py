@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from vse.models.family import Context, Inputs
 from vse.training.config import RunConfig
 
 
+@runtime_checkable
 class Parses(Protocol):
     """The parse and the components of every caption of a data set, by text."""
 
@@ -33,6 +34,7 @@ class Parses(Protocol):
     def components(self, text: str) -> Components: ...
 
 
+@runtime_checkable
 class Features(Protocol):
     """Named features of images by id."""
 

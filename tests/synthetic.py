@@ -1,0 +1,135 @@
+"""Random captioned images as arrays: ragged captions, captions without components, texts that several images share.
+
+Nothing here goes through a tokeniser or a parser, so that numerical tests need neither.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import vse.models
+import vse.objectives
+from torch import Tensor
+from vse import registry
+from vse.data.batches import Collator
+from vse.data.examples import Examples, Texts
+from vse.data.ragged import Ragged
+from vse.language.negatives import NegativeSampler, Pools
+from vse.models.family import Context, Family
+from vse.objectives.objective import Objective
+
+__all__ = ["Synthetic", "make_family", "make_objective", "synthetic", "vse"]
+
+START, END, UNKNOWN, FIRST = 1, 2, 3, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Synthetic:
+    """A split, the pools of its words and the context a family is built with."""
+
+    examples: Examples
+    pools: Pools
+    context: Context
+
+    def collator(self, family: Family, objective: Objective, seed: int = 0, drop: float = 0.0) -> Collator:
+        """Batches as training makes them."""
+        sampler = None
+        if objective.negatives is not None:
+            sampler = NegativeSampler(self.pools, self.examples.mentions(), objective.negatives, seed)
+        return Collator(self.examples, family.inputs.image, family.inputs.components, sampler, drop)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+
+def synthetic(
+    seed: int = 0,
+    images: int = 9,
+    regions: int = 6,
+    channels: int = 5,
+    nouns: int = 14,
+    adjectives: int = 6,
+    relations: int = 5,
+    most_captions: int = 4,
+    most_components: int = 3,
+    share_bare: float = 0.25,
+    share_copied: float = 0.15,
+) -> Synthetic:
+    """One to `most_captions` captions an image; `share_bare` of them without any component, others without some type;
+    `share_copied` repeat an earlier caption word for word."""
+    rng = np.random.default_rng(seed)
+    noun_ids = np.arange(FIRST, FIRST + nouns)
+    adjective_ids = np.arange(FIRST + nouns, FIRST + nouns + adjectives)
+    relation_ids = np.arange(FIRST + nouns + adjectives, FIRST + nouns + adjectives + relations)
+    vocabulary = FIRST + nouns + adjectives + relations
+
+    def several(make: Any) -> list[Any]:
+        return list(dict.fromkeys(make() for _ in range(rng.integers(0, most_components + 1))))
+
+    def caption() -> tuple[list[int], list[Any], list[Any], list[Any]]:
+        tokens = [START, *rng.integers(UNKNOWN, vocabulary, rng.integers(1, 8)).tolist(), END]
+        if rng.random() < share_bare:
+            return tokens, [], [], []
+        objects = several(lambda: int(rng.choice(noun_ids)))
+        pairs = several(lambda: (int(rng.choice(adjective_ids)), int(rng.choice(noun_ids))))
+        triples = several(lambda: tuple(int(rng.choice(ids)) for ids in (noun_ids, relation_ids, noun_ids)))
+        return tokens, objects, pairs, triples
+
+    owners = np.repeat(np.arange(images), rng.integers(1, most_captions + 1, images))
+    rows: list[tuple[list[int], list[Any], list[Any], list[Any]]] = []
+    groups: list[int] = []
+    for c in range(len(owners)):
+        if c and rng.random() < share_copied:
+            source = int(rng.integers(c))
+            rows.append(rows[source])
+            groups.append(groups[source])
+        else:
+            rows.append(caption())
+            groups.append(c)
+    tokens, objects, pairs, triples = (list(column) for column in zip(*rows, strict=True))
+    texts = Texts(Ragged.of(tokens), Ragged.of(objects), Ragged.of(pairs, 2), Ragged.of(triples, 3))
+    features = {
+        "map": rng.normal(size=(images, regions, channels)),
+        "pooled": rng.normal(size=(images, channels)),
+    }
+    return Synthetic(
+        Examples(features, texts, owners.astype(np.int64), np.array(groups, dtype=np.int64), images),
+        Pools(noun_ids, adjective_ids, relation_ids),
+        Context(vocabulary, {"map": channels, "pooled": channels}),
+    )
+
+
+def make_family(name: str, context: Context, seed: int = 0, double: bool = True, **changes: Any) -> Family:
+    """A family of a few dimensions with seeded weights, in float64 unless `double` is off."""
+    config = registry.component("family", name).Config()
+    sizes = {"dim": 7, "word_dim": 4, "basic_dim": 4, "modifier_dim": 3, "k": 3}
+    known = {field.name for field in dataclasses.fields(config)}
+    config = dataclasses.replace(config, **{k: v for k, v in (sizes | changes).items() if k in known})
+    torch.manual_seed(seed)
+    family = registry.build("family", config, context)
+    with torch.no_grad():
+        for parameter in family.parameters():  # biases too, so that no term is missed because it is zero
+            parameter.add_(0.3 * torch.randn(parameter.shape))
+    return family.double() if double else family
+
+
+def make_objective(family: str, **changes: Any) -> Objective:
+    """The objective that bears the family's name, else the ranking loss; few negatives."""
+    name = family if family in registry.names("objective") else "ranking"
+    config = registry.component("objective", name).Config()
+    counts = {"nouns": 5, "attribute_words": 3, "attribute_nouns": 3, "relation_words": 2}
+    known = {field.name for field in dataclasses.fields(config)}
+    config = dataclasses.replace(config, **{k: v for k, v in (counts | changes).items() if k in known})
+    return registry.build("objective", config)
+
+
+def gradients(family: Family) -> Mapping[str, Tensor]:
+    """A copy of every parameter's gradient; zeros where it has none."""
+    return {
+        name: torch.zeros_like(p) if p.grad is None else p.grad.clone()
+        for name, p in family.named_parameters()
+        if p.requires_grad
+    }
