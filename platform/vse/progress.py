@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sized
 from types import TracebackType
-from typing import Any, Self, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Progress:
         self._text = ""
         self._bar: Any = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         self._start = self._last = time.monotonic()
         if self.out.isatty():
             self._bar = _terminal_bar(self.out)
