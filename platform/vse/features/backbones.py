@@ -1,7 +1,8 @@
 """The backbones there are; importing this registers them under kind "backbone"."""
 
+from vse.features.arrays import ReadyMade
 from vse.features.backbone import Backbone, Network
 from vse.features.small_backbone import SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
 
-__all__ = ["Backbone", "Network", "SmallBackbone", "TorchvisionBackbone"]
+__all__ = ["Backbone", "Network", "ReadyMade", "SmallBackbone", "TorchvisionBackbone"]

@@ -5,10 +5,8 @@ Object labels alone: no caption, no relation, no count. The scenes come from the
 whose draws no other split shares, in the plain drawing, so that the second drawing stays unseen.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +16,7 @@ from torch.nn import functional as F
 
 from vse.config import knob
 from vse.data.scenes.layout import Address
-from vse.data.scenes.render import CELL_LABELS, cell_labels, render
+from vse.data.scenes.render import CELL_LABELS, cell_labels, render_with_segments
 from vse.features.small_backbone import CHANNELS, NORMALISATION, SIZE, STRIDE, convolutions, fold
 
 GRID = SIZE // STRIDE
@@ -29,13 +27,14 @@ EVALUATION_SEED = 9001  # scenes that accuracies are reported on; no training se
 class PretrainingConfig:
     """Options of `jobs/pretrain_backbone.py`; the defaults made the shipped weights."""
 
-    images: int = knob(16_000, "rendered scenes", low=64)
-    epochs: int = knob(12, "passes over them", low=1)
+    rounds: int = knob(16, "rounds, each over scenes of its own", low=1)
+    images: int = knob(8_000, "rendered scenes a round, each seen once", low=64)
     batch: int = knob(64, "scenes a step", low=2)
     lr: float = knob(4e-3, "highest learning rate of the one-cycle schedule", above=0)
     decay: float = knob(1e-4, "weight decay", low=0)
+    grounds: float = knob(0.5, "share of scenes whose ground gets another brightness and tint", low=0, high=1)
     threads: int = knob(1, "threads of this process", low=1)
-    seed: int = knob(101, "seed of scenes, weights and order", low=0, high=EVALUATION_SEED - 1)
+    seed: int = knob(101, "seed of scenes, weights and grounds", low=0, high=EVALUATION_SEED - 1)
 
 
 class CellReader(nn.Module):
@@ -73,12 +72,28 @@ class Cells:
         return len(self.pixels)
 
 
-def draw_cells(seed: int, split: str, count: int, drawing: str = "plain") -> Cells:
-    """`count` scenes of a split by seed."""
-    uris = [Address(seed, split, index, drawing).uri for index in range(count)]
-    labels = [cell_labels(uri, GRID) for uri in uris]
-    pixels = torch.from_numpy(np.stack([render(uri) for uri in uris]))
-    return Cells(pixels, {kind: torch.from_numpy(np.stack([each[kind] for each in labels])) for kind in CELL_LABELS})
+def draw_cells(seed: int, split: str, indices: range, drawing: str = "plain", grounds: float = 0.0) -> Cells:
+    """Scenes of a split by seed and index; a share `grounds` of them stands on another ground.
+
+    All plain grounds are light. A network that never saw another one takes any dark ground for things.
+    """
+    pixels = np.empty((len(indices), SIZE, SIZE, 3), np.uint8)
+    labels = {kind: np.empty((len(indices), GRID, GRID), np.int64) for kind in CELL_LABELS}
+    for row, index in enumerate(indices):
+        uri = Address(seed, split, index, drawing).uri
+        pixels[row], segments = render_with_segments(uri)
+        generator = np.random.default_rng([seed, index])
+        if generator.random() < grounds:
+            pixels[row] = _regrounded(pixels[row], segments, generator)
+        for kind, values in cell_labels(uri, GRID).items():
+            labels[kind][row] = values
+    return Cells(torch.from_numpy(pixels), {kind: torch.from_numpy(values) for kind, values in labels.items()})
+
+
+def _regrounded(pixels: np.ndarray, segments: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    factors = generator.uniform(0.25, 1.0) * generator.uniform(0.85, 1.15, 3)
+    ground = np.clip(pixels * factors, 0, 255).astype(np.uint8)
+    return np.where(segments[:, :, None] < 0, ground, pixels)
 
 
 def cell_loss(
@@ -97,26 +112,22 @@ def pretrain(config: PretrainingConfig, progress: Callable[[int, str], None] = l
     """Train in this process; `progress(scenes, text)` is told after every step. On a CPU the same twice."""
     torch.set_num_threads(config.threads)
     torch.manual_seed(config.seed)
-    data = draw_cells(config.seed, "pretrain", config.images)
     model = CellReader().to(memory_format=torch.channels_last)
-    steps = config.images // config.batch * config.epochs
+    steps = config.images // config.batch * config.rounds
     optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=config.decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, config.lr, total_steps=steps, pct_start=0.2)
-    generator = torch.Generator().manual_seed(config.seed)
-    for epoch in range(config.epochs):
-        for rows in _batches(len(data), config.batch, generator):
+    for number in range(config.rounds):
+        indices = range(number * config.images, (number + 1) * config.images)
+        data = draw_cells(config.seed, "pretrain", indices, grounds=config.grounds)
+        for start in range(0, config.images - config.batch + 1, config.batch):
+            rows = slice(start, start + config.batch)
             loss = cell_loss(model(data.pixels[rows]), {kind: labels[rows] for kind, labels in data.labels.items()})
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
             schedule.step()
-            progress(len(rows), f"epoch {epoch + 1}, loss {loss.item():.3f}")
+            progress(config.batch, f"round {number + 1}, loss {loss.item():.3f}")
     return model.eval()
-
-
-def _batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    order = torch.randperm(count, generator=generator)
-    return (order[start : start + size] for start in range(0, count - size + 1, size))
 
 
 @torch.inference_mode()
@@ -136,15 +147,18 @@ def accuracies(model: CellReader, cells: Cells) -> dict[str, float]:
 
 def report(model: CellReader, count: int = 500) -> dict[str, dict[str, float]]:
     """Accuracies on scenes never trained on: unbiased, biased, bias-breaking, and in the other drawing."""
-    where: dict[str, Any] = {
-        "pretrain": partial(draw_cells, EVALUATION_SEED, "pretrain"),
-        "test": partial(draw_cells, EVALUATION_SEED, "test"),
-        "shifted": partial(draw_cells, EVALUATION_SEED, "shifted"),
-        "second_drawing": partial(draw_cells, EVALUATION_SEED, "test", drawing="second"),
+    where = {
+        "pretrain": ("pretrain", "plain"),
+        "test": ("test", "plain"),
+        "shifted": ("shifted", "plain"),
+        "second_drawing": ("test", "second"),
     }
     return {
-        name: {kind: round(value, 4) for kind, value in accuracies(model, draw(count)).items()}
-        for name, draw in where.items()
+        name: {
+            kind: round(v, 4)
+            for kind, v in accuracies(model, draw_cells(EVALUATION_SEED, split, range(count), drawing)).items()
+        }
+        for name, (split, drawing) in where.items()
     }
 
 

@@ -1,0 +1,163 @@
+"""Features that others made: arrays of any grid or number of tokens, with or without a mask, into the same store.
+
+An image's URI says where its row is: `train_ims.npy#17` (see the source `precomp`). A mask lies in a file of its own
+with one row for each row of features, true where a token counts; it becomes the output `mask`.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vse.config import knob
+from vse.data.records import Image, Records
+from vse.errors import InputError
+from vse.features.backbone import REVISION
+from vse.features.forward import shard_rows
+from vse.features.shards import Output, half, read_receipts, write_shard
+from vse.features.store import FeatureStore, commit
+from vse.registry import ComponentConfig, register
+from vse.storage import Folder
+
+_SAMPLE = 1 << 20
+
+
+@register("backbone", "arrays")
+class ReadyMade:
+    """Stands where a backbone would, and copies rows: vectors become `pooled`, several tokens become `map`."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """What the arrays should look like."""
+
+        width: int = knob(0, "features per token that the arrays must have, 0 for whatever they have", low=0)
+        mask: str = knob("", "ending of mask files: `_mask` goes from train_ims.npy to train_ims_mask.npy; empty: none")
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def check(self, outputs: Sequence[str]) -> None:
+        """Raises InputError for an output that arrays never give."""
+        for name in outputs:
+            if name not in ("map", "pooled", "mask"):
+                raise InputError(f"output {name!r}: ready-made arrays give pooled (vectors) or map (tokens), and mask")
+
+    def identity(self) -> dict[str, Any]:
+        """Of the settings; `files_identity` adds the files, whose folder is no setting of the backbone."""
+        return {"backbone": "arrays", **asdict(self.config), "revision": REVISION}
+
+    def files_identity(self, records: Records, root: str) -> dict[str, Any]:
+        """Settings, and size and sampled content (first and last megabyte) of every file the records point to."""
+        files = dict.fromkeys(_place(image)[0] for image in records.images)
+        paths = [Path(root, f) for f in files]
+        paths += [_mask_path(p, self.config.mask) for p in paths] if self.config.mask else []
+        return {**self.identity(), "files": [_sampled(path) for path in paths]}
+
+
+def _sampled(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            digest = hashlib.sha256(stream.read(_SAMPLE))
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - _SAMPLE))
+            digest.update(stream.read(_SAMPLE))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    return f"{size}-{digest.hexdigest()[:16]}"
+
+
+def _place(image: Image) -> tuple[str, int]:
+    file, mark, row = image.uri.partition("#")
+    if not mark or not row.isdigit():
+        raise InputError(f"image {image.id!r}: {image.uri} is no row of an array; expected a URI like train_ims.npy#17")
+    return file, int(row)
+
+
+def _mask_path(path: Path, ending: str) -> Path:
+    return path.with_name(f"{path.stem}{ending}{path.suffix}")
+
+
+def _load(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path}: is no array file that can be read ({str(error).splitlines()[0]})") from None
+
+
+def import_arrays(records: Records, config: ReadyMade.Config, folder: Folder, root: str) -> FeatureStore:
+    """A store of the rows that the records point to.
+
+    Grids (rows, height, width, channels) become tokens in row-major order. Raises InputError where a file is missing,
+    rows are too few, files differ in shape, or features have another width than `config.width`.
+    """
+    folder.check_writable()
+    found = list(read_receipts(folder))
+    done = {image for receipt in found for image in receipt.ids}
+    by_file: dict[str, list[tuple[str, int]]] = {}
+    for image in records.images:
+        file, row = _place(image)
+        by_file.setdefault(file, []).append((image.id, row))
+    outputs: dict[str, Output] = {}
+    for file, places in by_file.items():
+        path = Path(root, file)
+        features = _checked(path, _load(path), config.width, max(row for _, row in places))
+        arrays = {"map" if features.ndim > 2 else "pooled": features}
+        if config.mask:
+            mask_path = _mask_path(path, config.mask)
+            arrays["mask"] = _checked_mask(mask_path, _load(mask_path), features)
+        shapes = {name: Output(_tokens(array).shape[1:], _dtype(name)) for name, array in arrays.items()}
+        if outputs and shapes != outputs:
+            raise InputError(f"{path}: rows of {_listed(shapes)}, but the files before have {_listed(outputs)}")
+        outputs = shapes
+        _copy([(image, row) for image, row in places if image not in done], arrays, outputs, folder)
+    made_by = {"backbone": ReadyMade(config).identity(), "records": records.fingerprint}
+    return commit(folder, [image.id for image in records.images], outputs, made_by)
+
+
+def _copy(
+    places: list[tuple[str, int]], arrays: dict[str, np.ndarray], outputs: dict[str, Output], folder: Folder
+) -> None:
+    size = shard_rows(sum(output.row_bytes for output in outputs.values()))
+    for start in range(0, len(places), size):
+        part = places[start : start + size]
+        rows = np.array([row for _, row in part])
+        taken = {name: _tokens(array[rows]) for name, array in arrays.items()}
+        values = {
+            n: half(v) if outputs[n].dtype == "float16" else v.astype(bool).astype(np.uint8) for n, v in taken.items()
+        }
+        write_shard(folder, [image for image, _ in part], values)
+
+
+def _tokens(array: np.ndarray) -> np.ndarray:
+    """(rows, ..., channels) as (rows, tokens, channels); vectors and masks stay as they are."""
+    return array.reshape(len(array), -1, array.shape[-1]) if array.ndim > 3 else array
+
+
+def _dtype(name: str) -> str:
+    return "uint8" if name == "mask" else "float16"
+
+
+def _listed(outputs: dict[str, Output]) -> str:
+    return ", ".join(f"{name} {output.shape}" for name, output in outputs.items())
+
+
+def _checked(path: Path, features: np.ndarray, width: int, last: int) -> np.ndarray:
+    if features.ndim < 2 or not np.issubdtype(features.dtype, np.floating):
+        raise InputError(
+            f"{path}: expected floats of shape (images, ..., channels), got {features.dtype} {features.shape}"
+        )
+    if width and features.shape[-1] != width:
+        raise InputError(f"{path}: features are {features.shape[-1]} wide, expected {width} (backbone.width)")
+    if last >= len(features):
+        raise InputError(f"{path}: has {len(features)} rows, but an image asks for row {last}")
+    return features
+
+
+def _checked_mask(path: Path, mask: np.ndarray, features: np.ndarray) -> np.ndarray:
+    tokens = features.shape[:-1]
+    if mask.shape != tokens or mask.dtype.kind not in "bui":
+        raise InputError(f"{path}: expected a mask (true or false) of shape {tokens}, got {mask.dtype} {mask.shape}")
+    return mask.reshape(len(mask), -1)

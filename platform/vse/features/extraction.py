@@ -1,0 +1,221 @@
+"""The stage "show": one pass of a frozen backbone over every image of a data set, into a feature store.
+
+Interrupted, it goes on with the images that are in no committed shard. Few or small images are done in this process;
+when the first ones show that the rest would take long, and there is a Ray cluster, Ray Data takes the rest.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from vse import registry
+from vse.config import fingerprint, knob
+from vse.data.records import Image, Records
+from vse.errors import InputError
+from vse.features.arrays import ReadyMade, import_arrays
+from vse.features.forward import Decoded, Forward, ShardBuffer, decode, shard_rows
+from vse.features.shards import Output, Receipt, read_receipts
+from vse.features.store import FeatureStore, commit
+from vse.progress import Progress
+from vse.registry import ComponentConfig
+from vse.storage import Folder
+
+_AHEAD = 3  # decoded batches waiting for the network
+_PROBE = 16  # images that say how long the others will take
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtractionConfig:
+    """How features are extracted, never what they are: nothing here enters a fingerprint."""
+
+    workers: int | None = knob(
+        None, "forward processes; 0: this process; none: decided by the time it would take", low=0
+    )
+    batch: int | None = knob(None, "images a forward pass; none: 256 on a GPU, 32 on a CPU", low=1)
+    patience: float = knob(60.0, "seconds of work that this process does alone before Ray is asked", low=0)
+    max_rejected: float = knob(0.05, "share of images that may be unreadable before the job fails", low=0, high=1)
+
+
+class TooManyRejects(RuntimeError):  # noqa: N818  (reads as the finding it is)
+    """More images could not be read than `max_rejected` allows."""
+
+
+def features_fingerprint(
+    records: Records, backbone_config: ComponentConfig, outputs: Sequence[str], root: str = ""
+) -> str:
+    """The name of the store's folder: eight digits over the records, the backbone with its weights, and the outputs."""
+    backbone: Any = registry.build("backbone", backbone_config)
+    identity = backbone.files_identity(records, root) if isinstance(backbone, ReadyMade) else backbone.identity()
+    return fingerprint([records.fingerprint, identity, sorted(outputs)])
+
+
+def extract(
+    records: Records,
+    backbone_config: ComponentConfig,
+    outputs: Sequence[str],
+    folder: Folder,
+    *,
+    root: str = "",
+    options: ExtractionConfig | None = None,
+    connect: Callable[[], object] | None = None,
+) -> FeatureStore:
+    """The store with `outputs` of every image in `folder`, made as far as it is missing.
+
+    root: folder of the images (`source.image_root`). connect: called once Ray is needed and not running; without it
+    everything happens in this process unless Ray runs already. Raises InputError for impossible requests before any
+    work, TooManyRejects when more than `options.max_rejected` of the images cannot be read; what is committed stays.
+    """
+    options = options or ExtractionConfig()
+    backbone: Any = registry.build("backbone", backbone_config)
+    backbone.check(outputs)
+    if folder.read_manifest(checksums=False) is not None:
+        return _opened(folder, outputs)
+    if isinstance(backbone, ReadyMade):
+        return import_arrays(records, backbone.config, folder, root)
+    folder.check_writable()
+    work = _Work(records, backbone_config, tuple(outputs), folder, root, options, backbone.transform)
+    work.shapes = {name: backbone.shapes()[name] for name in outputs}
+    todo = _todo(records, folder)
+    if todo:
+        with Progress("features", total=len(todo), unit="images") as bar:
+            _run(work, todo, _Watch(bar, len(records.images), options.max_rejected), connect)
+    made_by = {"backbone": backbone.identity(), "records": records.fingerprint}
+    specs = {name: Output(shape) for name, shape in work.shapes.items()}
+    ids = [image.id for image in records.images]
+    store = commit(folder, ids, specs, made_by)
+    if len(store.rejects) > options.max_rejected * len(ids):  # rejects of runs before this one count too
+        folder.delete("manifest.json")
+        raise _too_many(len(store.rejects), len(ids), options.max_rejected, next(iter(store.rejects.items())))
+    return store
+
+
+def _opened(folder: Folder, outputs: Sequence[str]) -> FeatureStore:
+    store = FeatureStore.open(folder)
+    for name in outputs:
+        store.output(name)
+    return store
+
+
+def _todo(records: Records, folder: Folder) -> list[Image]:
+    """Images without committed features. Rejected ones are tried again: their files may have been repaired."""
+    done = {image for receipt in read_receipts(folder) for image in receipt.ids}
+    return [image for image in records.images if image.id not in done]
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is to be done, for whoever does it."""
+
+    records: Records
+    backbone: ComponentConfig
+    outputs: tuple[str, ...]
+    folder: Folder
+    root: str
+    options: ExtractionConfig
+    transform: Any
+    shapes: dict[str, tuple[int, ...]] | None = None
+
+    @property
+    def shard_rows(self) -> int:
+        assert self.shapes is not None
+        return shard_rows(sum(Output(shape).row_bytes for shape in self.shapes.values()))
+
+
+class _Watch:
+    """Counts committed images for the progress bar and stops the work when too many are rejected."""
+
+    def __init__(self, bar: Progress, total: int, limit: float) -> None:
+        self.bar, self.total, self.limit, self.rejected = bar, total, limit, 0
+
+    def committed(self, num_images: int, rejects: Sequence[tuple[str, str]]) -> None:
+        self.rejected += len(rejects)
+        self.bar.advance(num_images + len(rejects), f"{self.rejected} rejected" if self.rejected else "")
+        if self.rejected > self.limit * self.total:
+            raise _too_many(self.rejected, self.total, self.limit, rejects[-1])
+
+
+def _too_many(num: int, total: int, limit: float, example: tuple[str, str]) -> TooManyRejects:
+    return TooManyRejects(
+        f"{num} of {total} images cannot be read, more than max_rejected={limit:g} allows; "
+        f"for one, {example[0]!r}: {example[1]}"
+    )
+
+
+def _run(work: _Work, todo: list[Image], watch: _Watch, connect: Callable[[], object] | None) -> None:
+    workers = work.options.workers
+    if workers:
+        _with_ray(work, todo, watch, connect)
+        return
+    forward = Forward(work.backbone, work.outputs, work.options.batch)
+    if workers is None and len(todo) > _PROBE and (connect is not None or _ray_is_running()):
+        start = time.monotonic()
+        _in_process(work, todo[:_PROBE], watch, forward)
+        todo = todo[_PROBE:]
+        if (time.monotonic() - start) / _PROBE * len(todo) > work.options.patience:
+            del forward
+            _with_ray(work, todo, watch, connect)
+            return
+    _in_process(work, todo, watch, forward)
+
+
+def _ray_is_running() -> bool:
+    import sys
+
+    return "ray" in sys.modules and sys.modules["ray"].is_initialized()
+
+
+def _with_ray(work: _Work, todo: list[Image], watch: _Watch, connect: Callable[[], object] | None) -> None:
+    from vse.features.distributed import extract_with_ray
+
+    if not _ray_is_running():
+        if connect is None:
+            raise InputError(
+                f"workers={work.options.workers}: Ray is not running; use workers=0 for this process alone"
+            )
+        connect()
+    for num_images, rejects in extract_with_ray(
+        todo,
+        work.backbone,
+        work.outputs,
+        work.folder,
+        work.root,
+        transform=work.transform,
+        shard_rows=work.shard_rows,
+        workers=work.options.workers,
+        batch=work.options.batch,
+    ):
+        watch.committed(num_images, rejects)
+
+
+def _in_process(work: _Work, todo: Sequence[Image], watch: _Watch, forward: Forward) -> None:
+    """Decoding runs one thread ahead of the network; decoders and convolutions both release the interpreter lock."""
+    buffer = ShardBuffer(work.folder, work.shard_rows)
+
+    def note(receipt: Receipt | None) -> None:
+        if receipt is not None:
+            watch.committed(len(receipt.ids), receipt.rejects)
+
+    for decoded in _decoded_ahead(work, todo, forward.batch):
+        note(buffer.add(decoded.ids, forward(decoded.pixels), decoded.rejects))
+    note(buffer.flush())
+
+
+def _decoded_ahead(work: _Work, todo: Sequence[Image], size: int) -> Iterator[Decoded]:
+    batches = (todo[start : start + size] for start in range(0, len(todo), size))
+    with ThreadPoolExecutor(1, "decode") as pool:
+
+        def submit(images: Sequence[Image]) -> Future[Decoded]:
+            return pool.submit(decode, [i.id for i in images], [i.uri for i in images], work.root, work.transform)
+
+        waiting = [submit(images) for images in islice(batches, _AHEAD)]
+        try:
+            while waiting:
+                decoded = waiting.pop(0).result()
+                waiting += [submit(images) for images in islice(batches, 1)]
+                yield decoded
+        finally:
+            for future in waiting:
+                future.cancel()

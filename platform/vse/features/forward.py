@@ -1,0 +1,109 @@
+"""The work of extraction, wherever it runs: pictures to pixels, pixels to rows, rows to committed shards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from vse import registry
+from vse.data.images import UnreadableImage, open_image
+from vse.errors import InputError
+from vse.features.shards import Receipt, half, write_shard
+from vse.features.transforms import Transform
+from vse.registry import ComponentConfig
+from vse.storage import Folder
+
+SHARD_BYTES = 48_000_000  # of features; S3 and Parquet like tens of megabytes, and a lost node loses one shard's work
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Pixels (items, crops, size, size, 3) of the readable images among `ids`, and why the others are not."""
+
+    ids: list[str]
+    pixels: np.ndarray
+    rejects: list[tuple[str, str]]
+
+
+def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transform) -> Decoded:
+    """Read and transform pictures; one that cannot be read becomes a reject with its reason."""
+    good, squares, rejects = [], [], []
+    for image, uri in zip(ids, uris, strict=True):
+        try:
+            squares.append(transform(open_image(uri, root)))
+            good.append(image)
+        except UnreadableImage as error:
+            rejects.append((image, error.reason))
+        except InputError as error:  # its address leaves the data set's folder: a bad row, not a bad job
+            rejects.append((image, str(error)))
+    shape = (0, transform.num_crops, transform.size, transform.size, 3)
+    return Decoded(good, np.stack(squares) if squares else np.empty(shape, np.uint8), rejects)
+
+
+class Forward:
+    """A loaded network on the best device of this process: pixels in, half-precision outputs out.
+
+    A GPU computes in bfloat16, as published weights tolerate, a CPU in single precision.
+    """
+
+    def __init__(self, backbone_config: ComponentConfig, outputs: Sequence[str], batch: int | None = None) -> None:
+        on_gpu = torch.cuda.is_available()
+        self.device = torch.device("cuda" if on_gpu else "cpu")
+        self.precision = torch.bfloat16 if on_gpu else torch.float32
+        self.batch = batch or (256 if on_gpu else 32)
+        backbone: Any = registry.build("backbone", backbone_config)
+        self.outputs = tuple(outputs)
+        self.shapes = {name: backbone.shapes()[name] for name in self.outputs}
+        self.network = backbone.load(self.outputs).prepare(self.device, self.precision)
+
+    def __call__(self, pixels: np.ndarray) -> dict[str, np.ndarray]:
+        """Output name -> float16 (items, *shape)."""
+        if not len(pixels):
+            return {name: np.empty((0, *shape), np.float16) for name, shape in self.shapes.items()}
+        parts = []
+        for start in range(0, len(pixels), self.batch):
+            block = pixels[start : start + self.batch]
+            # Ray hands out read-only memory, which torch does not wrap; a copy of pixels is cheap beside a forward pass
+            block = block if block.flags.writeable else block.copy()
+            features = self.network(torch.from_numpy(block))
+            parts.append({name: half(value.cpu().numpy()) for name, value in features.items()})
+        return {name: np.concatenate([part[name] for part in parts]) for name in self.outputs}
+
+
+def shard_rows(row_bytes: int) -> int:
+    """Rows of a full shard."""
+    return int(np.clip(SHARD_BYTES // max(1, row_bytes), 16, 4096))
+
+
+class ShardBuffer:
+    """Collects rows and rejects and commits a shard whenever there are enough; `flush` commits the rest."""
+
+    def __init__(self, folder: Folder, rows: int) -> None:
+        self.folder, self.rows = folder, rows
+        self._clear()
+
+    def _clear(self) -> None:
+        self._ids: list[str] = []
+        self._parts: list[dict[str, np.ndarray]] = []
+        self._rejects: list[tuple[str, str]] = []
+
+    def add(
+        self, ids: Sequence[str], rows: dict[str, np.ndarray], rejects: Sequence[tuple[str, str]]
+    ) -> Receipt | None:
+        """The receipt of the shard that these rows completed, if they did."""
+        self._ids += ids
+        self._rejects += rejects
+        if len(ids):
+            self._parts.append(rows)
+        return self.flush() if len(self._ids) >= self.rows else None
+
+    def flush(self) -> Receipt | None:
+        """Commit what is there; None where there is nothing."""
+        if not self._ids and not self._rejects:
+            return None
+        rows = {name: np.concatenate([part[name] for part in self._parts]) for name in (self._parts or [{}])[0]}
+        receipt = write_shard(self.folder, self._ids, rows, self._rejects)
+        self._clear()
+        return receipt

@@ -1,0 +1,95 @@
+"""Ready-made features of any grid or number of tokens become a store like any other."""
+
+import numpy as np
+import pytest
+
+from vse.data.records import Image, Records
+from vse.errors import InputError
+from vse.features.arrays import ReadyMade
+from vse.features.extraction import extract, features_fingerprint
+from vse.storage import Folder
+
+Config = ReadyMade.Config
+
+
+def records(files, rows=5, step=1):
+    images = [Image(f"{f}-{k}", f"{f}_ims.npy#{k * step}", f) for f in files for k in range(rows)]
+    return Records("ready", tuple(images), ())
+
+
+def save(root, name, shape, seed=0):
+    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    np.save(root / f"{name}_ims.npy", values)
+    return values
+
+
+@pytest.mark.parametrize(
+    ("shape", "output", "stored"),
+    [((9,), "pooled", (9,)), ((36, 9), "map", (36, 9)), ((4, 5, 9), "map", (20, 9)), ((1, 9), "map", (1, 9))],
+)
+def test_vectors_tokens_and_grids(tmp_path, shape, output, stored):
+    train, val = save(tmp_path, "train", (5, *shape)), save(tmp_path, "val", (5, *shape), 1)
+    store = extract(
+        records(["train", "val"]), Config(width=9), [output], Folder.open(tmp_path / "s"), root=str(tmp_path)
+    )
+    assert store.outputs == (output,)
+    assert store.shape(output) == stored
+    expected = np.concatenate([val[[3]], train[[0]]]).astype(np.float16).reshape(2, *stored)
+    assert np.array_equal(store.array(output, ["val-3", "train-0"]), expected)
+
+
+def test_rows_repeated_for_captions_are_taken_where_the_records_point(tmp_path):
+    values = save(tmp_path, "train", (25, 9))
+    store = extract(records(["train"], step=5), Config(), ["pooled"], Folder.open(tmp_path / "s"), root=str(tmp_path))
+    assert np.array_equal(store.array("pooled", ["train-2"])[0], values[10].astype(np.float16))
+
+
+def test_masks_come_along(tmp_path):
+    save(tmp_path, "train", (5, 36, 9))
+    mask = np.random.default_rng(1).random((5, 36)) < 0.5
+    np.save(tmp_path / "train_ims_mask.npy", mask)
+    config = Config(mask="_mask")
+    store = extract(records(["train"]), config, ["map", "mask"], Folder.open(tmp_path / "s"), root=str(tmp_path))
+    assert np.array_equal(store.array("mask", store.ids), mask.astype(np.uint8))
+    np.save(tmp_path / "train_ims_mask.npy", mask[:, :30])
+    with pytest.raises(InputError, match=r"mask .* of shape \(5, 36\)"):
+        extract(records(["train"]), config, ["map"], Folder.open(tmp_path / "t"), root=str(tmp_path))
+
+
+def test_a_row_that_is_not_finite_is_rejected(tmp_path):
+    values = save(tmp_path, "train", (5, 9))
+    values[2, 3] = np.inf
+    np.save(tmp_path / "train_ims.npy", values)
+    store = extract(records(["train"]), Config(), ["pooled"], Folder.open(tmp_path / "s"), root=str(tmp_path))
+    assert set(store.rejects) == {"train-2"}
+
+
+def test_wrong_files_are_one_line(tmp_path):
+    def attempt(config=Config(), files=("train",), rows=5, output="pooled"):  # noqa: B008
+        extract(records(files, rows), config, [output], Folder.open(tmp_path / "s"), root=str(tmp_path))
+
+    with pytest.raises(InputError, match=r"train_ims\.npy"):
+        attempt()
+    save(tmp_path, "train", (5, 9))
+    with pytest.raises(InputError, match=r"9 wide, expected 2048 \(backbone\.width\)"):
+        attempt(Config(width=2048))
+    with pytest.raises(InputError, match="5 rows, but an image asks for row 6"):
+        attempt(rows=7)
+    with pytest.raises(InputError, match="'fc1'"):
+        attempt(output="fc1")
+    save(tmp_path, "val", (5, 8))
+    with pytest.raises(InputError, match=r"files before have pooled \(9,\)"):
+        attempt(files=("train", "val"))
+    np.save(tmp_path / "train_ims.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="no array file"):
+        attempt()
+    with pytest.raises(InputError, match="no row of an array"):
+        extract(Records("r", (Image("1", "1.jpg", "train"),), ()), Config(), ["map"], Folder.open(tmp_path / "s"))
+
+
+def test_the_fingerprint_follows_the_files(tmp_path):
+    save(tmp_path, "train", (5, 9))
+    before = features_fingerprint(records(["train"]), Config(), ["pooled"], str(tmp_path))
+    assert features_fingerprint(records(["train"]), Config(), ["pooled"], str(tmp_path)) == before
+    save(tmp_path, "train", (5, 9), seed=2)
+    assert features_fingerprint(records(["train"]), Config(), ["pooled"], str(tmp_path)) != before
