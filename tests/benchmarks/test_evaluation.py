@@ -19,7 +19,7 @@ def planted(num_images, num_captions, width=1024, latent=24):
     owner = torch.arange(num_images).repeat_interleave(num_captions // num_images)
     spread = torch.randn(latent, width, generator=generator)
     images = torch.randn(num_images, latent, generator=generator)
-    captions = [images[owner] + 0.6 * torch.randn(len(owner), latent, generator=generator) for _ in range(2)]
+    captions = [images[owner] + 1.4 * torch.randn(len(owner), latent, generator=generator) for _ in range(2)]
     return unit(images @ spread), [unit(c @ spread) for c in captions], owner
 
 
@@ -60,7 +60,5 @@ def test_twenty_one_alphas_cost_little_more_than_one(num_images, num_captions):
     grid = [k / 20 for k in range(21)]
     whole = fastest(lambda: evaluate_alphas(Mixed(), codes, texts, owner, {}, grid), 2)
     r1 = evaluate_alphas(Mixed(), codes, texts, owner, {}, [0.75])[0].retrieval.metrics()["i2t/r1"]
-    print(
-        f"\n{num_images} x {num_captions}, i2t R@1 {r1:.0f} %: one {one:.2f} s, 21 {whole:.2f} s, ratio {whole / one:.2f}"
-    )
+    print(f"\n{num_images} x {num_captions}, R@1 {r1:.0f} %: one {one:.2f} s, 21 {whole:.2f} s, {whole / one:.2f}")
     assert whole / one < 1.3

@@ -1,12 +1,13 @@
 """Every α of a grid exactly, from score parts computed once, and the rule that chooses one.
 
 UniVSE's u_cap = α u_sent + (1 - α) u_comp (§3.2) changes no embedding, so scores at any α follow from two cosines and
-the dot product of each caption's two vectors. The two matrix products dominate; what α adds is kept small by a bound:
+the dot product of each caption's two vectors. The two matrix products dominate; what the grid adds is kept small:
 
-    score(α) <= max(cos_sent, cos_comp, 0) / sqrt((1 + u_sent · u_comp) / 2)      for every α in [0, 1],
-
-since α cos_sent + (1 - α) cos_comp is at most the larger and the mix is shortest at α = 1/2 (never longer than 1). Only
-candidates whose bound reaches a query's lowest limit over all α can count at any α; they are few in a trained model.
+- A caption's own length cancels when it ranks images, so an image's lead over the right one, α (a - a*) + (1 - α)
+  (b - b*), is linear in α: it changes sign once, and one division says on which side of every grid point.
+- For an image that ranks captions, score(α) <= max(a, b, 0) / sqrt((1 + u_sent · u_comp) / 2), since the mix is
+  shortest at α = 1/2 and never longer than 1. Only candidates whose bound reaches the image's lowest limit over all α are scored
+  at every α; they are few in a trained model. Where they are not, whole blocks are scored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,8 @@ from vse.evaluation.retrieval import Blocks, Encoded, ScoresParts, as_owner, num
 SENTENCE, BAG, DOT = "sentence", "bag", "dot"
 """Names of the score parts: cosines of u_sent and u_comp with the image, and u_sent · u_comp as one row."""
 
-DENSE_ABOVE = 0.12  # share of candidates that may count beyond which whole blocks are faster than lists of entries
+DENSE_ABOVE = 0.15  # share of candidates that may count beyond which whole blocks are faster than lists of entries
+ROUNDING = 1e-6  # of single-precision cosines, generously
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,56 +47,83 @@ class AlphaPoint:
 
 
 class AlphaCounters:
-    """One counter per α that share their score parts."""
+    """One counter per α, in ascending order, that share their score parts; `pairs` are the parts of true pairs."""
 
-    def __init__(self, model: ScoresParts, alphas: Sequence[float], counters: Sequence[RetrievalCounter]) -> None:
-        self.model, self.alphas, self.counters = model, tuple(alphas), tuple(counters)
-        limits = [counter.limits() for counter in counters]
+    def __init__(
+        self,
+        model: ScoresParts,
+        alphas: Sequence[float],
+        pairs: Mapping[str, Tensor],
+        owner: Int[Tensor, " captions"],
+        num_images: int,
+        ties: Ties | None = None,
+    ) -> None:
+        self.model, self.alphas, self.owner = model, tuple(sorted(alphas)), owner
+        self.counters = tuple(
+            RetrievalCounter(model.combine(pairs, alpha=alpha)[0].float(), owner, num_images, ties)
+            for alpha in self.alphas
+        )
+        self._grid = torch.tensor(self.alphas, dtype=torch.float32, device=owner.device)
+        self._true = torch.stack([pairs[name][0].float() for name in (SENTENCE, BAG)])
+        limits = [counter.limits() for counter in self.counters]
         self._i2t = torch.stack([i2t for i2t, _ in limits])
         self._t2i = torch.stack([t2i for _, t2i in limits])
+        # a lead closer to zero than this may be a tie at some α and is scored there
+        self._close = (self._t2i[..., 1] - self._t2i[..., 0]).amax(0) + ROUNDING
 
     def fork(self) -> "AlphaCounters":
         """Counters that go on from here by themselves."""
-        return AlphaCounters(self.model, self.alphas, [counter.fork() for counter in self.counters])
+        twin = AlphaCounters.__new__(AlphaCounters)
+        twin.__dict__.update(self.__dict__)
+        twin.counters = tuple(counter.fork() for counter in self.counters)
+        return twin
 
     def add(self, parts: Mapping[str, Tensor], rows: slice, cols: slice) -> None:
         """Count a block of images x true captions at every α."""
-        bound = _bound(parts)
-        owner = self.counters[0].owner[cols]
-        column = torch.nonzero((owner >= rows.start) & (owner < rows.stop)).squeeze(1)
-        by_image = bound >= self._i2t[:, rows, 0].amin(0)[:, None]
-        by_caption = bound >= self._t2i[:, cols, 0].amin(0)[None, :]
-        if (_share(by_image) + _share(by_caption)) / 2 > DENSE_ABOVE:
+        by_image = self._possible(parts, rows)
+        if _share(by_image) > DENSE_ABOVE:
             for alpha, counter in zip(self.alphas, self.counters, strict=True):
                 counter.add(self.model.combine(parts, alpha=alpha).float(), rows, cols)
             return
+        owner = self.owner[cols]
+        column = torch.nonzero((owner >= rows.start) & (owner < rows.stop)).squeeze(1)
         row = owner[column] - rows.start
+        least = self._true[:, cols] - self._close[cols]
+        by_caption = (parts[SENTENCE] >= least[0]) | (parts[BAG] >= least[1])
         by_image[row, column] = False
         by_caption[row, column] = False
-        i2t = self._count(parts, by_image, self._i2t[:, rows], 0)
-        t2i = self._count(parts, by_caption, self._t2i[:, cols], 1)
+        i2t = self._score(parts, torch.nonzero(by_image), self._i2t[:, rows], 0)
+        t2i = self._lead(parts, torch.nonzero(by_caption), cols)
         for counter, images, captions in zip(self.counters, i2t, t2i, strict=True):
             counter.add_counts(rows, images, cols, captions)
 
     def add_distractors(self, parts: Mapping[str, Tensor], rows: slice) -> None:
         """Count a block of images x adversaries at every α."""
-        possible = _bound(parts) >= self._i2t[:, rows, 0].amin(0)[:, None]
+        possible = self._possible(parts, rows)
         if _share(possible) > DENSE_ABOVE:
             for alpha, counter in zip(self.alphas, self.counters, strict=True):
                 counter.add_distractors(self.model.combine(parts, alpha=alpha).float(), rows)
             return
-        for counter, images in zip(self.counters, self._count(parts, possible, self._i2t[:, rows], 0), strict=True):
+        counts = self._score(parts, torch.nonzero(possible), self._i2t[:, rows], 0)
+        for counter, images in zip(self.counters, counts, strict=True):
             counter.add_counts(rows, images)
 
-    def _count(
+    def _possible(self, parts: Mapping[str, Tensor], rows: slice) -> Bool[Tensor, "rows cols"]:
+        """Candidates that may reach their image's lowest tie at some α."""
+        refuse_nan(parts[SENTENCE])
+        refuse_nan(parts[BAG])
+        shortest = ((1 + parts[DOT]) / 2).clamp_min(1e-12).sqrt()
+        bound = torch.maximum(parts[SENTENCE], parts[BAG]).float().clamp_min_(0).mul_((1 + 1e-5) / shortest)
+        return bound >= self._i2t[:, rows, 0].amin(0)[:, None] - ROUNDING
+
+    def _score(
         self,
         parts: Mapping[str, Tensor],
-        possible: Bool[Tensor, "rows cols"],
+        entries: Int[Tensor, "entries 2"],
         limits: Float[Tensor, "alphas queries 2"],
         axis: int,
     ) -> Int[Tensor, "alphas queries 2"]:
-        """(above, not below) counts of the possible entries for each query along `axis`, at every α."""
-        entries = torch.nonzero(possible)
+        """(above, not below) counts of entries of a block for each query along `axis`, scored at every α."""
         row, column = entries.unbind(1)
         listed = {
             name: (part[0, column] if len(part) == 1 else part[row, column])[None] for name, part in parts.items()
@@ -103,19 +132,37 @@ class AlphaCounters:
         counts = torch.zeros(limits.shape, dtype=torch.int64, device=query.device)
         for k, alpha in enumerate(self.alphas):
             scores = self.model.combine(listed, alpha=alpha)[0].float()
-            level = query[scores >= limits[k, :, 0][query]]
-            above = query[scores > limits[k, :, 1][query]]
-            counts[k, :, 0] = torch.bincount(above, minlength=limits.shape[1])
-            counts[k, :, 1] = torch.bincount(level, minlength=limits.shape[1])
+            for side, chosen in ((0, scores > limits[k, :, 1][query]), (1, scores >= limits[k, :, 0][query])):
+                counts[k, :, side] = torch.bincount(query[chosen], minlength=limits.shape[1])
         return counts
 
-
-def _bound(parts: Mapping[str, Tensor]) -> Float[Tensor, "rows cols"]:
-    """An upper bound of the scores over all α in [0, 1], a little widened against rounding."""
-    refuse_nan(parts[SENTENCE])
-    refuse_nan(parts[BAG])
-    shortest = ((1 + parts[DOT]) / 2).clamp_min(1e-12).sqrt()
-    return torch.maximum(parts[SENTENCE], parts[BAG]).float().clamp_min_(0).mul_((1 + 1e-5) / shortest).add_(1e-6)
+    def _lead(
+        self, parts: Mapping[str, Tensor], entries: Int[Tensor, "entries 2"], cols: slice
+    ) -> Int[Tensor, "alphas cols 2"]:
+        """(above, not below) counts of entries of a block for each caption, from where their lead changes sign."""
+        row, column = entries.unbind(1)
+        at_one = parts[SENTENCE][row, column].float() - self._true[0, cols][column]
+        at_zero = parts[BAG][row, column].float() - self._true[1, cols][column]
+        slope = at_one - at_zero
+        crossing = torch.where(slope == 0, torch.inf, -at_zero / slope)
+        place = torch.searchsorted(self._grid, crossing)  # grid points before `place` lie below the crossing
+        last = len(self._grid) - 1
+        near = torch.full_like(slope, torch.inf)
+        for k in (place - 1, place):
+            near = torch.minimum(near, (at_zero + self._grid[k.clamp(0, last)] * slope).abs())
+        unsure = near <= self._close[cols][column]
+        counts = self._score(parts, entries[unsure], self._t2i[:, cols], 1)
+        sure, width = ~unsure, self._close[cols].shape[0]
+        # ahead below the crossing when the lead falls (or is constant and positive), above it when the lead rises
+        rising = slope > 0
+        begin = torch.where(rising, place, torch.zeros_like(place))
+        end = torch.where(rising | ((slope == 0) & (at_zero <= 0)), last + 1, place)
+        begin = torch.where((slope == 0) & (at_zero <= 0), last + 1, begin)
+        steps = torch.zeros(last + 2, width, dtype=torch.int64, device=slope.device)
+        for edge, sign in ((begin, 1), (end, -1)):
+            flat = edge[sure] * width + column[sure]
+            steps += sign * torch.bincount(flat, minlength=steps.numel()).view_as(steps)
+        return counts + steps.cumsum(0)[:-1, :, None]
 
 
 def _share(flags: Bool[Tensor, "rows cols"]) -> float:
@@ -134,7 +181,7 @@ def evaluate_alphas(
     ties: Ties | None = None,
     blocks: Blocks | None = None,
 ) -> list[AlphaPoint]:
-    """Retrieval and attacks at every α, each exactly what a single evaluation at that α gives.
+    """Retrieval and attacks at every α in ascending order, each exactly what one evaluation at that α gives.
 
     `model.combine(parts, alpha=...)` makes the scores. Raises InputError for an α outside [0, 1].
     """
@@ -142,14 +189,7 @@ def evaluate_alphas(
         raise InputError(f"alphas={list(alphas)}: expected at least one number between 0 and 1")
     blocks, own = blocks or Blocks(), as_owner(owner, captions)
     pairs = pair_parts(model, images, captions, own)
-    counters = AlphaCounters(
-        model,
-        alphas,
-        [
-            RetrievalCounter(model.combine(pairs, alpha=alpha)[0].float(), own, num_items(images), ties)
-            for alpha in alphas
-        ],
-    )
+    counters = AlphaCounters(model, alphas, pairs, own, num_items(images), ties)
     for rows, cols, parts in part_blocks(model, images, captions, blocks):
         counters.add(parts, rows, cols)
     attacked = {name: _attacked(counters, images, adversaries, blocks) for name, adversaries in attacks.items()}
@@ -157,7 +197,7 @@ def evaluate_alphas(
         AlphaPoint(
             alpha=alpha, retrieval=counter.result(), attacks={name: results[k] for name, results in attacked.items()}
         )
-        for k, (alpha, counter) in enumerate(zip(alphas, counters.counters, strict=True))
+        for k, (alpha, counter) in enumerate(zip(counters.alphas, counters.counters, strict=True))
     ]
 
 

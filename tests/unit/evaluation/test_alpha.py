@@ -23,6 +23,7 @@ def planted(noise, num_images=40, seed=0, width=16):
 
     owner = torch.randint(0, num_images, (3 * num_images,), generator=generator)
     images = unit(torch.randn(num_images, width, generator=generator))
+    images[7:10] = images[6]  # ties at every alpha
     captions = {"sent": near(images[owner]), "comp": near(images[owner])}
     captions["comp"][3] = captions["sent"][3]  # no components
     caption = torch.randint(0, len(owner), (150,), generator=generator)
