@@ -1,0 +1,237 @@
+"""cluster.yaml: Ray's own schema, our lint (each rule shown able to fail), and AWS's bootstrap against a fake AWS."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.lint import problems
+
+ROOT = Path(__file__).resolve().parents[2]
+CONSTRAINTS = (ROOT / "constraints.txt").read_text()
+
+
+@pytest.fixture
+def config() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "cluster.yaml").read_text())
+
+
+def found(config: dict[str, Any], constraints: str = CONSTRAINTS) -> list[str]:
+    return list(problems(config, root=ROOT, ray_version=metadata.version("ray"), constraints=constraints))
+
+
+def test_lint_is_content(config: dict[str, Any]) -> None:
+    assert found(config) == []
+
+
+def _drop(path: str) -> Callable[[dict[str, Any]], None]:
+    def change(config: dict[str, Any]) -> None:
+        *steps, last = path.split("/")
+        for step in steps:
+            config = config[step]
+        del config[last]
+
+    return change
+
+
+def _put(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(config: dict[str, Any]) -> None:
+        *steps, last = path.split("/")
+        for step in steps:
+            config = config[step]
+        config[last] = value
+
+    return change
+
+
+def _swap(old: str, new: str) -> Callable[[dict[str, Any]], None]:
+    def change(config: dict[str, Any]) -> None:
+        for key, value in config.items():
+            if key.endswith("_commands"):
+                config[key] = [command.replace(old, new) for command in value]
+
+    return change
+
+
+GPU, HEAD = "available_node_types/gpu", "available_node_types/head"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_drop(f"{GPU}/node_config/ImageId"), "gpu: ImageId"),
+        (_drop(f"{GPU}/node_config/IamInstanceProfile"), "gpu: IamInstanceProfile"),
+        (_drop(f"{HEAD}/node_config/IamInstanceProfile"), "head: IamInstanceProfile"),
+        (_put(f"{GPU}/node_config/InstanceType", "p3.2xlarge"), "no longer supports"),
+        (_put(f"{GPU}/resources", {"CPU": 8, "GPU": 0.5}), "gpu: resources"),
+        (_drop(f"{GPU}/node_config/InstanceMarketOptions"), "gpu: workers should be spot"),
+        (_put(f"{HEAD}/node_config/InstanceMarketOptions", {"MarketType": "spot"}), "head must not be a spot"),
+        (_put(f"{HEAD}/max_workers", 1), "max_workers: 0"),
+        (_put(f"{HEAD}/resources", {"CPU": 4, "GPU": 1}), "the head must offer no GPU"),
+        (_drop(f"{GPU}/max_workers"), "gpu: max_workers"),
+        (_drop(f"{GPU}/idle_timeout_s"), "gpu: idle_timeout_s"),
+        (_drop("idle_timeout_minutes"), "idle_timeout_minutes"),
+        (_drop("provider/cache_stopped_nodes"), "cache_stopped_nodes"),
+        (_put("min_workers", 1), "min_workers: dropped"),
+        (_drop("setup_commands"), "nightly"),
+        (_swap("==2.60.0", "==2.59.0"), "pinned to ['2.59.0']"),
+        (_swap("-c ~/vse/constraints.txt", ""), "not held by constraints"),
+        (_swap("RAY_AUTH_MODE=token", "RAY_AUTH_MODE=disabled"), "RAY_AUTH_MODE"),
+        (_swap("--dashboard-host=127.0.0.1", "--dashboard-host=0.0.0.0"), "public address"),
+        (_swap("--num-gpus=0", ""), "--num-gpus=0"),
+        (_swap("OMP_NUM_THREADS", "NOTHING"), "OMP_NUM_THREADS"),
+        (_swap("VSE_WORKSPACE=s3://", "VSE_WORKSPACE=/tmp/"), "must be on S3"),
+        (_swap("MLFLOW_TRACKING_URI=http://", "MLFLOW_TRACKING_URI=sqlite:///"), "would not find the server"),
+        (_swap("~/venv/bin/python", "password=x ~/venv/bin/python"), "a secret"),
+    ],
+)
+def test_every_rule_can_fail(config: dict[str, Any], change: Callable[[dict[str, Any]], None], words: str) -> None:
+    change(config)
+    assert any(words in problem for problem in found(config)), found(config)
+
+
+@pytest.mark.parametrize(
+    ("remote", "local", "words"),
+    [
+        ("~/vse/x", "no-such-folder", "does not exist"),
+        ("~/vse", ".", "too large"),
+        ("~/.aws", "~/.aws", "somebody's own"),
+        ("~/.ray/auth_token", None, "token does not reach"),
+    ],
+)
+def test_mounts_are_checked(config: dict[str, Any], remote: str, local: str | None, words: str) -> None:
+    if local is None:
+        del config["file_mounts"][remote]
+    else:
+        config["file_mounts"][remote] = local
+    assert any(words in problem for problem in found(config)), found(config)
+
+
+def test_a_missing_pin_is_seen(config: dict[str, Any]) -> None:
+    assert any("does not pin" in problem for problem in found(config, constraints="ray==2.59.0\n"))
+
+
+def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Ray's launcher warns and prints as it likes; what it does to warnings must not reach other tests."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+SCHEMA = """
+import sys, yaml
+from ray.autoscaler._private.util import prepare_config, validate_config
+config = yaml.safe_load(sys.stdin.read() if len(sys.argv) > 1 else open("cluster.yaml"))
+%s
+prepared = prepare_config(config)
+validate_config(prepared)
+assert prepared["available_node_types"]["head"]["max_workers"] == 0
+print("valid")
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "valid"),
+    [
+        ("", True),
+        ("config['available_node_types']['gpu']['max_worker'] = 3", False),
+        ("config['available_node_types']['gpu']['resources']['GPU'] = 0.5", False),
+        ("config['anything'] = 1", False),
+    ],
+)
+def test_rays_own_schema(change: str, valid: bool) -> None:
+    done = in_a_process(SCHEMA % change)
+    assert (done.returncode == 0) is valid, done.stderr
+    assert ("valid" in done.stdout) is valid
+
+
+BOOTSTRAP = """
+import copy, os, time, yaml
+from moto import mock_aws
+from ray.autoscaler._private.util import prepare_config
+time.sleep = lambda seconds: None
+with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
+    import boto3
+    iam, ec2 = boto3.client("iam"), boto3.client("ec2", region_name="us-west-2")
+    for name in ("vse-head", "vse-worker"):
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+        iam.create_instance_profile(InstanceProfileName=name)
+        iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+    ec2.create_key_pair(KeyName="k")
+    config = yaml.safe_load(open("cluster.yaml"))
+    image = ec2.describe_images()["Images"][0]["ImageId"]
+    for kind in config["available_node_types"].values():
+        kind["node_config"].update(ImageId=image, KeyName="k")
+    config["auth"]["ssh_private_key"] = "/dev/null"
+    from ray.autoscaler._private.aws.config import bootstrap_aws
+    from ray.autoscaler._private.aws.node_provider import AWSNodeProvider
+    ready = bootstrap_aws(prepare_config(config))
+    stated = copy.deepcopy(config["available_node_types"])
+    ready = AWSNodeProvider.fillout_available_node_types_resources(ready)
+    kinds = ready["available_node_types"]
+    assert {k: v["node_config"]["IamInstanceProfile"]["Name"] for k, v in kinds.items()} == {
+        "head": "vse-head", "gpu": "vse-worker", "cpu": "vse-worker"}
+    real = AWSNodeProvider.fillout_available_node_types_resources(
+        {**ready, "available_node_types": {k: {**v, "resources": {}} for k, v in kinds.items()}})
+    for name, kind in stated.items():  # what the file states is what the machines have
+        have = real["available_node_types"][name]["resources"]
+        assert {key: have[key] for key in kind["resources"]} == kind["resources"], (name, have)
+    provider = AWSNodeProvider(ready["provider"], ready["cluster_name"])
+    provider.create_node(kinds["gpu"]["node_config"], {"ray-node-kind": "worker"}, 1)
+    (made,) = [i for r in ec2.describe_instances()["Reservations"] for i in r["Instances"]]
+    assert made["IamInstanceProfile"]["Arn"].endswith("vse-worker"), made
+    assert made["InstanceLifecycle"] == "spot", made
+print("bootstrapped")
+"""
+
+
+def test_aws_gets_what_was_meant(tmp_path: Path) -> None:
+    done = in_a_process(
+        BOOTSTRAP,
+        AWS_ACCESS_KEY_ID="x",
+        AWS_SECRET_ACCESS_KEY="x",
+        AWS_DEFAULT_REGION="us-west-2",
+        HOME=str(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "bootstrapped" in done.stdout
+
+
+def test_commands_are_shell(config: dict[str, Any], tmp_path: Path) -> None:
+    for key in [key for key in config if key.endswith("_commands")]:
+        for command in config[key]:
+            done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, (key, command, done.stderr)
+
+
+def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_path: Path) -> None:
+    """Run the command that writes it, with a stand-in for the account number, and read the result back."""
+    (command,) = [c for c in config["setup_commands"] if "printf" in c]
+    command = re.sub(r"ACCOUNT=\$\(.*?\)\"\) &&", "ACCOUNT=123456789012 &&", command)
+    assert "123456789012" in command
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    subprocess.run(["bash", "-c", command], env=environment, check=True)
+    told = subprocess.run(
+        ["bash", "-c", "source ~/.vse_environment && echo $VSE_WORKSPACE $RAY_AUTH_MODE $PATH"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    workspace, mode, path = told.split()
+    assert (workspace, mode) == ("s3://vse-123456789012-us-west-2/workspace", "token")
+    assert path.startswith(f"{tmp_path}/venv/bin:")
