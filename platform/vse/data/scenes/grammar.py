@@ -124,12 +124,13 @@ class _Speaker:
         return f"{start} {self._finite(r[1].name, e[0].count > 1)} {c}"
 
     def _list(self, entities: tuple[Entity, ...]) -> str:
-        parts = [self._noun_phrase(e) for e in entities]
-        if self.wording == "second" and len(parts) == 2:
-            listed = self.draw.choice((" together with ", " along with ")).join(parts)
+        *rest, last = [self._noun_phrase(e) for e in entities]
+        if not rest:
+            listed = last
+        elif len(rest) == 1 and self.wording == "second":
+            listed = rest[0] + self.draw.choice((" together with ", " along with ")) + last
         else:
-            listed = ", ".join(parts[:-1]) + self.draw.choice((" and ", ", and ") if len(parts) > 2 else (" and ",))
-            listed += parts[-1]
+            listed = ", ".join(rest) + self.draw.choice((" and ", ", and ") if len(rest) > 1 else (" and ",)) + last
         return f"{self._presentation(entities[0])} {listed}" if self.draw.chance(0.5) else listed
 
     def _pair(self, a: Entity, relation: str, b: Entity) -> str:

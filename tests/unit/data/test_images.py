@@ -1,0 +1,169 @@
+import contextlib
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from tests.shared import SHARED
+from vse.data import images
+from vse.data.images import UnreadableImage, open_image
+from vse.data.scenes import render
+from vse.errors import InputError
+
+RED = (200, 30, 40)
+
+
+def _save(path: Path, picture: PIL.Image.Image, **options: Any) -> str:
+    picture.save(path, **options)
+    return path.name
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK", "RGBA", "LA", "P", "1", "I;16", "I", "F", "YCbCr"])
+def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
+    grey = np.tile(np.linspace(0, 255, 12).astype(np.uint8), (8, 1))
+    if mode == "I;16":
+        picture = PIL.Image.fromarray(grey.astype(np.uint16) * 257)
+    elif mode in ("I", "F", "P"):
+        picture = PIL.Image.fromarray(grey).convert(mode)
+    else:
+        picture = PIL.Image.fromarray(np.dstack([grey] * 3)).convert(mode)
+    suffix = {"CMYK": "jpg", "YCbCr": "jpg", "F": "tiff", "I": "tiff"}.get(mode, "png")
+    name = _save(tmp_path / f"x.{suffix}", picture)
+    opened = open_image(name, str(tmp_path))
+    assert opened.mode == "RGB"
+    assert opened.size == (12, 8)
+    if mode != "1":
+        np.testing.assert_allclose(np.asarray(opened)[:, :, 0], grey, atol=12)
+
+
+def test_dark_sixteen_bit_pictures_stay_dark(tmp_path: Path) -> None:
+    name = _save(tmp_path / "d.png", PIL.Image.fromarray(np.full((4, 4), 200, dtype=np.uint16)))
+    assert np.asarray(open_image(name, str(tmp_path))).max() == 1
+
+
+def test_float_shares_of_one(tmp_path: Path) -> None:
+    name = _save(tmp_path / "f.tiff", PIL.Image.fromarray(np.array([[0, 0.5, 1.0]], dtype=np.float32)))
+    assert np.asarray(open_image(name, str(tmp_path)))[0, :, 0].tolist() == [0, 128, 255]
+
+
+def test_transparency_shows_white(tmp_path: Path) -> None:
+    layer = PIL.Image.new("RGBA", (4, 4), (*RED, 0))
+    layer.putpixel((0, 0), (*RED, 255))
+    for picture, name in ((layer, "a.png"), (layer.quantize(4), "p.png")):
+        pixels = np.asarray(open_image(_save(tmp_path / name, picture), str(tmp_path)))
+        assert tuple(pixels[3, 3]) == (255, 255, 255)
+        np.testing.assert_allclose(pixels[0, 0], RED, atol=2)
+
+
+def test_palette_with_a_transparent_entry(tmp_path: Path) -> None:
+    picture = PIL.Image.new("P", (3, 3), 1)
+    picture.putpalette([0, 0, 0, *RED])
+    name = _save(tmp_path / "t.gif", picture, transparency=1)
+    assert np.asarray(open_image(name, str(tmp_path))).min() == 255
+
+
+def test_exif_rotation_is_applied(tmp_path: Path) -> None:
+    picture = PIL.Image.new("RGB", (10, 4))
+    picture.paste(RED, (0, 0, 5, 4))
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6  # turn by a quarter clockwise to see it upright
+    opened = open_image(_save(tmp_path / "e.png", picture, exif=exif), str(tmp_path))
+    assert opened.size == (4, 10)
+    assert opened.getpixel((0, 0)) == RED
+    assert opened.getpixel((0, 9)) == (0, 0, 0)
+
+
+def _jpeg() -> bytes:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    out = io.BytesIO()
+    PIL.Image.fromarray(noise).save(out, "JPEG")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (None, "missing"),
+        (b"", "empty"),
+        (b"hello, no image here", "not an image"),
+        (_jpeg()[:700], "cannot be decoded"),
+        (b"\x89PNG\r\n\x1a\n" + b"\x00" * 40, "image|decoded"),
+    ],
+)
+def test_bad_files_are_unreadable_with_a_reason(tmp_path: Path, data: bytes | None, reason: str) -> None:
+    if data is not None:
+        (tmp_path / "x.jpg").write_bytes(data)
+    with pytest.raises(UnreadableImage, match=reason) as caught:
+        open_image("x.jpg", str(tmp_path))
+    assert "\n" not in caught.value.reason
+    assert pickle.loads(pickle.dumps(caught.value)).reason == caught.value.reason
+
+
+def test_every_truncation_and_damage_is_unreadable_or_a_picture(tmp_path: Path) -> None:
+    whole = _jpeg()
+    rng = np.random.default_rng(1)
+    for k in range(60):
+        data = bytearray(whole[: rng.integers(1, len(whole))] if k % 2 else whole)
+        for at in rng.integers(0, len(data), 20):
+            data[at] = rng.integers(0, 256)
+        (tmp_path / "x.jpg").write_bytes(bytes(data))
+        with contextlib.suppress(UnreadableImage):  # any other exception fails the test
+            assert open_image("x.jpg", str(tmp_path)).mode == "RGB"
+
+
+def test_decompression_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = _save(tmp_path / "b.png", PIL.Image.new("1", (300, 300)))
+    monkeypatch.setattr(images, "MAX_PIXELS", 80_000)
+    with pytest.raises(UnreadableImage, match="pixels"):
+        open_image(name, str(tmp_path))
+    monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(UnreadableImage, match="pixels"):
+        open_image(name, str(tmp_path))
+
+
+@pytest.mark.parametrize("uri", ["../secret.png", "a/../../secret.png", "/etc/passwd", "file:///etc/passwd", ".."])
+def test_a_path_cannot_leave_its_root(tmp_path: Path, uri: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    with pytest.raises(InputError, match="leaves its root"):
+        open_image(uri, str(root))
+
+
+def test_absolute_paths_and_file_addresses(tmp_path: Path) -> None:
+    path = tmp_path / "with space.png"
+    PIL.Image.new("RGB", (2, 3), RED).save(path)
+    for uri, root in (
+        (str(path), ""),
+        (path.as_uri(), ""),
+        (str(path), str(tmp_path)),
+        (path.name, tmp_path.as_uri()),
+        (f"sub/../{path.name}", str(tmp_path)),
+    ):
+        assert open_image(uri, root).size == (2, 3)
+
+
+def test_a_folder_or_a_null_byte_is_unreadable(tmp_path: Path) -> None:
+    for uri in (".", "a\0b.png"):
+        with pytest.raises(UnreadableImage):
+            open_image(uri, str(tmp_path))
+
+
+def test_scene_addresses_are_rendered() -> None:
+    uri = "scene:seed=0,split=train,index=0,drawing=plain,size=112"
+    np.testing.assert_array_equal(np.asarray(open_image(uri)), render(uri))
+    with pytest.raises(InputError, match="not a scene address"):
+        open_image("scene:nonsense")
+
+
+@pytest.mark.skipif(SHARED is None, reason="no real photographs on this machine")
+def test_real_photographs() -> None:
+    assert SHARED is not None
+    root = SHARED / "data/flickr8k_800/images"
+    for path in sorted(root.iterdir())[:20]:
+        picture = open_image(path.name, str(root))
+        assert picture.mode == "RGB"
+        assert min(picture.size) > 50

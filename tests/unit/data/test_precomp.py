@@ -1,0 +1,90 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vse.data.precomp import Precomp
+from vse.data.sources import rejects
+from vse.errors import InputError
+
+
+def _write(root: Path, stem: str, features: np.ndarray, num_captions: int) -> None:
+    np.save(root / f"{stem}_ims.npy", features)
+    (root / f"{stem}_caps.txt").write_text("".join(f"{stem} caption {k}\n" for k in range(num_captions)))
+
+
+def _features(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(6, 8), (6, 3, 8), (6, 7, 7, 4)])
+@pytest.mark.parametrize("per_image", [1, 3, 5])
+def test_repeated_rows_or_not_give_the_same_records(tmp_path: Path, shape: tuple[int, ...], per_image: int) -> None:
+    features = _features(*shape)
+    found = []
+    for name, array in (("once", features), ("repeated", np.repeat(features, per_image, axis=0))):
+        (tmp_path / name).mkdir()
+        _write(tmp_path / name, "train", array, 6 * per_image)
+        _write(tmp_path / name, "dev", array[: 2 * (len(array) // 6)], 2 * per_image)
+        source = Precomp(Precomp.Config(root=str(tmp_path / name)))
+        records = source.describe()
+        found.append([(c.id, c.image, c.text) for c in records.captions])
+        assert {s: len(records.split(s).images) for s in records.split_names} == {"train": 6, "val": 2}
+        for k, image in enumerate(records.split("train").images):
+            np.testing.assert_array_equal(source.features(image), features[k])
+        rows = source.feature_rows(records.split("val").images)
+        array, positions = rows["dev_ims.npy"]
+        assert isinstance(array, np.memmap)
+        np.testing.assert_array_equal(array[positions], features[:2])
+    assert found[0] == found[1]
+
+
+def test_equal_neighbours_by_chance_are_not_taken_for_repetition(tmp_path: Path) -> None:
+    features = _features(6, 4)
+    features[1] = features[0]
+    _write(tmp_path, "test", features, 6)
+    assert len(Precomp(Precomp.Config(root=str(tmp_path))).describe().images) == 6
+
+
+def test_testall_and_empty_lines(tmp_path: Path) -> None:
+    _write(tmp_path, "testall", _features(2, 4), 4)
+    lines = ["one", "", "three\u2028three", "four"]
+    (tmp_path / "testall_caps.txt").write_text("\r\n".join(lines))
+    records = Precomp(Precomp.Config(root=str(tmp_path), test="testall")).describe()
+    assert [c.text for c in records.captions] == ["one", "three three", "four"]
+    assert [(r.id, r.reason) for r in rejects(records)] == [("test_caption_000001", "caption without a word")]
+    assert records.split("test").caption_to_image.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("num_captions", [0, 5, 7, 3])
+def test_captions_that_do_not_divide_are_one_clear_error(tmp_path: Path, num_captions: int) -> None:
+    _write(tmp_path, "train", _features(4, 3), num_captions)
+    with pytest.raises(InputError, match=f"{num_captions} captions do not belong to 4 rows"):
+        Precomp(Precomp.Config(root=str(tmp_path))).describe()
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    source = Precomp(Precomp.Config(root=str(tmp_path)))
+    with pytest.raises(InputError, match=r"no train_ims\.npy"):
+        source.describe()
+    _write(tmp_path, "train", _features(4, 3), 4)
+    whole = (tmp_path / "train_ims.npy").read_bytes()
+    (tmp_path / "train_ims.npy").write_bytes(whole[:-8])
+    with pytest.raises(InputError, match=r"train_ims\.npy: is no array file"):
+        source.describe()
+    np.save(tmp_path / "train_ims.npy", np.arange(4))
+    with pytest.raises(InputError, match="expected floats of shape"):
+        source.describe()
+    np.save(tmp_path / "train_ims.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="is no array file"):
+        source.describe()
+    np.save(tmp_path / "train_ims.npy", np.zeros((0, 3), dtype=np.float32))
+    with pytest.raises(InputError, match="has no rows"):
+        source.describe()
+    (tmp_path / "train_ims.npy").unlink()
+    with pytest.raises(InputError, match=r"train_ims\.npy"):
+        source.describe()
+    np.save(tmp_path / "train_ims.npy", _features(4, 3))
+    (tmp_path / "train_caps.txt").unlink()
+    with pytest.raises(InputError, match=r"train_caps\.txt: cannot be read"):
+        source.describe()
