@@ -118,10 +118,7 @@ def describe_domain(domain: Any, where: str) -> Any:
         if any(isinstance(value, dict) or _is_domain(value) for value in domain.categories):
             raise InputError(f"{where}: choices must be plain values, not spaces (conditional spaces are not served)")
         return {"choice": canonical(domain.categories)}
-    if isinstance(sampler, sample.Normal):
-        bounds = [sampler.mean, sampler.sd]
-    else:
-        bounds = [domain.lower, domain.upper]
+    bounds = [sampler.mean, sampler.sd] if isinstance(sampler, sample.Normal) else [domain.lower, domain.upper]
     kind = "integer " if isinstance(domain, sample.Integer) else ""
     name = f"{kind}{type(sampler).__name__.lstrip('_').lower()}"
     return {name: bounds} if step is None else {name: bounds, "step": step}

@@ -90,7 +90,9 @@ def test_name_ends_in_the_fingerprint_of_the_definition(tmp_path: Path) -> None:
 def test_a_name_used_again_with_another_space_is_an_error(tmp_path: Path) -> None:
     space = Workspace.open(str(tmp_path))
     open_sweep(space, "curve", {"space": {"model.alpha": [1, 2]}, "config": {"lr": 1.0}})
-    with pytest.raises(InputError, match=r"sweep.name=curve: already used .*space.model.alpha was \[1, 2\], is \[1, 3\]"):
+    with pytest.raises(
+        InputError, match=r"sweep.name=curve: already used .*space.model.alpha was \[1, 2\], is \[1, 3\]"
+    ):
         open_sweep(space, "curve", {"space": {"model.alpha": [1, 3]}, "config": {"lr": 1.0}})
     open_sweep(space, "curve-2", {"space": {"model.alpha": [1, 3]}})
     open_sweep(space, "curve", {"space": {"model.alpha": [1, 3]}}, exclusive=False)

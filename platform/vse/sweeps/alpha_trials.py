@@ -1,0 +1,150 @@
+"""What each trial of the α sweep computes. These functions run in Tune's actors; a module of their own, so that Ray
+finds them by name. Their arguments and results are plain data."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from vse import pipeline
+from vse.adversaries import attack_split
+from vse.config import override
+from vse.measure import MeasureOptions, measure_run
+from vse.presets import preset
+from vse.registry import name_of
+from vse.storage import Folder
+from vse.sweeps.experiment import say
+from vse.training.config import RunConfig
+from vse.workspace import Workspace
+
+SPLITS = ("val", "test")
+WORDS = "shared"  # adversaries take words that training negatives use too
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """What all trials of a sweep share. `arms` are run configurations as plain data, by the arm's name."""
+
+    workspace: str
+    parent: str
+    arms: dict[str, dict[str, Any]]
+    alphas: tuple[float, ...]
+
+    def config(self, arm: str, seed: int) -> RunConfig:
+        """The run configuration of an arm at a seed."""
+        from vse.config import from_dict
+
+        return override(from_dict(preset("vsepp_tiny"), self.arms[arm], f"arm {arm}"), {"seed": seed})
+
+    def at(self) -> Workspace:
+        """The workspace, opened."""
+        return Workspace.open(self.workspace)
+
+
+def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    """Serve one trial by its kind."""
+    return _KINDS[changes["kind"]](changes, setting)
+
+
+def _train(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    """One run of one arm and seed, from wherever it stands to its checkpoint."""
+    from vse.training.run import run_training
+
+    arm, seed = changes["arm"], changes["seed"]
+    config = setting.config(arm, seed)
+
+    def epoch_done(numbers: dict[str, float]) -> None:
+        found = f", rsum {numbers['val/rsum']:.1f}" if "val/rsum" in numbers else ""
+        say(f"{arm} seed {seed}: epoch {int(numbers['epoch'])}/{config.train.epochs}{found}")
+
+    result = run_training(config, setting.at(), parent=setting.parent, report=epoch_done)
+    return {
+        "run": result.run,
+        "metrics": result.metrics,
+        "epochs": result.epochs,
+        "best": result.best,
+        "seconds": result.seconds,
+        "checkpoint": result.checkpoint.uri.rsplit("/", 1)[-1],
+    }
+
+
+def _adversaries(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    """The adversaries of one split, made and parsed before anybody needs them."""
+    config, workspace = setting.config(changes["arm"], 0), setting.at()
+    say(f"adversaries of {changes['split']}")
+    material = pipeline.prepare(config, workspace, parsed=True)
+    made = attack_split(config, workspace, material, changes["split"], WORDS)
+    return {"fingerprint": made.fingerprint, "count": {attack: len(texts) for attack, texts in made.texts.items()}}
+
+
+def _measure(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    """Retrieval and attacks of a run at its own α, if it has one."""
+    workspace = setting.at()
+    run = workspace.run(changes["run"])
+    options = MeasureOptions(splits=SPLITS, attacks=(WORDS,))
+    result: dict[str, Any] = {"metrics": measure_run(run, workspace, options)}
+    learned = _learned_alpha(run)
+    return result if learned is None else {**result, "alpha": learned}
+
+
+def _learned_alpha(run: Folder) -> float | None:
+    from vse.trained import load_run
+
+    trained = load_run(run)
+    if not getattr(trained.config.model, "learn_alpha", False):
+        return None
+    return float(trained.family.alpha)  # type: ignore[arg-type]  # a 0-dimensional tensor
+
+
+def _encode(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    """Codes of a run for all its splits, once; the α trials of its seed only score them."""
+    from vse.sweeps.code_files import store_codes
+    from vse.trained import load_run
+
+    workspace = setting.at()
+    run = workspace.run(changes["run"])
+    say(f"encoding {changes['run']}")
+    trained = load_run(run)
+    material = pipeline.prepare(trained.config, workspace, parsed=True)
+    folders = {}
+    for split in SPLITS:
+        adversaries = attack_split(trained.config, workspace, material, split, WORDS)
+        folders[split] = store_codes(trained, run, material, adversaries).uri.rsplit("/", 1)[-1]
+    return {"folders": folders}
+
+
+def _alpha(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    """Every metric at one α, exactly what encoding with that α would give."""
+    folders = tuple((split, changes[f"codes.{split}"]) for split in SPLITS)
+    alphas = tuple(sorted({*setting.alphas, changes["model.alpha"]}))
+    curves = _curves(setting.workspace, changes["run"], folders, alphas)
+    return {"metrics": curves[changes["model.alpha"]]}
+
+
+@functools.lru_cache(maxsize=4)
+def _curves(
+    workspace: str, run: str, folders: tuple[tuple[str, str], ...], alphas: tuple[float, ...]
+) -> dict[float, dict[str, float]]:
+    """All α of a run from score parts that are computed once. The trials of one process share them: the matrix products
+    cost more than everything that α adds."""
+    from vse.evaluation.alpha import evaluate_alphas
+    from vse.sweeps.code_files import open_codes
+    from vse.trained import load_run
+
+    folder = Workspace.open(workspace).run(run)
+    family = load_run(folder).family
+    found: dict[float, dict[str, float]] = {alpha: {} for alpha in alphas}
+    for split, name in folders:
+        stored = open_codes(folder.child("evaluation", name))
+        codes = stored.codes
+        points = evaluate_alphas(family, codes.images, codes.captions, codes.owner, stored.attacks, alphas)
+        for point in points:
+            found[point.alpha] |= point.metrics(split)
+    return found
+
+
+_KINDS = {"train": _train, "adversaries": _adversaries, "measure": _measure, "encode": _encode, "alpha": _alpha}
+
+
+def family_of(config: RunConfig) -> str:
+    """Name of the model family of a configuration."""
+    return name_of("family", config.model)

@@ -1,0 +1,111 @@
+"""Codes of a run on disk: encoded once, opened memory-mapped by everything that scores them.
+
+They lie below `runs/<run>/evaluation/`, one folder a split and kind of adversaries, as plain float32 .npy files under a
+manifest.
+"""
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vse.adversaries import Adversaries
+from vse.config import fingerprint
+from vse.evaluation.attacks import AttackSet
+from vse.evaluation.codes import Codes
+from vse.models.family import Encoded, Family
+from vse.storage import Folder
+from vse.trained import Trained, encode_adversaries, encode_split
+from vse.training.inputs import Material
+
+REVISION = 1  # part of the folder's name: raise it when the same checkpoint would be encoded otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class StoredCodes:
+    """Codes of one split with the adversaries of its captions, by attack."""
+
+    codes: Codes
+    attacks: dict[str, AttackSet]
+
+
+def codes_folder(trained: Trained, run: Folder, split: str, adversaries: str) -> Folder:
+    """Where codes of a split belong; `adversaries` is the fingerprint of the adversaries encoded beside it."""
+    checkpoint = trained.checkpoint.read_json("manifest.json")["files"]["model.safetensors"]["sha256"]
+    return run.child("evaluation", f"codes-{split}-{fingerprint([checkpoint, split, adversaries, REVISION])}")
+
+
+def store_codes(trained: Trained, run: Folder, material: Material, adversaries: Adversaries) -> Folder:
+    """Encode a split and its adversaries if that was not done yet; returns the committed folder."""
+    folder = codes_folder(trained, run, adversaries.split, adversaries.fingerprint)
+    if folder.read_manifest(checksums=False) is None:
+        codes = encode_split(trained, material, adversaries.split)
+        attacks = encode_adversaries(trained, adversaries)
+        _write(folder, trained.family, StoredCodes(codes, attacks), adversaries.fingerprint)
+    return folder
+
+
+def _write(folder: Folder, family: Family, stored: StoredCodes, digits: str) -> None:
+    codes = stored.codes
+    images, captions = scored_names(family, codes.images, codes.captions)
+    arrays = {f"images.{name}": codes.images[name] for name in images}
+    arrays |= {f"captions.{name}": codes.captions[name] for name in captions}
+    for attack, chosen in stored.attacks.items():
+        arrays |= {f"{attack}.{name}": chosen.encoded[name] for name in captions}
+    whole = {"owner": codes.owner.cpu().numpy()} | {f"{a}.caption": s.caption for a, s in stored.attacks.items()}
+    files: dict[str, np.ndarray] = {name: value.float().cpu().numpy() for name, value in arrays.items()} | whole
+    for name, array in files.items():
+        buffer = io.BytesIO()
+        np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
+        folder.write_bytes(f"{name}.npy", buffer.getvalue())
+    content = {"kind": "codes", "attacks": sorted(stored.attacks), "adversaries": digits, "revision": REVISION}
+    folder.commit_manifest([f"{name}.npy" for name in files], content)
+
+
+class _Watched(dict[str, Tensor]):
+    """Notes which entries are looked at."""
+
+    def __init__(self, items: Mapping[str, Tensor]) -> None:
+        super().__init__(items)
+        self.seen: set[str] = set()
+
+    def __getitem__(self, name: str) -> Tensor:
+        self.seen.add(name)
+        return super().__getitem__(name)
+
+
+@torch.inference_mode()
+def scored_names(family: Family, images: Encoded, captions: Encoded) -> tuple[list[str], list[str]]:
+    """Names of the tensors that scoring reads: what else a family encodes (regions, say) need not be kept."""
+    one = _Watched({k: v[:1] for k, v in images.items()}), _Watched({k: v[:1] for k, v in captions.items()})
+    family.score_parts(*one)
+    return sorted(one[0].seen), sorted(one[1].seen)
+
+
+def open_codes(folder: Folder) -> StoredCodes:
+    """Codes as `store_codes` wrote them, memory-mapped where the folder is local. Pages are shared between processes."""
+    manifest = folder.read_manifest(checksums=False)
+    assert manifest is not None, f"{folder}: not committed"
+    arrays = {name.removesuffix(".npy"): _open(folder, name) for name in manifest["files"]}
+    owner = torch.from_numpy(np.array(arrays.pop("owner")))
+    attacks = {
+        attack: AttackSet(encoded=dict(_below(arrays, attack)), caption=np.array(arrays.pop(f"{attack}.caption")))
+        for attack in manifest["attacks"]
+    }
+    return StoredCodes(Codes(dict(_below(arrays, "images")), dict(_below(arrays, "captions")), owner), attacks)
+
+
+def _open(folder: Folder, name: str) -> np.ndarray:
+    if folder.is_local:
+        return np.load(folder.local(name), mmap_mode="c", allow_pickle=False)  # private pages: torch wants writable ones
+    return np.load(io.BytesIO(folder.read_bytes(name)), allow_pickle=False)
+
+
+def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> Iterator[tuple[str, Tensor]]:
+    for key, array in arrays.items():
+        head, _, name = key.partition(".")
+        if head == prefix and name != "caption":
+            yield name, torch.from_numpy(array)

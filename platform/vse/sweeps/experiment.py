@@ -1,0 +1,257 @@
+"""Trials as a Ray Tune experiment. Results go into the ledger as they come; nothing that Tune writes is read again.
+
+A trial computes in Tune's own function actor: one process, its own CPUs, no Ray Train around it (a nested trainer costs
+some 17 s on two cores before it learns anything). Actors are reused, so a short trial pays for no process start.
+"""
+
+import contextlib
+import functools
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+
+from vse.errors import InputError
+from vse.progress import Progress
+from vse.redaction import redact_text
+from vse.sweeps.ledger import FILE_NAME, Entry, Ledger
+
+Function = Callable[[dict[str, Any]], Mapping[str, Any]]
+Listener = Callable[[Entry], None]
+
+DRIVER_CPUS = 0.1  # of a trial that only waits for workers of its own
+_ENVIRONMENT = {  # beside what vse.runtime sets
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # of Tune's own state, which the ledger replaces
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",  # the new one writes to stdout even when it is asked not to
+}
+_PAYLOAD, _OBJECTIVE, _SAID = "vse", "objective", "said"
+_in_trial = False  # true in processes of trials
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    """What one trial needs of the cluster. `nested`: its CPUs and GPUs are taken by workers that it starts itself."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    nested: bool = False
+
+    def of_trial(self) -> dict[str, float]:
+        """The resources that Tune reserves for the trial's own process."""
+        if self.nested:
+            return {"CPU": DRIVER_CPUS}
+        return {"CPU": self.cpus, **({"GPU": self.gpus} if self.gpus else {})}
+
+    def at_once(self, available: Mapping[str, float], wished: int = 0) -> int:
+        """How many such trials fit side by side, at most `wished` if that is given (0: no limit).
+
+        Trials that start their own workers share the CPUs with them, so only as many start as can finish: more would
+        hold CPUs that the workers of others wait for. Raises InputError where not even one fits.
+        """
+        cpus = self.cpus + (DRIVER_CPUS if self.nested else 0.0)
+        fits = int(available.get("CPU", 0.0) / cpus + 1e-9) if cpus else 10**6
+        if self.gpus:
+            fits = min(fits, int(available.get("GPU", 0.0) / self.gpus + 1e-9))
+        if fits < 1:
+            raise InputError(
+                f"a trial needs {cpus:g} CPUs and {self.gpus:g} GPUs, the cluster has {available.get('CPU', 0):g} and "
+                f"{available.get('GPU', 0):g}; lower train.workers, train.threads or train.gpus_per_worker"
+            )
+        return min(fits, wished) if wished else fits
+
+
+def run_sweep(
+    ledger: Ledger,
+    trials: Iterable[Mapping[str, Any]],
+    function: Function,
+    *,
+    need: Need | None = None,
+    concurrency: int = 0,
+    attempts: int = 2,
+    label: str = "trials",
+    on_end: Listener | None = None,
+) -> list[Entry]:
+    """Run those trials that have not finished; returns the ledger's entries of all of them, in the order given.
+
+    function: changes -> result (plain data), importable from a module, run in another process. An exception is a failed
+    trial, tried again once more until it had `attempts` in this call; an InputError is raised here once the others have
+    ended. on_end: hears every end, in this process. The process must be connected to Ray if anything is pending.
+    """
+    asked = [dict(changes) for changes in trials]
+    pending = ledger.pending(asked)
+    if pending:
+        with Progress(label, total=len(pending), unit="trials", every=20.0) as bar:
+            for attempt in range(attempts):
+                recorder = Recorder(ledger, bar, on_end, last=attempt == attempts - 1)
+                _fit(function, pending, need or Need(), concurrency, recorder)
+                if recorder.refused:
+                    raise InputError(recorder.refused)
+                pending = ledger.pending(pending)
+                if not pending:
+                    break
+    return [entry for changes in asked if (entry := ledger.get(changes)) is not None]
+
+
+def require_finished(entries: Sequence[Entry], what: str, ledger: Ledger) -> None:
+    """Raise RuntimeError that names the first failure and the ledger where any entry has failed."""
+    failed = [entry for entry in entries if entry.state == "failed"]
+    if failed:
+        first = failed[0]
+        why = first.error.rsplit("\n", 1)[-1]
+        raise RuntimeError(
+            f"{len(failed)} of {len(entries)} {what} failed; trial {first.id} {first.changes}: {why} "
+            f"(the whole story: {ledger.folder}/{FILE_NAME})"
+        )
+
+
+def say(text: str) -> None:
+    """From within a trial: what it is doing, for the end of the job's progress line. Elsewhere nothing happens."""
+    if _in_trial:
+        tune.report({_SAID: text})
+
+
+def _fit(function: Function, trials: Sequence[dict[str, Any]], need: Need, concurrency: int, recorder: Any) -> None:
+    tuned(
+        function,
+        {"changes": tune.grid_search(list(trials))},
+        need,
+        recorder,
+        tune.TuneConfig(max_concurrent_trials=need.at_once(ray.cluster_resources(), concurrency), reuse_actors=True),
+    )
+
+
+def tuned(
+    function: Function,
+    param_space: dict[str, Any],
+    need: Need,
+    recorder: "Recorder",
+    config: tune.TuneConfig,
+    objective: Callable[[Mapping[str, Any]], float] | None = None,
+) -> None:
+    """One `Tuner.fit` whose results go to `recorder`; Tune's own files live in a temporary folder."""
+    assert ray.is_initialized(), "connect to Ray first (vse.runtime)"
+    module = getattr(getattr(function, "func", function), "__module__", "")
+    assert module != "__main__", "what Ray pickles must live in a module that workers can import"
+    config.trial_name_creator = _name
+    config.trial_dirname_creator = _name
+    scratch = tempfile.mkdtemp(prefix="vse-tune-")
+    try:
+        with _environment(_ENVIRONMENT), _quiet("ray.tune"):
+            tune.Tuner(
+                tune.with_resources(functools.partial(_trial, function=function, objective=objective), need.of_trial()),
+                param_space=param_space,
+                tune_config=config,
+                run_config=tune.RunConfig(name="trials", storage_path=scratch, callbacks=[recorder], verbose=0),
+            ).fit()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _name(trial: Any) -> str:
+    return f"trial-{trial.trial_id}"
+
+
+def _trial(
+    config: dict[str, Any], function: Function, objective: Callable[[Mapping[str, Any]], float] | None
+) -> dict[str, Any]:
+    """The Tune function. What it returns crosses process borders as text, so no type of ours has to."""
+    global _in_trial
+    _in_trial, started = True, time.monotonic()
+    try:
+        result = dict(function(dict(config.get("changes", config))))
+    except InputError as error:  # wrong input is no accident: it is said once and not tried again
+        return {_PAYLOAD: json.dumps({"refused": str(error)})}
+    seconds = time.monotonic() - started
+    payload = {_PAYLOAD: json.dumps({"result": result, "seconds": seconds}, allow_nan=False)}
+    return payload if objective is None else {**payload, _OBJECTIVE: objective(result)}
+
+
+class Recorder(tune.Callback):
+    """Writes the end of every trial into the ledger, in the driver."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        bar: Progress,
+        on_end: Listener | None = None,
+        *,
+        last: bool = True,
+        changes_of: Callable[[Any], dict[str, Any]] | None = None,
+    ) -> None:
+        self.ledger, self.bar, self.on_end, self.last = ledger, bar, on_end, last
+        self.changes_of = changes_of or (lambda trial: dict(trial.config["changes"]))
+        self.refused = ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune saves its callbacks for a resumption that is the ledger's here
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        if result.get(_SAID):
+            self.bar.advance(0, text=str(result[_SAID]))
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        changes = self.changes_of(trial)
+        payload = json.loads((trial.last_result or {}).get(_PAYLOAD) or "{}")
+        if "result" in payload:
+            known = self.ledger.get(changes)
+            if known is None or known.state == "failed":  # a replayed point is there already
+                self._ended(self.ledger.finish(changes, payload["result"], payload["seconds"]))
+        else:
+            self.refused = payload.get("refused") or "a trial ended without a result"
+            self._ended(self.ledger.fail(changes, self.refused))
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._ended(self.ledger.fail(self.changes_of(trial), _why(trial)))
+
+    def _ended(self, entry: Entry) -> None:
+        if entry.state == "finished" or self.last:
+            self.bar.advance(text=f"last {entry.id}")
+        if self.on_end is not None:
+            self.on_end(entry)
+
+
+def _why(trial: Any) -> str:
+    """The end of the traceback of a failed trial, as Tune left it in this process's scratch folder."""
+    try:
+        text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = "the process of the trial died"
+    return redact_text(re.sub(r"\x1b\[[0-9;]*m", "", text)).strip()[-4000:]
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update({name: value for name, value in values.items() if before[name] is None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Tune reports failed trials once a trial as an error log and once more as a table; the ledger has them."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

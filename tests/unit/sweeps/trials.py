@@ -1,0 +1,33 @@
+"""Trial functions: Ray imports them by name in its workers."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from vse.errors import InputError
+from vse.sweeps.experiment import say
+
+
+def square(changes: dict[str, Any]) -> dict[str, Any]:
+    say(f"squaring {changes['x']}")
+    return {"value": changes["x"] ** 2, "pid": os.getpid(), "threads": os.environ.get("OMP_NUM_THREADS")}
+
+
+def bowl(changes: dict[str, Any], shift: float = 0.0) -> dict[str, Any]:
+    penalty = 0.0 if changes.get("optim.schedule", "step") == "cosine" else 1.0
+    return {"loss": (changes["alpha"] - 0.3) ** 2 + penalty + shift}
+
+
+def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Leaves one file a call, so that a test sees how often a trial ran."""
+    calls = len(list(Path(folder).glob(f"{changes['x']}-*")))
+    Path(folder, f"{changes['x']}-{calls}").touch()
+    if changes["x"] == "always":
+        raise ValueError("no luck")
+    if changes["x"] == "once" and calls == 0:
+        raise ValueError("no luck at first")
+    if changes["x"] == "dies" and calls == 0:
+        os._exit(1)
+    if changes["x"] == "refused":
+        raise InputError("data.root=/nowhere: no such folder")
+    return {"calls": calls + 1}
