@@ -6,8 +6,8 @@ the dot product of each caption's two vectors. The two matrix products dominate;
 - A caption's own length cancels when it ranks images, so an image's lead over the right one, α (a - a*) + (1 - α)
   (b - b*), is linear in α: it changes sign once, and one division says on which side of every grid point.
 - For an image that ranks captions, score(α) <= max(a, b, 0) / sqrt((1 + u_sent · u_comp) / 2), since the mix is
-  shortest at α = 1/2 and never longer than 1. Only candidates whose bound reaches the image's lowest limit over all α are scored
-  at every α; they are few in a trained model. Where they are not, whole blocks are scored.
+  shortest at α = 1/2 and never longer than 1. Only candidates whose bound reaches the image's lowest limit over all α
+  are scored at every α; they are few in a trained model. Where they are not, whole blocks are scored.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,62 @@
+"""Results per image, from which any recall and its uncertainty can be computed again.
+
+A recall is a sum over queries divided by their number; both are kept for each image (a caption counts for its image),
+so that images can be resampled with their captions.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vse.errors import InputError
+from vse.evaluation.attacks import Attacked
+from vse.evaluation.metrics import RECALLS, Ranks, Retrieval
+
+PerImage = dict[str, np.ndarray]
+"""Metric name without split -> (images, 2): expected hits and number of queries of each image."""
+
+
+def per_image(retrieval: Retrieval, attacks: Mapping[str, Attacked], owner: np.ndarray, num_images: int) -> PerImage:
+    """Every recall and pair accuracy of one evaluation, per image. `owner` is the caption -> image vector."""
+    table: PerImage = {}
+    for k in RECALLS:
+        table[f"i2t/r{k}"] = _of_images(retrieval.i2t, k, num_images)
+        table[f"t2i/r{k}"] = _summed(retrieval.t2i.hits(k).cpu().numpy(), np.asarray(owner), num_images)
+    for name, attacked in attacks.items():
+        for k in RECALLS:
+            table[f"attack_{name}/r{k}"] = _of_images(attacked.i2t, k, num_images)
+        wins, image = attacked.wins.cpu().numpy(), attacked.image.cpu().numpy()
+        table[f"attack_{name}/pair_accuracy"] = _summed(wins, image, num_images)
+    return table
+
+
+def _of_images(ranks: Ranks, k: int, num_images: int) -> np.ndarray:
+    return _summed(ranks.hits(k).cpu().numpy(), ranks.queries.cpu().numpy(), num_images)
+
+
+def _summed(values: np.ndarray, image: np.ndarray, num_images: int) -> np.ndarray:
+    hits = np.bincount(image, weights=values, minlength=num_images)
+    return np.stack((hits, np.bincount(image, minlength=num_images)), axis=1).astype(np.float64)
+
+
+def terms_of(metric: str) -> tuple[str, ...]:
+    """The recalls whose sum a metric is: `rsum` and `.../rsum3` have several, `attacks/rsum3` is over three attacks."""
+    if metric == "rsum":
+        return tuple(f"{way}/r{k}" for way in ("i2t", "t2i") for k in RECALLS)
+    if metric.startswith("attacks/"):
+        rest = metric.removeprefix("attacks/")
+        names = ("attack_object", "attack_attribute", "attack_relation")
+        return tuple(term for name in names for term in terms_of(f"{name}/{rest}"))
+    if metric.endswith("/rsum3"):
+        return tuple(f"{metric.removesuffix('/rsum3')}/r{k}" for k in RECALLS)
+    return (metric,)
+
+
+def counts_of(table: PerImage, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """(hits, queries) of a metric's terms, both (images, terms). Raises InputError naming what there is."""
+    names = terms_of(metric)
+    missing = [name for name in names if name not in table]
+    if missing:
+        raise InputError(f"{metric}: no per-image results for {missing[0]}; there are {', '.join(sorted(table))}")
+    both = np.stack([table[name] for name in names], axis=1)
+    return both[..., 0], both[..., 1]

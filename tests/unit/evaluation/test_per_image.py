@@ -1,0 +1,41 @@
+"""Per-image results add up to the metrics they came from."""
+
+import numpy as np
+import pytest
+
+from tests.unit.evaluation.models import Cosine
+from tests.unit.evaluation.test_attacks import planted
+from vse.errors import InputError
+from vse.evaluation.attacks import attack
+from vse.evaluation.per_image import counts_of, per_image, terms_of
+from vse.evaluation.retrieval import count_retrieval
+from vse.evaluation.statistics import Sample
+
+
+def test_per_image_results_give_back_the_metrics():
+    images, captions, owner, attacked = planted()
+    counter = count_retrieval(Cosine(), images, captions, owner)
+    attacks = {name: attack(Cosine(), images, counter, attacked) for name in ("object", "attribute", "relation")}
+    retrieval = counter.result()
+    table = per_image(retrieval, attacks, owner, len(images["v"]))
+    expected = retrieval.metrics() | {f"attack_{k}/{m}": v for k, a in attacks.items() for m, v in a.metrics().items()}
+    expected["attacks/rsum3"] = 3 * expected["attack_object/rsum3"]
+    for metric in (
+        "i2t/r1",
+        "t2i/r10",
+        "rsum",
+        "attack_object/rsum3",
+        "attack_relation/pair_accuracy",
+        "attacks/rsum3",
+    ):
+        hits, queries = counts_of(table, metric)
+        assert Sample(hits=hits[None], queries=queries, images="test").value() == pytest.approx(expected[metric])
+    assert table["i2t/r1"][:, 1].tolist() == (np.bincount(owner, minlength=23) > 0).astype(float).tolist()
+
+
+def test_terms():
+    assert len(terms_of("rsum")) == 6
+    assert terms_of("attack_object/rsum3")[0] == "attack_object/r1"
+    assert len(terms_of("attacks/rsum3")) == 9
+    with pytest.raises(InputError, match="no per-image results for i2t/r7"):
+        counts_of({"i2t/r1": np.zeros((2, 2))}, "i2t/r7")

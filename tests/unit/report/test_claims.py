@@ -1,0 +1,62 @@
+"""Registered claims: complete, hashed, and answered as planted."""
+
+import dataclasses
+import zlib
+
+import numpy as np
+import pytest
+
+from vse.evaluation.per_image import terms_of
+from vse.evaluation.statistics import Sample
+from vse.report.claims import UNIVSE_CLAIMS, VSEPP, Arm, answer, registered_hash
+
+NAMES = {"robust_object", "robust_attribute", "robust_relation", "alpha_free", "alpha_robust", "shift_hurts_less"}
+
+
+def planted(rate):
+    """A lookup whose arms hit at `rate(arm, metric)`."""
+
+    def lookup(arm, metric):
+        rng = np.random.default_rng(zlib.crc32(f"{arm.model} {arm.split} {metric}".encode()))
+        num_terms = len(terms_of(metric))
+        uniform = rng.random((10, 400, num_terms))  # the same for every alpha: paired, as one training is
+        return Sample(
+            hits=(uniform < rate(arm, metric)).astype(float), queries=np.ones((400, num_terms)), images=arm.split
+        )
+
+    return lookup
+
+
+def test_claims_are_answered_as_planted():
+    def rate(arm, metric):
+        value = 0.6 - 0.2 * (arm.split != "test") * (1.5 if arm == dataclasses.replace(VSEPP, split=arm.split) else 1)
+        if metric == "attack_relation/rsum3" and arm.model == "univse":
+            value -= 0.2
+        elif metric.startswith("attack") and arm.model == "univse":
+            value += 0.2 if arm.alpha != 1.0 else 0.0
+        return value
+
+    verdicts = answer(planted(rate), replicates=1000)
+    assert {name: verdict.answer for name, verdict in verdicts.items()} == {
+        "robust_object": "holds",
+        "robust_attribute": "holds",
+        "robust_relation": "does not hold",
+        "alpha_free": "holds",
+        "alpha_robust": "holds",
+        "shift_hurts_less": "holds",
+    }
+
+
+def test_equal_arms_support_no_difference():
+    verdicts = answer(planted(lambda arm, metric: 0.6), replicates=1000)
+    assert verdicts["alpha_free"].answer == "holds"
+    assert all(verdicts[name].answer != "holds" for name in NAMES - {"alpha_free"})
+
+
+def test_hash_follows_the_data():
+    assert {claim.name for claim in UNIVSE_CLAIMS} == NAMES
+    changed = dataclasses.replace(UNIVSE_CLAIMS[0], seeds=3)
+    assert registered_hash((changed, *UNIVSE_CLAIMS[1:])) != registered_hash()
+    assert len(registered_hash()) == 8
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(Arm(model="x"), "model", "y")  # noqa: B010  (plain assignment is a type error, which is the point)
