@@ -31,7 +31,7 @@ class Ragged:
         """Number of items of each row."""
         return np.diff(self.offsets)
 
-    def row(self, r: int) -> np.ndarray:
+    def row(self, r: int | np.integer) -> np.ndarray:
         """One row as an array."""
         return self.values[self.offsets[r] : self.offsets[r + 1]]
 

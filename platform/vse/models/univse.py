@@ -139,7 +139,7 @@ class UniVSE(Family):
     def combine(self, parts: Mapping[str, Tensor], **knobs: float) -> Tensor:
         """Score at `alpha` (configured or learned where not given); exact without encoding again."""
         assert set(knobs) <= {"alpha"}, f"unknown knobs {sorted(knobs)}"
-        alpha = knobs.get("alpha", float(self.alpha))
+        alpha = knobs["alpha"] if "alpha" in knobs else float(torch.as_tensor(self.alpha).detach())
         mixed = alpha * parts["sentence"] + (1 - alpha) * parts["bag"]
         if not self.config.renormalize:
             return mixed

@@ -1,0 +1,91 @@
+"""What each worker of the distributed tests runs: a few steps of an epoch, then its numbers in a file."""
+
+import datetime
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from tests.synthetic import gradients, make_family, make_objective, synthetic
+from torch.nn.parallel import DistributedDataParallel
+from vse.data.batches import epoch_batches, worker_share
+from vse.training.collectives import gather
+from vse.training.config import OptimConfig
+from vse.training.step import Stepper, step_losses
+
+FAMILIES = {
+    "vsepp": {},
+    "vsepp map": {"image": "map"},
+    "univse": {},
+    "univse gru": {"aggregation": "gru"},
+    "univse attention": {"aggregation": "attention"},
+    "univse learned alpha": {"learn_alpha": True},
+    "univse none": {"mask": "none"},
+    "univse sum": {"hinge": "sum"},
+    "univse truth": {"mask": "truth"},
+}
+DATA = {"seed": 3, "images": 7, "most_captions": 3}
+
+
+def cases(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """The variants above, and every further family that is registered."""
+    return FAMILIES | {name: {} for name in names if name not in FAMILIES}
+
+
+def learn(case: str, changes: dict[str, Any], rank: int, workers: int) -> dict[str, torch.Tensor]:
+    """Losses and gradients of the first batches, then the weights after two epochs of updates."""
+    name, data = case.split()[0], synthetic(**DATA)
+    family, objective = make_family(name, data.context, **changes), make_objective(name, **changes)
+    model = DistributedDataParallel(family) if workers > 1 else family
+    collate, found = data.collator(family, objective, seed=1), {}
+    if changes.get("mask") == "truth":
+        collate.truth = np.random.default_rng(0).random((data.examples.num_images, len(data))) < 0.3
+    bare = np.flatnonzero(data.examples.texts.relations.lengths == 0)
+    rich = np.flatnonzero(data.examples.texts.relations.lengths > 0)
+    # The first worker has no relation at all; then no worker has; then fewer captions than workers.
+    special = [np.concatenate([bare[:3], rich[:3]]), bare[:4], rich[:1], np.arange(5)]
+    for k, batch in enumerate(special):
+        family.zero_grad()
+        total, losses = step_losses(model, objective, collate(worker_share(batch, rank, workers), 2), 2)
+        total.backward()
+        found |= {f"{k} loss {n}": value for n, value in losses.items()}
+        found |= {f"{k} gradient {n}": value for n, value in gradients(family).items()}
+    stepper = Stepper(family, model, objective, OptimConfig(lr=0.01, clip=0.5), "float64")
+    for epoch in (1, 2):  # the relation losses join at epoch 2
+        for k, batch in enumerate(epoch_batches(len(data), 4, seed=0, epoch=epoch)):
+            losses = stepper.step(collate(worker_share(batch, rank, workers), epoch), epoch)
+            found |= {f"epoch {epoch} step {k} {n}": value for n, value in losses.items()}
+    return found | {f"weight {n}": value.detach().clone() for n, value in family.named_parameters()}
+
+
+def gather_ragged(rank: int, workers: int) -> dict[str, torch.Tensor]:
+    """Rows of every type gathered from workers that hold 0, 1, 2, … rows, and a gradient that says who asked."""
+    rows = torch.arange(rank * 2, dtype=torch.float64).reshape(rank, 2) + 10 * rank
+    rows.requires_grad_()
+    encoded = {"image_group": torch.arange(rank) + 100 * rank, "flag": torch.arange(rank) % 2 == 0, "codes": rows}
+    everyone = gather(encoded, frozenset({"image_group", "flag", "codes", "absent"}))
+    (everyone["codes"] * (rank + 1)).sum().backward()
+    assert rows.grad is not None
+    return {**{k: v.detach() for k, v in everyone.items()}, "own": rows.grad}
+
+
+def main(rank: int, workers: int, store: str, folder: str) -> None:
+    """Join the others through a file, run every case, save."""
+    from vse import registry
+
+    torch.set_num_threads(1)
+    if workers > 1:
+        timeout = datetime.timedelta(seconds=60)
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=workers, timeout=timeout)
+    found = {case: learn(case, changes, rank, workers) for case, changes in cases(registry.names("family")).items()}
+    if workers > 1:
+        found["gather"] = gather_ragged(rank, workers)
+    torch.save(found, Path(folder) / f"{workers}-{rank}.pt")
+    if workers > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

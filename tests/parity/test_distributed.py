@@ -1,0 +1,85 @@
+"""Two and three processes against one: losses, gradients and, after two epochs, the weights of every family."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tests.parity import distributed_worker
+from tests.synthetic import vse  # registers the families
+from vse import registry
+
+assert vse.models
+CASES = tuple(distributed_worker.cases(registry.names("family")))
+
+
+@pytest.fixture(scope="session")
+def numbers(tmp_path_factory):
+    """(workers, rank) -> case -> name -> tensor, of processes that ran once for all tests."""
+    folder = tmp_path_factory.mktemp("distributed")
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    found = {}
+    for workers in (1, 2, 3):
+        store = folder / f"store-{workers}"
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-W", "error", "-m", "tests.parity.distributed_worker"]
+                + [str(rank), str(workers), str(store), str(folder)],
+                cwd=Path(__file__).parents[2],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for rank in range(workers)
+        ]
+        try:
+            outputs = [process.communicate(timeout=120)[0] for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+        for rank, (process, output) in enumerate(zip(processes, outputs, strict=True)):
+            assert process.returncode == 0, f"worker {rank} of {workers}:\n{output}"
+            found[workers, rank] = torch.load(folder / f"{workers}-{rank}.pt", weights_only=True)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_equal_one_process(numbers, case, workers):
+    alone = numbers[1, 0][case]
+    assert any(name.startswith("weight") for name in alone)
+    for rank in range(workers):
+        found = numbers[workers, rank][case]
+        assert found.keys() == alone.keys()
+        for name, value in alone.items():
+            torch.testing.assert_close(
+                found[name], value, rtol=1e-8, atol=1e-10, msg=lambda m, n=name: f"worker {rank}, {n}: {m}"
+            )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_comparison_is_not_empty(numbers, case):
+    alone = numbers[1, 0][case]
+    assert any(float(v) > 0 for n, v in alone.items() if " loss " in n)
+    assert any(v.any() for n, v in alone.items() if " gradient " in n)
+    if case.startswith("univse"):
+        assert float(alone["0 loss rel_batch"]) > 0
+        assert float(alone["1 loss rel_word"]) == 0
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_gather_of_unequal_shares(numbers, workers):
+    total = workers * (workers + 1) / 2
+    for rank in range(workers):
+        found = numbers[workers, rank]["gather"]
+        assert found["image_group"].tolist() == [100 * w + k for w in range(workers) for k in range(w)]
+        assert found["flag"].tolist() == [k % 2 == 0 for w in range(workers) for k in range(w)]
+        assert found["flag"].dtype == torch.bool
+        rows = [torch.arange(2 * w, dtype=torch.float64).reshape(w, 2) + 10 * w for w in range(workers)]
+        assert torch.equal(found["codes"], torch.cat(rows))
+        assert torch.equal(found["own"], torch.full((rank, 2), total, dtype=torch.float64))
+        assert "absent" not in found

@@ -1,0 +1,66 @@
+"""What the captions of an image mention, against a loop; arrays made from captions."""
+
+import numpy as np
+from tests.synthetic import synthetic
+from vse.data.examples import Examples, Texts, examples_of
+from vse.data.ragged import Ragged
+from vse.data.records import Caption, Image, Records
+from vse.data.vocabulary import END, START, UNKNOWN, build_vocabulary
+from vse.language.components import Attribute, Components, Object, Relation
+
+
+def test_mentions_are_the_union_over_an_images_captions():
+    data = synthetic(seed=3, images=12).examples
+    mentions = data.mentions()
+    for name in ("objects", "attributes", "relations"):
+        rows, found = getattr(data.texts, name), getattr(mentions, name)
+        assert len(found) == data.num_images
+        for image in range(data.num_images):
+            expected = {
+                tuple(np.atleast_1d(item).tolist())
+                for caption in np.flatnonzero(data.image == image)
+                for item in rows.row(caption)
+            }
+            listed = [tuple(np.atleast_1d(item).tolist()) for item in found.row(image)]
+            assert len(listed) == len(set(listed))
+            assert set(listed) == expected
+
+
+def test_a_split_without_any_relation_mentions_none():
+    texts = Texts(Ragged.of([[1, 4, 2]] * 2), Ragged.of([[4], []]), Ragged.of([[], []], 2), Ragged.of([[], []], 3))
+    mentions = Examples({}, texts, np.array([0, 2]), np.array([0, 1]), 3).mentions()
+    assert mentions.objects.lengths.tolist() == [1, 0, 0]
+    assert mentions.relations.pad(np.arange(3), at_least=1)[0].shape == (3, 1, 3)
+    assert mentions.attributes.pad(np.arange(3))[0].shape == (3, 0, 2)
+
+
+class Parses:
+    """Knows one caption."""
+
+    def components(self, text: str) -> Components:
+        if "cat" not in text.lower():
+            return Components((), (), ())
+        cat = Object("cat", 1)
+        return Components((cat, cat), (Attribute("plaid", "cat", 0, 1),), (Relation("cat", "on", "dog", 1, (2,), 3),))
+
+
+def test_examples_of_records():
+    images = tuple(Image(f"i{k}", f"{k}.jpg", "train") for k in range(3))
+    texts = [("i0", "A cat"), ("i0", "a   CAT"), ("i1", "a dog on"), ("i2", "  "), ("i2", "a zebra")]
+    captions = tuple(Caption(f"c{k}", image, text) for k, (image, text) in enumerate(texts))
+    split = Records("pets", images, captions).split("train")
+    vocabulary = build_vocabulary(["a cat", "a dog on"])
+    ids = vocabulary.ids
+    found = examples_of(split, {"pooled": np.zeros((3, 2))}, vocabulary, Parses())
+    assert len(found) == 5
+    assert found.image.tolist() == [0, 0, 1, 2, 2]
+    assert found.text_group.tolist() == [0, 0, 1, 2, 3]
+    tokens = [found.texts.tokens.row(c).tolist() for c in range(5)]
+    cat = [START, ids["a"], ids["cat"], END]
+    assert tokens == [cat, cat, [START, ids["a"], ids["dog"], ids["on"], END], [START, UNKNOWN, END], [START, ids["a"], UNKNOWN, END]]
+    assert found.texts.objects.row(0).tolist() == [ids["cat"]]
+    assert found.texts.attributes.row(1).tolist() == [[UNKNOWN, ids["cat"]]]
+    assert found.texts.relations.row(0).tolist() == [[ids["cat"], ids["on"], ids["dog"]]]
+    assert found.texts.objects.lengths.tolist() == [1, 1, 0, 0, 0]
+    bare = examples_of(split, {"pooled": np.zeros((3, 2))}, vocabulary, None)
+    assert not bare.texts.objects.lengths.any()

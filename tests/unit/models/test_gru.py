@@ -1,0 +1,62 @@
+"""PrefixGRU against torch.nn.GRU on packed sequences: values, and gradients of table and parameters."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from vse.models.gru import PrefixGRU
+
+
+def _oracle(module, table, sequences, lengths):
+    packed = nn.utils.rnn.pack_padded_sequence(table[sequences], lengths, batch_first=True, enforce_sorted=False)
+    return module.gru(packed)[1][0]
+
+
+def _both(module, table, sequences, lengths, weight):
+    found = []
+    for route in (module, lambda *args: _oracle(module, *args)):
+        module.zero_grad()
+        leaf = table.clone().requires_grad_()
+        codes = route(leaf, sequences, lengths)
+        (codes * weight).sum().backward()
+        found.append([codes.detach(), leaf.grad, *(p.grad.clone() for p in module.parameters())])
+    return found
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 9), st.integers(1, 7), st.integers(1, 5))
+def test_values_and_gradients(seed, batch, longest, words):
+    torch.manual_seed(seed)
+    module = PrefixGRU(3, 4).double()
+    table = torch.randn(words, 3, dtype=torch.float64)
+    sequences = torch.randint(words, (batch, longest))  # few words: many shared prefixes
+    lengths = torch.randint(1, longest + 1, (batch,))
+    for ours, torchs in zip(*_both(module, table, sequences, lengths, torch.randn(batch, 4).double()), strict=True):
+        torch.testing.assert_close(ours, torchs, rtol=1e-10, atol=1e-12)
+
+
+def test_equal_prefixes_nested_sequences_and_repeats():
+    torch.manual_seed(0)
+    module, table = PrefixGRU(3, 4).double(), torch.randn(5, 3, dtype=torch.float64)
+    sequences = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 0], [1, 2, 0, 0], [1, 2, 3, 4], [4, 2, 3, 4], [1, 0, 0, 0]])
+    lengths = torch.tensor([4, 3, 2, 4, 4, 1])
+    for ours, torchs in zip(*_both(module, table, sequences, lengths, torch.randn(6, 4).double()), strict=True):
+        torch.testing.assert_close(ours, torchs, rtol=1e-10, atol=1e-12)
+    order = torch.tensor([3, 5, 0, 2, 4, 1])
+    codes = module(table, sequences, lengths)
+    torch.testing.assert_close(module(table, sequences[order], lengths[order]), codes[order], rtol=1e-12, atol=1e-14)
+    # What lies behind a sequence's end has no influence at all.
+    noise = torch.where(torch.arange(4)[None] < lengths[:, None], sequences, torch.randint(5, (6, 4)))
+    assert torch.equal(module(table, noise, lengths), codes)
+
+
+@pytest.mark.parametrize("time", [0, 3])
+def test_an_empty_batch_keeps_every_parameter_in_the_graph(time):
+    module, table = PrefixGRU(3, 4), torch.randn(2, 3, requires_grad=True)
+    codes = module(table, torch.zeros(0, time, dtype=torch.long), torch.zeros(0, dtype=torch.long))
+    assert codes.shape == (0, 4)
+    codes.sum().backward()
+    for parameter in (table, *module.parameters()):
+        assert parameter.grad is not None
+        assert not parameter.grad.any()
