@@ -5,7 +5,7 @@ from vse.data.scenes.interpret import interpret
 from vse.data.scenes.layout import Address, Scene, scene_of
 from vse.data.scenes.meaning import Meaning
 from vse.data.scenes.render import CELL_LABELS, cell_labels, render
-from vse.data.scenes.truth import ambiguity, holds, true_pairs, truth_matrix
+from vse.data.scenes.truth import ambiguity, holds, text_truth, true_pairs, truth_matrix
 
 __all__ = [
     "CELL_LABELS",
@@ -19,6 +19,7 @@ __all__ = [
     "interpret",
     "render",
     "scene_of",
+    "text_truth",
     "true_pairs",
     "truth_matrix",
 ]

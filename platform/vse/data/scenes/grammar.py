@@ -84,11 +84,11 @@ def _checked(scene: Scene, draw: Draw, things: list[int], relations: list[tuple[
 def _entity(thing: Thing, draw: Draw) -> Entity:
     """A description with one to three attributes."""
     said = set()
-    if draw.chance(0.75):
+    if draw.chance(0.85):
         said.add(thing.colour)
-    if thing.size != "medium" and draw.chance(0.45):
+    if thing.size != "medium" and draw.chance(0.5):
         said.add(thing.size)
-    if draw.chance(0.1 if thing.pattern == "plain" else 0.6):
+    if draw.chance(0.1 if thing.pattern == "plain" else 0.7):
         said.add(thing.pattern)
     return Entity(thing.noun, frozenset(said or {thing.colour}), thing.count)
 

@@ -4,7 +4,7 @@ Two strictnesses: a relation is *clear* when any person would agree, and caption
 already when nobody could call it wrong. An adversary counts as false only if it does not even hold.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -151,6 +151,17 @@ def true_pairs(records: Records, split: str) -> np.ndarray:
         assert meaning is not None, f"no caption of a scene: {caption.text}"
         meanings.append(meaning)
     return truth_matrix(meanings, [scene_of(image.uri) for image in part.images])
+
+
+def text_truth(records: Records) -> Callable[[str, str], bool | None]:
+    """A function (image id, text) -> whether the text is true of the image, None for a text that cannot be read."""
+    uris = {image.id: image.uri for image in records.images}
+
+    def is_true(image: str, text: str) -> bool | None:
+        meaning = interpret(text)
+        return None if meaning is None else holds(meaning, scene_of(uris[image]))
+
+    return is_true
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from vse.data.scenes.truth import (
     describes,
     holds,
     relation_holds,
+    text_truth,
     true_pairs,
     truth_matrix,
 )
@@ -59,7 +60,7 @@ def test_same_captions_every_time() -> None:
     assert captions_of(Address(0, "train", 0))[0][1] == (
         "A purple mushroom is underneath a striped brown tree that is to the right of five brown rabbits."
     )
-    assert (_digest("plain"), _digest("second")) == ("cc02dc615bf20f75", "eaaba5d86a19716c")
+    assert (_digest("plain"), _digest("second")) == ("066549104f868e59", "c853bd01897fa162")
 
 
 def test_the_world_is_large_enough_and_its_words_are_distinct() -> None:
@@ -228,6 +229,9 @@ def test_true_pairs_and_ambiguity_of_a_small_data_set() -> None:
     truth = true_pairs(records, "test")
     assert truth.shape == (60, len(part.captions))
     assert truth[part.caption_to_image, np.arange(len(part.captions))].all()
+    is_true = text_truth(records)
+    assert [is_true(part.images[1].id, c.text) for c in part.captions] == truth[1].tolist()
+    assert is_true(part.images[1].id, "Dogs bark") is None
     found = ambiguity(truth, part.caption_to_image)
     assert found.images_per_caption == pytest.approx(truth.sum() / truth.shape[1])
     assert 1 <= found.images_per_caption < 1.5
