@@ -107,8 +107,8 @@ def _coerce(value: Any, hint: Any, key: str) -> Any:
     elif hint in (int, float):
         number = _number(value)
         if number is not None and hint is float:
-            return float(number)
-        if number is not None and math.isfinite(number) and float(number).is_integer():
+            return float(number) + 0.0  # no negative zero: it would be another fingerprint
+        if number is not None and float(number).is_integer():
             return int(number)
     elif origin is tuple:
         if isinstance(value, str):
@@ -129,15 +129,17 @@ def _coerce(value: Any, hint: Any, key: str) -> Any:
 def _number(value: Any) -> float | int | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, int | float):
-        return value if not isinstance(value, float) or not math.isnan(value) else None
+    if not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
+        return None
     if isinstance(value, str):
-        try:
-            number = float(value)
-        except ValueError:
-            return None
-        return None if math.isnan(number) else int(value) if value.lstrip("+-").isdigit() else number
-    return None
+        return int(value) if value.lstrip("+-").isdigit() else number
+    return value
 
 
 def _items(text: str) -> list[Any]:
@@ -201,8 +203,9 @@ def validate(config: T) -> T:
 def to_dict(config: Any) -> dict[str, Any]:
     """Nested plain data; a component becomes {"name": ..., its fields}."""
     data: dict[str, Any] = {}
+    hints = get_type_hints(type(config))
     for spec in fields(config):
-        value = getattr(config, spec.name)
+        value = _exact(getattr(config, spec.name), hints[spec.name])
         if "kind" in spec.metadata:
             data[spec.name] = {"name": registry.name_of(spec.metadata["kind"], value), **to_dict(value)}
         elif is_dataclass(value):
@@ -210,6 +213,14 @@ def to_dict(config: Any) -> dict[str, Any]:
         else:
             data[spec.name] = list(value) if isinstance(value, tuple) else value
     return data
+
+
+def _exact(value: Any, hint: Any) -> Any:
+    """A whole number in a float field as a float, so that `lr=1` and `lr=1.0` are one configuration."""
+    kinds = get_args(hint) or (hint,)
+    if isinstance(value, tuple):
+        return tuple(_exact(item, kinds[0]) for item in value) if float in kinds else value
+    return float(value) if type(value) is int and float in kinds and int not in kinds else value
 
 
 def from_dict(default: T, data: Mapping[str, Any], where: str = "configuration") -> T:

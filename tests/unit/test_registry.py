@@ -1,0 +1,87 @@
+"""Components by name."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from vse import registry
+from vse.errors import InputError
+from vse.registry import ComponentConfig, register
+
+
+@pytest.fixture(autouse=True)
+def _empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_COMPONENTS", {})
+
+
+def make(name: str, kind: str = "colour") -> type:
+    @register(kind, name)
+    class Colour:
+        @dataclass(frozen=True, kw_only=True, slots=True)
+        class Config(ComponentConfig):
+            depth: int = 1
+
+        def __init__(self, config: Config, *extra: object, **named: object) -> None:
+            self.config, self.extra, self.named = config, extra, named
+
+    Colour.__qualname__ = f"Colour_{name}"
+    return Colour
+
+
+def test_components_are_found_by_name_and_by_their_configuration() -> None:
+    red, blue = make("red"), make("blue")
+    assert registry.names("colour") == ("blue", "red")
+    assert registry.component("colour", "red") is red
+    assert registry.name_of("colour", blue.Config()) == "blue"
+    built = registry.build("colour", red.Config(depth=3), 1, flag=True)
+    assert isinstance(built, red)
+    assert (built.config.depth, built.extra, built.named) == (3, (1,), {"flag": True})
+
+
+def test_kinds_do_not_mix() -> None:
+    red = make("red")
+    make("red", kind="wine")
+    assert registry.component("colour", "red") is red
+    with pytest.raises(AssertionError, match="belongs to no registered wine"):
+        registry.name_of("wine", red.Config())
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    make("red")
+    make("blue")
+    with pytest.raises(InputError, match="colour=green: unknown; known are blue, red"):
+        registry.component("colour", "green")
+    with pytest.raises(InputError, match="wine=green: unknown; known are none"):
+        registry.component("wine", "green")
+    assert registry.names("wine") == ()
+
+
+def test_a_name_is_given_once() -> None:
+    make("red")
+    with pytest.raises(AssertionError, match="'red' is taken"):
+
+        @register("colour", "red")
+        class Other:
+            class Config(ComponentConfig):
+                pass
+
+
+def test_importing_a_module_again_is_no_second_component() -> None:
+    def define() -> type:
+        @register("colour", "red")
+        class Red:
+            class Config(ComponentConfig):
+                pass
+
+        return Red
+
+    define()
+    again = define()
+    assert registry.component("colour", "red") is again
+
+
+@pytest.mark.parametrize("config", [None, 3, dict])
+def test_a_component_needs_a_configuration_of_the_right_kind(config: object) -> None:
+    with pytest.raises(AssertionError, match="Config"):
+        register("colour", "bare")(type("Bare", (), {} if config is None else {"Config": config}))
+    assert registry.names("colour") == ()
