@@ -14,6 +14,7 @@ from vse.language.pools import (
     Pool,
     compound_start,
     determiner_of,
+    hyphenated_start,
     is_plural,
     noun_phrase_start,
     relation_slot,
@@ -90,7 +91,7 @@ class Editor:
             return None
         if self.rng.random() < 0.5:
             return self._replace_noun(item.token, entry, "object")
-        if self._is_possessor(item.token):
+        if self._is_glued(item.token):
             return None
         end = self.parse[item.token].end
         edit = Edit(end, end, f" and {noun_phrase(entry)}")
@@ -103,8 +104,10 @@ class Editor:
             return None
         pair = self._draw(self.components.attributes)
         if pair is not None:
-            token = self.parse[pair.token]
-            edits = (*self._article(pair.token, entry.form), self._over(pair.token, pair.token + 1, entry.form))
+            token, start = self.parse[pair.token], hyphenated_start(self.parse, pair.token)
+            if self._is_glued(pair.token):
+                return None
+            edits = (*self._article(start, entry.form), self._over(start, pair.token + 1, entry.form))
             return Change(edits, f"attribute {token.text.lower()} of {pair.noun} becomes {entry.word}", (entry.word,))
         item = self._draw(self.components.objects)
         return None if item is None else self._insert_attribute(item.token, item.word, entry)
@@ -127,7 +130,7 @@ class Editor:
 
     def _replace_noun(self, index: int, entry: NounEntry, part: str) -> Change | None:
         form = entry.plural if is_plural(self.parse, index) else entry.singular
-        if form is None:
+        if form is None or self.text[self.parse[index].end :].startswith("-"):
             return None
         start, phrase_start = compound_start(self.parse, index), noun_phrase_start(self.parse, index)
         if not is_plural(self.parse, index):
@@ -161,7 +164,7 @@ class Editor:
             return None
         words_in = (entry.word, noun.word)
         if self.rng.random() < 0.5:
-            if self._is_possessor(item.token):
+            if self._is_glued(item.token):
                 return None
             end = self.parse[item.token].end
             edit = Edit(end, end, f" {entry.forms[ADNOMINAL]} {noun_phrase(noun)}")
@@ -170,8 +173,8 @@ class Editor:
         edits = self._before(start, f"{noun_phrase(noun)} {entry.forms[ADNOMINAL]}")
         return Change(edits, f"{item.word} as object of {noun.word} {entry.word}", words_in)
 
-    def _is_possessor(self, index: int) -> bool:
-        """Whether something is glued to the noun: a possessive ending or a hyphen."""
+    def _is_glued(self, index: int) -> bool:
+        """Whether the word goes on after the token: a possessive ending or a hyphen."""
         after = self.text[self.parse[index].end : self.parse[index].end + 1]
         return bool(after) and (after in "'\u2019-" or after.isalnum())
 

@@ -21,6 +21,7 @@ from vse.language.word_lists import CORRECTED_ATTRIBUTES, NO_RELATION, NOT_CONCR
 
 # More than 100 of about 566,000 training captions (A.1's rule for nouns on MS-COCO), as a share.
 RELATIVE_MINIMUM = 1.8e-4
+LEAST = 5  # occurrences, however small the data set: a rarer word has hardly been learned
 FREQUENT_BELOW = 10_000  # captions; a smaller data set has too few of the published attributes
 TRAINING_SHARE = 0.7
 
@@ -120,7 +121,7 @@ def build_pools(
     """Pools from the parses and components of the training captions.
 
     A word stays when it occurs at least `minimum` times, by default `relative_minimum` of the captions and at least
-    twice. `attributes`: `frequent` ones, the `published` 37, the `corrected` 38, or `auto`: frequent below 10,000
+    five. `attributes`: `frequent` ones, the `published` 37, the `corrected` 38, or `auto`: frequent below 10,000
     captions, else corrected. Without `split` both pools hold every word, as in the published presets.
     """
     counts = _Counts()
@@ -128,7 +129,7 @@ def build_pools(
     for parse, components in captions:
         num_captions += 1
         counts.add(parse, components)
-    least = max(2, math.ceil(relative_minimum * num_captions)) if minimum is None else minimum
+    least = max(LEAST, math.ceil(relative_minimum * num_captions)) if minimum is None else minimum
     if attributes == "auto":
         attributes = "frequent" if num_captions < FREQUENT_BELOW else "corrected"
     lists = {"frequent": None, "published": PUBLISHED_ATTRIBUTES, "corrected": CORRECTED_ATTRIBUTES}
@@ -162,13 +163,17 @@ class _Counts:
 
     def add(self, parse: Parse, components: Components) -> None:
         for item in components.objects:
+            if is_hyphenated(parse, item.token):
+                continue
             token = parse[item.token]
             number = "plural" if is_plural(parse, item.token) else "singular"
             self.nouns[item.word][number, token.text.lower()] += 1
             if number == "singular" and not is_compounded(parse, item.token):
                 self.determiners[item.word][determiner_of(parse, item.token)] += 1
         for item in components.attributes:
-            self.attributes[item.word][parse[item.token].text.lower()] += 1
+            token = parse[item.token]
+            if (token.pos == "ADJ" or token.tag == "VBN") and not is_hyphenated(parse, item.token):
+                self.attributes[item.word][token.text.lower()] += 1
         for item in components.relations:
             span = relation_span(parse, item)
             slot, phrase = "", ""
@@ -234,6 +239,22 @@ def is_plural(parse: Parse, index: int) -> bool:
     return parse[index].tag in ("NNS", "NNPS")
 
 
+def is_hyphenated(parse: Parse, index: int) -> bool:
+    """Whether a hyphen joins the token to a neighbour, so that it is only part of a word: `gray-haired`."""
+    before = index > 0 and parse[index - 1].text == "-" and parse[index - 1].end == parse[index].start
+    after = index + 1 < len(parse) and parse[index + 1].text == "-" and parse[index].end == parse[index + 1].start
+    return before or after
+
+
+def hyphenated_start(parse: Parse, index: int) -> int:
+    """Index of the first token of the hyphenated word that ends with the token at `index`."""
+    while index > 1 and parse[index - 1].text == "-" and parse[index - 2].end == parse[index - 1].start:
+        if parse[index - 1].end != parse[index].start:
+            break
+        index -= 2
+    return index
+
+
 def is_compounded(parse: Parse, index: int) -> bool:
     """Whether the token before the noun at `index` modifies it as a noun."""
     return index > 0 and parse[index - 1].dep.split(":")[0] in ("compound", "nn", "flat")
@@ -257,9 +278,9 @@ def noun_phrase_start(parse: Parse, index: int) -> int:
 
 def compound_start(parse: Parse, index: int) -> int:
     """Index of the first of the nouns that form a compound with the noun at `index`."""
-    start = index
+    start = hyphenated_start(parse, index)
     while start > 0 and start <= parse[start - 1].head <= index and is_compounded(parse, start):
-        start -= 1
+        start = hyphenated_start(parse, start - 1)
     return start
 
 

@@ -106,6 +106,19 @@ def test_relation_attack_replaces_one_part():
     assert "A brown dog sitting on a wooden umbrella" in texts
 
 
+def test_hyphenated_words_go_as_a_whole():
+    text = "Knee-high water"
+    parsed = caption(
+        "w",
+        "8",
+        text,
+        "Knee/knee/NN/2/compound -/-/./2/punct high/high/JJ/3/amod water/water/NN/3/root",
+        objects=(3,),
+        attributes=((2, 3),),
+    )
+    assert drawn(parsed, "attribute", only(attributes=POOL.attributes[:1])) == {"Red water"}
+
+
 def test_fake_relations_where_there_is_none():
     pool = only(nouns=(noun("sky", None, "the"),), relations=POOL.relations[:1])
     assert drawn(sleeping(), "relation", pool) == {

@@ -2,12 +2,13 @@
 
 import pytest
 
-from tests.unit.language.hand_parses import ALL, apples, dog, eats, plays
+from tests.unit.language.hand_parses import ALL, apples, caption, dog, eats, plays
 from vse.errors import InputError
 from vse.language.pools import (
     WordPools,
     build_pools,
     compound_start,
+    hyphenated_start,
     noun_phrase_start,
     relation_span,
 )
@@ -44,9 +45,26 @@ def test_entries_keep_the_forms_of_training_captions():
 
 def test_rare_and_abstract_words_stay_out():
     captions = pairs([dog(), dog(), eats()])
-    assert build_pools(captions, split=False).training.words()["nouns"] == ("dog", "bench")
-    assert build_pools(captions, minimum=3, split=False).training.words()["nouns"] == ("dog",)
-    assert build_pools(captions * 3, relative_minimum=0.5, split=False).training.words()["relations"] == ("sit",)
+    assert build_pools(captions, minimum=2, split=False).training.words()["nouns"] == ("dog", "bench")
+    assert build_pools(captions * 2, split=False).training.words()["nouns"] == ("dog",)
+    assert build_pools(captions * 5, relative_minimum=0.5, split=False).training.words()["relations"] == ("sit",)
+
+
+def test_parts_of_hyphenated_words_stay_out():
+    man = caption(
+        "man",
+        "9",
+        "A gray-haired man in a t-shirt",
+        "A/a/DT/4/det gray/gray/JJ/3/amod -/-/./3/punct haired/haired/JJ/4/amod man/man/NN/4/root in/in/IN/9/case "
+        "a/a/DT/9/det t/t/NN/9/compound -/-/./9/punct shirt/shirt/NN/4/nmod",
+        objects=(4, 9),
+        attributes=((3, 4),),
+    )
+    pool = build_pools(pairs([man]), minimum=1, split=False).training
+    assert pool.words() == {"nouns": ("man",), "attributes": (), "relations": ()}
+    assert hyphenated_start(man.parse, 9) == 7
+    assert hyphenated_start(man.parse, 4) == 4
+    assert compound_start(man.parse, 9) == 7
 
 
 def test_lists_of_attributes():
