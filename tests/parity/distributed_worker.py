@@ -22,8 +22,6 @@ FAMILIES = {
     "univse gru": {"aggregation": "gru"},
     "univse attention": {"aggregation": "attention"},
     "univse learned alpha": {"learn_alpha": True},
-    "univse none": {"mask": "none"},
-    "univse sum": {"hinge": "sum"},
     "univse truth": {"mask": "truth"},
 }
 DATA = {"seed": 3, "images": 7, "most_captions": 3}
