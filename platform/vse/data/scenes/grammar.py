@@ -158,7 +158,9 @@ class _Speaker:
         if form == "be":
             return f"{be} {phrase}"
         third, stem, participle = self.draw.choice(POSTURES[relation])
-        return f"{be} {participle} {phrase}" if form == "progressive" else f"{stem if plural else third} {phrase}"
+        if form == "progressive" or stem == "stand":
+            return f"{be} {participle} {phrase}"
+        return f"{stem if plural else third} {phrase}"
 
     def _relative(self, relation: str, plural: bool) -> str:
         return f"{self.draw.choice(('that', 'that', 'which'))} {self._finite(relation, plural)}"

@@ -60,12 +60,13 @@ RELATION_PHRASES: dict[str, dict[str, tuple[str, ...]]] = {
         "below": ("beneath", "lower than"),
     },
 }
-# Postures: (third person, plural, participle). They say nothing more than the relation that they go with.
+# Postures: (third person, plural, participle). They say nothing more than the relation that they go with. "Stands" is
+# said as "is standing" only: parsers take "a robot stands" for a noun of two words.
 POSTURES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "on": (("sits", "sit", "sitting"), ("rests", "rest", "resting"), ("stands", "stand", "standing")),
     "in": (("sits", "sit", "sitting"), ("lies", "lie", "lying")),
-    "under": (("lies", "lie", "lying"), ("sits", "sit", "sitting"), ("hides", "hide", "hiding")),
-    "behind": (("stands", "stand", "standing"), ("hides", "hide", "hiding")),
+    "under": (("lies", "lie", "lying"), ("sits", "sit", "sitting")),
+    "behind": (("stands", "stand", "standing")),
     "front": (("stands", "stand", "standing"), ("sits", "sit", "sitting")),
     "next": (("stands", "stand", "standing"), ("sits", "sit", "sitting")),
     "left": (("stands", "stand", "standing"),),
