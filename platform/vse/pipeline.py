@@ -1,20 +1,22 @@
 """From a configuration to what training reads: each stage runs if its output is missing, and only then."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from vse import registry
-from vse.config import fingerprint
 from vse.data.records import Records
-from vse.features.extraction import extract
+from vse.features.extraction import extract, features_fingerprint
 from vse.features.store import FeatureStore
 from vse.language.corpus import Language
 from vse.language.parsing import parse_captions
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, family_inputs
 from vse.workspace import Workspace, dataset_name
+
+Connect = Callable[[], object] | None
 
 
 def describe(config: RunConfig, workspace: Workspace) -> Records:
@@ -27,12 +29,16 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
     return records
 
 
-def show(config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]) -> FeatureStore:
-    """Stage 2: frozen features of every image, in features/<dataset>/<fingerprint>."""
-    backbone = registry.build("backbone", config.features.backbone)
-    digits = fingerprint([backbone.identity(), sorted(outputs)])
-    folder = workspace.features(dataset_name(records), digits)
-    return extract(records, config.features.backbone, outputs, folder)
+def show(
+    config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...], connect: Connect = None
+) -> FeatureStore:
+    """Stage 2: frozen features of every image, in features/<dataset>/<fingerprint>.
+
+    connect: brings up Ray if the images turn out to be too many for this process.
+    """
+    root, backbone = registry.build("source", config.data).image_root, config.features.backbone
+    folder = workspace.features(dataset_name(records), features_fingerprint(records, backbone, outputs, root))
+    return extract(records, backbone, outputs, folder, root=root, connect=connect)
 
 
 def say(config: RunConfig, workspace: Workspace, records: Records) -> Language:
@@ -56,14 +62,14 @@ class StoredFeatures:
         return self.store.array(output, ids, self.cache)
 
 
-def prepare(config: RunConfig, workspace: Workspace, *, parsed: bool = False) -> Material:
+def prepare(config: RunConfig, workspace: Workspace, *, parsed: bool = False, connect: Connect = None) -> Material:
     """Run what is missing of stages 1 to 3 and open the results; images without features leave the records.
 
     Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do.
     """
     inputs = family_inputs(config)
     records = describe(config, workspace)
-    store = show(config, workspace, records, (inputs.image,))
+    store = show(config, workspace, records, (inputs.image,), connect)
     parses = say(config, workspace, records) if inputs.components or parsed else None
     prints = {"records": records.fingerprint, "features": store.fingerprint}
     if inputs.components and parses is not None:  # a run's identity has only what the run reads

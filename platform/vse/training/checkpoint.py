@@ -129,7 +129,7 @@ def _optimizer_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]
 
 
 def _load_optimizers(model: nn.Module, optimizers: list[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
-    parameters = {name: parameter for name, parameter in model.named_parameters()}
+    parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         phase, name, quantity = key.split("/")
         parameter = parameters[name]

@@ -36,7 +36,7 @@ RESULT = "result.json"
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run: `metrics` are those of the kept epoch, `best`; `trained` is False where it was finished before."""
+    """A finished run: `metrics` are those of epoch `best`; `trained` is False where it was finished before."""
 
     run: str
     folder: Folder
@@ -61,8 +61,8 @@ def run_name(config: RunConfig, material: Material) -> str:
 def run_training(config: RunConfig, workspace: Workspace, *, parent: str = "", report: Report | None = None) -> Result:
     """Train to the end and return the result; a finished run returns at once, a killed one goes on.
 
-    One worker trains in this process. More workers are Ray Train's, and report to the same directory. `report` hears the
-    numbers of every epoch; `parent` is the run under which trackers nest this one.
+    One worker trains in this process; more are Ray Train's and write to the same directory. `report` hears the numbers of
+    every epoch; `parent` is the run under which trackers nest this one.
     """
     material = pipeline.prepare(config, workspace)
     name = run_name(config, material)
