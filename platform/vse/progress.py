@@ -3,8 +3,9 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sized
+from io import TextIOBase
 from types import TracebackType
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ class Progress:
         unit: str = "items",
         *,
         every: float = 10.0,
-        out: TextIO | None = None,
+        out: TextIOBase | None = None,
     ) -> None:
         self.label, self.total, self.unit, self.every = label, total, unit, every
         self.out = out if out is not None else sys.stderr
@@ -88,7 +89,7 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _terminal_bar(out: TextIO) -> Any:
+def _terminal_bar(out: Any) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar

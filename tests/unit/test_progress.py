@@ -1,0 +1,77 @@
+"""Progress: plain lines elsewhere, a bar on a terminal, nothing on stdout."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vse.progress import Progress, progress
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_plain_lines_say_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    out = io.StringIO()
+    with Progress("extract", total=100, unit="images", every=10, out=out) as bar:
+        for _ in range(4):
+            clock[0] += 6
+            bar.advance(10, text="loss 3.2")
+    lines = out.getvalue().splitlines()
+    assert lines == [
+        "extract: 20/100 (20 %) images, 1.67 images/s, 0:12 spent, 0:48 left, loss 3.2",
+        "extract: 40/100 (40 %) images, 1.67 images/s, 0:24 spent, 0:36 left, loss 3.2",
+        "extract: 40/100 (40 %) images, 1.67 images/s, 0:24 spent, 0:36 left, loss 3.2",
+    ]
+
+
+def test_an_unknown_total_has_no_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    out = io.StringIO()
+    with Progress("parse", unit="captions", out=out) as bar:
+        bar.advance(3)
+        clock[0] = 3700
+    assert out.getvalue() == "parse: 3 captions, 0.000811 captions/s, 1:01:40 spent\n"
+
+
+def test_items_come_through_and_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(progress(["a", "b", "c"], "work")) == ["a", "b", "c"]
+    assert list(progress(iter("ab"), "stream")) == ["a", "b"]
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "work: 3/3 (100 %) items" in told.err
+    assert "stream: 2 items" in told.err
+
+
+def test_an_error_passes_and_the_last_line_says_how_far(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        for item in progress(range(5), "work"):
+            if item == 2:
+                raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        fail()
+    assert "work: 2/5" in capsys.readouterr().err
+
+
+def test_a_terminal_gets_a_bar() -> None:
+    code = "import time\nfrom vse.progress import progress\n"
+    code += "for _ in progress(range(30), 'train', unit='epochs'): time.sleep(0.01)"
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform"), "TERM": "xterm", "COLUMNS": "100"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], stderr=theirs, stdout=subprocess.PIPE, env=environment, check=True, timeout=60
+    )
+    os.close(theirs)
+    told = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert done.stdout == b""
+    assert "train" in told
+    assert "30/30" in told
+    assert "epochs/s" in told
