@@ -7,10 +7,9 @@ from typing import Any
 
 from vse import pipeline
 from vse.adversaries import attack_split
-from vse.config import override
+from vse.config import from_dict, override
 from vse.measure import MeasureOptions, measure_run
 from vse.presets import preset
-from vse.registry import name_of
 from vse.storage import Folder
 from vse.sweeps.experiment import say
 from vse.training.config import RunConfig
@@ -31,8 +30,6 @@ class Setting:
 
     def config(self, arm: str, seed: int) -> RunConfig:
         """The run configuration of an arm at a seed."""
-        from vse.config import from_dict
-
         return override(from_dict(preset("vsepp_tiny"), self.arms[arm], f"arm {arm}"), {"seed": seed})
 
     def at(self) -> Workspace:
@@ -65,15 +62,6 @@ def _train(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
         "seconds": result.seconds,
         "checkpoint": result.checkpoint.uri.rsplit("/", 1)[-1],
     }
-
-
-def _adversaries(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
-    """The adversaries of one split, made and parsed before anybody needs them."""
-    config, workspace = setting.config(changes["arm"], 0), setting.at()
-    say(f"adversaries of {changes['split']}")
-    material = pipeline.prepare(config, workspace, parsed=True)
-    made = attack_split(config, workspace, material, changes["split"], WORDS)
-    return {"fingerprint": made.fingerprint, "count": {attack: len(texts) for attack, texts in made.texts.items()}}
 
 
 def _measure(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
@@ -142,9 +130,4 @@ def _curves(
     return found
 
 
-_KINDS = {"train": _train, "adversaries": _adversaries, "measure": _measure, "encode": _encode, "alpha": _alpha}
-
-
-def family_of(config: RunConfig) -> str:
-    """Name of the model family of a configuration."""
-    return name_of("family", config.model)
+_KINDS = {"train": _train, "measure": _measure, "encode": _encode, "alpha": _alpha}

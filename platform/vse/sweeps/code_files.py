@@ -86,7 +86,7 @@ def scored_names(family: Family, images: Encoded, captions: Encoded) -> tuple[li
 
 
 def open_codes(folder: Folder) -> StoredCodes:
-    """Codes as `store_codes` wrote them, memory-mapped where the folder is local. Pages are shared between processes."""
+    """Codes as `store_codes` wrote them, memory-mapped where the folder is local: processes share their pages."""
     manifest = folder.read_manifest(checksums=False)
     assert manifest is not None, f"{folder}: not committed"
     arrays = {name.removesuffix(".npy"): _open(folder, name) for name in manifest["files"]}
@@ -100,7 +100,9 @@ def open_codes(folder: Folder) -> StoredCodes:
 
 def _open(folder: Folder, name: str) -> np.ndarray:
     if folder.is_local:
-        return np.load(folder.local(name), mmap_mode="c", allow_pickle=False)  # private pages: torch wants writable ones
+        return np.load(
+            folder.local(name), mmap_mode="c", allow_pickle=False
+        )  # private pages: torch wants writable ones
     return np.load(io.BytesIO(folder.read_bytes(name)), allow_pickle=False)
 
 

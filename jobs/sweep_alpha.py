@@ -1,0 +1,19 @@
+"""Sweep UniVSE's α from images and captions to the curve: `python jobs/sweep_alpha.py --preset univse_scenes`."""
+
+import sys
+
+from vse.command import main
+from vse.sweeps.alpha import describe_plan, run_alpha_sweep
+from vse.sweeps.alpha_plan import Options
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "sweep_alpha",
+            run_alpha_sweep,
+            description="Train UniVSE and VSE++ over seeds, measure every alpha, choose one on validation, report.",
+            default_preset="univse_scenes",
+            options=Options(),
+            plan=describe_plan,
+        )
+    )

@@ -1,0 +1,167 @@
+"""Figures of a report, drawn with matplotlib's own canvas: no window system, no global state."""
+
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from vse.report.curve import ATTACKS, AlphaResults, Arm
+from vse.report.intervals import interval
+
+# Okabe & Ito's palette: told apart by readers with any kind of colour vision, and in grey by line style.
+SWEPT, REFERENCE, INK, SOFT = "#0072B2", "#D55E00", "#222222", "#6B7280"
+_STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9.5,
+    "axes.edgecolor": "#9CA3AF",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "vse",
+}
+_PANELS = {"plain": (("image → sentence", "i2t/r1"), ("sentence → image", "t2i/r1"))}
+_PANELS["attacked"] = tuple((f"{name} attack", f"attack_{name}/r1") for name in ATTACKS)
+
+
+def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]:
+    """{"png": ..., "svg": ...}: R@1 over α as in Fig. 5 of Wu et al. (CVPR 2019), plain and under each attack.
+
+    Lines are means over seeds, bands their 95 % intervals, thin lines single seeds; the reference model has no α and is
+    a horizontal line with its band. The chosen α is marked.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(13.2, 4.5), layout="constrained")
+        FigureCanvasAgg(figure)
+        plain, attacked = figure.subfigures(1, 2, width_ratios=(2.12, 3), wspace=0.03)
+        _row(plain, results, split, _PANELS["plain"], "a   Plain retrieval")
+        _row(
+            attacked, results, split, _PANELS["attacked"], "b   Image → sentence with adversarial captions in the pool"
+        )
+        _legend(figure, results)
+        return {kind: _rendered(figure, kind) for kind in ("png", "svg")}
+
+
+def _row(part: Any, results: AlphaResults, split: str, panels: Sequence[tuple[str, str]], title: str) -> None:
+    part.suptitle(title, x=0.012, ha="left", fontsize=11.5, fontweight="bold")
+    axes = part.subplots(1, len(panels), sharey=True)
+    for place, (axis, (name, metric)) in enumerate(zip(axes, panels, strict=True)):
+        _panel(axis, results, f"{split}/{metric}")
+        axis.set_title(name, loc="left", color=SOFT, pad=5)
+        axis.set_xlabel("α")
+        if place == 0:
+            axis.set_ylabel("R@1 (%)")
+    low = min(axis.dataLim.y0 for axis in axes)
+    high = max(axis.dataLim.y1 for axis in axes)
+    margin = 0.07 * max(high - low, 1.0)
+    axes[0].set_ylim(max(0.0, low - margin), min(100.0, high + margin) if high > low else high + 1.0)
+
+
+def _panel(axis: Any, results: AlphaResults, metric: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.grid(axis="y", color="#E5E7EB", linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.tick_params(length=3)
+    first, last = results.alphas[0], results.alphas[-1]
+    room = 0.025 * max(last - first, 0.1)
+    axis.set_xlim(first - room, last + room)
+    axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.xaxis.set_major_formatter("{x:g}")
+    if results.reference is not None and metric in results.reference.metrics:
+        _level(axis, results.reference, metric)
+    found = results.series(metric)
+    means = [each.mean for each in found]
+    if not any(math.isnan(each.half) for each in found):
+        low, high = [e.mean - e.half for e in found], [e.mean + e.half for e in found]
+        axis.fill_between(results.alphas, low, high, color=SWEPT, alpha=0.16, linewidth=0)
+    for seed in range(len(results.seeds)):
+        values = [point[metric][seed] for point in results.points]
+        axis.plot(results.alphas, values, color=SWEPT, linewidth=0.6, alpha=0.35)
+    axis.plot(results.alphas, means, color=SWEPT, linewidth=2.2, solid_capstyle="round")
+    axis.axvline(results.chosen, color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
+    chosen = means[results.alphas.index(results.chosen)]
+    axis.plot(
+        [results.chosen], [chosen], "o", color=SWEPT, markersize=6.5, markeredgecolor="white", markeredgewidth=1.2
+    )
+    _value(axis, results, means, chosen)
+
+
+def _value(axis: Any, results: AlphaResults, means: Sequence[float], chosen: float) -> None:
+    """The number at the chosen α, on the side that the curve leaves free."""
+    here = results.alphas.index(results.chosen)
+    around = means[max(0, here - 2)], means[min(len(means) - 1, here + 2)]
+    rising, at_right = around[1] >= around[0], results.chosen > 0.8 * results.alphas[-1]
+    below = rising != at_right
+    axis.annotate(
+        f"{chosen:.1f}",
+        (results.chosen, chosen),
+        xytext=(-7 if at_right else 7, -7 if below else 7),
+        textcoords="offset points",
+        ha="right" if at_right else "left",
+        va="top" if below else "bottom",
+        color=SWEPT,
+        fontweight="bold",
+        path_effects=_halo(),
+    )
+
+
+def _halo() -> list[Any]:
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=3, foreground="white")]
+
+
+def _level(axis: Any, arm: Arm, metric: str) -> None:
+    level = interval(arm.metrics[metric])
+    if not math.isnan(level.half):
+        axis.axhspan(level.mean - level.half, level.mean + level.half, color=REFERENCE, alpha=0.13, linewidth=0)
+    left, right = axis.get_xlim()
+    axis.plot([left, right], [level.mean, level.mean], color=REFERENCE, linewidth=1.8, linestyle=(0, (5, 2)))
+    axis.annotate(
+        f"{level.mean:.1f}",
+        (left, level.mean),
+        xytext=(4, 3),
+        textcoords="offset points",
+        color=REFERENCE,
+        fontweight="bold",
+        path_effects=_halo(),
+        zorder=4,
+    )
+
+
+def _legend(figure: Any, results: AlphaResults) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], color=SWEPT, linewidth=2.2, label=f"{results.label}, mean of {len(results.seeds)} seeds"),
+        Line2D([], [], color=SWEPT, linewidth=0.7, alpha=0.5, label="single seed"),
+    ]
+    if results.reference is not None:
+        label = f"{results.reference.label} (no α)"
+        handles.append(Line2D([], [], color=REFERENCE, linewidth=1.8, linestyle=(0, (5, 2)), label=label))
+    if len(results.seeds) > 1:
+        handles.append(Patch(facecolor="#9CA3AF", alpha=0.35, label="95 % interval over seeds"))
+    mark = Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (1, 2)), label=f"chosen α = {results.chosen:g}")
+    handles.append(mark)
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, handlelength=2.4)
+
+
+def _rendered(figure: Any, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}  # the same results give the same bytes
+    figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)
+    return buffer.getvalue()

@@ -1,0 +1,197 @@
+"""Tables of a report: the same rows as CSV for spreadsheets, as JSON for programs and as HTML for readers."""
+
+import csv
+import html
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vse.report.curve import ATTACKS, AlphaResults, Metrics
+from vse.report.intervals import Interval, interval
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A metric (without its split) under a heading; `group` is the heading above it. Larger is always better."""
+
+    metric: str
+    title: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A model at one setting: one interval a column, None where it was not measured."""
+
+    label: str
+    note: str
+    values: tuple[Interval | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns, over one split and a number of seeds."""
+
+    title: str
+    split: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def only(self, groups: Sequence[str], title: str) -> "Table":
+        """The same rows under the columns of some groups."""
+        kept = [k for k in self._span() if self.columns[k].group in groups]
+        rows = tuple(Row(row.label, row.note, tuple(row.values[k] for k in kept)) for row in self.rows)
+        return Table(f"{title}: {self.title}", self.split, tuple(self.columns[k] for k in kept), rows)
+
+    def to_csv(self) -> str:
+        """One line a row; mean and half width of the interval are columns of their own."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        heads = [name for c in self.columns for name in (f"{self.split}/{c.metric}", f"{self.split}/{c.metric} ±95%")]
+        writer.writerow(["model", "setting", "seeds", *heads])
+        for row in self.rows:
+            count = max((v.count for v in row.values if v is not None), default=0)
+            writer.writerow([row.label, row.note, count, *(text for v in row.values for text in _csv_pair(v))])
+        return out.getvalue()
+
+    def to_data(self) -> list[dict[str, Any]]:
+        """Plain data, one object a row; an interval of a single seed has no width."""
+        return [
+            {
+                "model": row.label,
+                "setting": row.note,
+                "metrics": {
+                    f"{self.split}/{c.metric}": {"mean": v.mean, "interval": _finite(v.half), "seeds": v.count}
+                    for c, v in zip(self.columns, row.values, strict=True)
+                    if v is not None
+                },
+            }
+            for row in self.rows
+        ]
+
+    def to_html(self) -> str:
+        """A <table>; the best mean of each column is strong."""
+        best = [
+            max((v.mean for row in self.rows if (v := row.values[k]) is not None), default=None) for k in self._span()
+        ]
+        groups = list(dict.fromkeys(c.group for c in self.columns))
+        spans = "".join(
+            f'<th class="group" colspan="{sum(c.group == g for c in self.columns)}">{html.escape(g)}</th>'
+            for g in groups
+        )
+        starts = {next(k for k in self._span() if self.columns[k].group == g) for g in groups}
+        titles = "".join(f"<th{_edge(k, starts)}>{html.escape(c.title)}</th>" for k, c in enumerate(self.columns))
+        lines = [
+            "<table>",
+            f"<caption>{html.escape(self.title)}</caption>",
+            f'<thead><tr><th rowspan="2" class="model">model</th>{spans}</tr><tr>{titles}</tr></thead>',
+            "<tbody>",
+        ]
+        for row in self.rows:
+            note = f'<span class="note">{html.escape(row.note)}</span>' if row.note else ""
+            cells = "".join(
+                f"<td{_edge(k, starts)}>{_cell(value, value is not None and value.mean == best[k])}</td>"
+                for k, value in enumerate(row.values)
+            )
+            lines.append(f'<tr><th class="model">{html.escape(row.label)}{note}</th>{cells}</tr>')
+        return "\n".join([*lines, "</tbody>", "</table>"])
+
+    def _span(self) -> range:
+        return range(len(self.columns))
+
+
+def _csv_pair(value: Interval | None) -> tuple[str, str]:
+    if value is None:
+        return "", ""
+    return f"{value.mean:.4f}", "" if math.isnan(value.half) else f"{value.half:.4f}"
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _edge(column: int, starts: set[int]) -> str:
+    return ' class="edge"' if column in starts else ""
+
+
+def _cell(value: Interval | None, best: bool) -> str:
+    if value is None:
+        return "–"
+    mean = f"<strong>{value.mean:.1f}</strong>" if best else f"{value.mean:.1f}"
+    return mean if math.isnan(value.half) else f'{mean}<span class="half">±{value.half:.1f}</span>'
+
+
+PLAIN = ("plain", "image → sentence", "sentence → image")
+ATTACKED = tuple(f"{attack} attack" for attack in ATTACKS)
+
+
+def _columns() -> tuple[Column, ...]:
+    plain = [Column("rsum", "rsum", "plain")]
+    for way, sign in (("i2t", "image → sentence"), ("t2i", "sentence → image")):
+        plain += [Column(f"{way}/r{k}", f"R@{k}", sign) for k in (1, 5, 10)]
+    attacks = [
+        Column(f"attack_{attack}/{metric}", title, f"{attack} attack")
+        for attack in ATTACKS
+        for metric, title in (("r1", "R@1"), ("rsum3", "rsum3"), ("pair_accuracy", "pairs"))
+    ]
+    return (*plain, *attacks)
+
+
+def alpha_table(results: AlphaResults, split: str = "test") -> Table:
+    """Reference, then the swept model at the α of its checkpoints, at the chosen one, at 1 (sentences alone), learned.
+
+    Means over seeds with 95 % intervals. `rsum3` is the sum of R@1, R@5 and R@10 of image to sentence; `pairs` is the
+    share of adversaries that score lower than the caption they were made from.
+    """
+    rows: list[Row] = []
+    columns = _columns()
+
+    def add(label: str, note: str, metrics: Metrics | None) -> None:
+        if metrics is not None:
+            found = (metrics.get(f"{split}/{column.metric}") for column in columns)
+            rows.append(Row(label, note, tuple(interval(values) if values else None for values in found)))
+
+    if results.reference is not None:
+        add(results.reference.label, "", results.reference.metrics)
+    notes: dict[float, list[str]] = {}
+    for alpha, why in ((results.configured, "as configured"), (results.chosen, "chosen"), (1.0, "u_sent alone")):
+        notes.setdefault(alpha, []).append(why)
+    for alpha, why in notes.items():
+        add(f"{results.label} α = {alpha:g}", ", ".join(why), results.at(alpha))
+    if results.learned is not None:
+        note = "α = " + ", ".join(f"{alpha:.2f}" for alpha in results.learned.alphas)
+        add(results.learned.label, note if results.learned.alphas else "", results.learned.metrics)
+    seeds = len(results.seeds)
+    title = f"{split} split, percent, mean over {seeds} seed{'s' if seeds > 1 else ''}"
+    return Table(title + (" ± 95 % interval" if seeds > 1 else ""), split, columns, tuple(rows))
+
+
+def curve_csv(results: AlphaResults) -> str:
+    """Every metric at every α: one line an α and seed."""
+    names = sorted({name for point in results.points for name in point})
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["alpha", "seed", *names])
+    for alpha, point in zip(results.alphas, results.points, strict=True):
+        for place, seed in enumerate(results.seeds):
+            writer.writerow([alpha, seed, *(repr(point[name][place]) if name in point else "" for name in names)])
+    return out.getvalue()
+
+
+def plain_table(rows: Mapping[str, Mapping[str, float]], title: str, names: Sequence[str] = ()) -> str:
+    """Any metrics as an HTML table: one line a metric (all of them, or `names`), one column an entry of `rows`."""
+    shown = list(names) or sorted({name for metrics in rows.values() for name in metrics})
+    head = "".join(f"<th>{html.escape(label)}</th>" for label in rows)
+    lines = [
+        f"<table><caption>{html.escape(title)}</caption>",
+        f'<thead><tr><th class="model">metric</th>{head}</tr></thead>',
+    ]
+    lines.append("<tbody>")
+    for name in shown:
+        cells = "".join(
+            f"<td>{metrics[name]:.2f}</td>" if name in metrics else "<td>–</td>" for metrics in rows.values()
+        )
+        lines.append(f'<tr><th class="model">{html.escape(name)}</th>{cells}</tr>')
+    return "\n".join([*lines, "</tbody></table>"])
