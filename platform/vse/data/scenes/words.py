@@ -66,7 +66,7 @@ POSTURES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "on": (("sits", "sit", "sitting"), ("rests", "rest", "resting"), ("stands", "stand", "standing")),
     "in": (("sits", "sit", "sitting"), ("lies", "lie", "lying")),
     "under": (("lies", "lie", "lying"), ("sits", "sit", "sitting")),
-    "behind": (("stands", "stand", "standing")),
+    "behind": (("stands", "stand", "standing"),),
     "front": (("stands", "stand", "standing"), ("sits", "sit", "sitting")),
     "next": (("stands", "stand", "standing"), ("sits", "sit", "sitting")),
     "left": (("stands", "stand", "standing"),),
