@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 import vse.models
 import vse.objectives
-from torch import Tensor
 from vse import registry
 from vse.data.batches import Collator
 from vse.data.examples import Examples, Texts
@@ -102,8 +103,8 @@ def synthetic(
     )
 
 
-def make_family(name: str, context: Context, seed: int = 0, double: bool = True, **changes: Any) -> Family:
-    """A family of a few dimensions with seeded weights, in float64 unless `double` is off."""
+def make_family(name: str, context: Context, seed: int = 0, double: bool = True, **changes: Any) -> Any:
+    """A family of a few dimensions with seeded weights, in float64 unless `double` is off; its modules are its own."""
     config = registry.component("family", name).Config()
     sizes = {"dim": 7, "word_dim": 4, "basic_dim": 4, "modifier_dim": 3, "k": 3}
     known = {field.name for field in dataclasses.fields(config)}

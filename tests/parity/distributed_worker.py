@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from tests.synthetic import gradients, make_family, make_objective, synthetic
 from torch.nn.parallel import DistributedDataParallel
+
+from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse.data.batches import epoch_batches, worker_share
 from vse.training.collectives import gather
 from vse.training.config import OptimConfig

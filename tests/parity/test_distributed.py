@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from tests.parity import distributed_worker
 from tests.synthetic import vse  # registers the families
 from vse import registry
@@ -15,27 +16,27 @@ assert vse.models
 CASES = tuple(distributed_worker.cases(registry.names("family")))
 
 
+def _start(arguments: list[str]) -> subprocess.Popen[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "tests.parity.distributed_worker", *arguments],
+        cwd=Path(__file__).parents[2],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
 @pytest.fixture(scope="session")
 def numbers(tmp_path_factory):
     """(workers, rank) -> case -> name -> tensor, of processes that ran once for all tests."""
     folder = tmp_path_factory.mktemp("distributed")
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     found = {}
     for workers in (1, 2, 3):
         store = folder / f"store-{workers}"
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-W", "error", "-m", "tests.parity.distributed_worker"]
-                + [str(rank), str(workers), str(store), str(folder)],
-                cwd=Path(__file__).parents[2],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for rank in range(workers)
-        ]
+        processes = [_start([str(rank), str(workers), str(store), str(folder)]) for rank in range(workers)]
         try:
             outputs = [process.communicate(timeout=120)[0] for process in processes]
         finally:
@@ -57,7 +58,7 @@ def test_workers_equal_one_process(numbers, case, workers):
         assert found.keys() == alone.keys()
         for name, value in alone.items():
             torch.testing.assert_close(
-                found[name], value, rtol=1e-8, atol=1e-10, msg=lambda m, n=name: f"worker {rank}, {n}: {m}"
+                found[name], value, rtol=1e-8, atol=1e-10, msg=lambda m, who=f"worker {rank}, {name}": f"{who}: {m}"
             )
 
 

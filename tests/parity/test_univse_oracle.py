@@ -8,6 +8,7 @@ the batch exclude captions of the same image or text and, for relations, triples
 import numpy as np
 import pytest
 import torch
+
 from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse.training.step import step_losses
 
@@ -134,9 +135,7 @@ def _naive_losses(model, objective, batch, data, epoch, temperature, hardest):
 
     def relation(kind):
         start = {"word": 0, "subject": spans["word"], "object": spans["word"] + spans["subject"]}[kind]
-        return lambda i, m: globally(
-            i, m, _present(batch["relation_negatives"][i, m, start : start + spans[kind]])
-        )
+        return lambda i, m: globally(i, m, _present(batch["relation_negatives"][i, m, start : start + spans[kind]]))
 
     def rel_batch(i, m):
         mentioned = [
@@ -192,7 +191,9 @@ def test_losses_and_gradients(case):
     sum(WEIGHTS[name] * loss for name, loss in naive.items()).backward()
     assert set(losses) == set(naive)
     for name, loss in naive.items():
-        torch.testing.assert_close(losses[name], loss.detach(), rtol=1e-10, atol=1e-11, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            losses[name], loss.detach(), rtol=1e-10, atol=1e-11, msg=lambda m, n=name: f"{n}: {m}"
+        )
     if case == "ragged":
         assert all(float(loss) > 0 for loss in losses.values())
     for name, gradient in gradients(model).items():

@@ -23,8 +23,8 @@ MASKS = ("same", "truth", "none")
 def excluded_pairs(everyone: Mapping[str, Tensor], mask: str) -> Bool[Tensor, "items items"]:
     """Pairs (image i, caption j) of a batch that are no negatives, beside the diagonal.
 
-    `same`: captions of one image or of one text; `none`: no pair, as published; `truth`: also every caption that is true
-    of the image, which only a data set that knows can say (`true_images` (items, images of the split)).
+    `same`: captions of one image or of one text; `none`: no pair, as published; `truth`: also every caption that is
+    true of the image, which only a data set that knows can say (`true_images` (items, images of the split)).
     """
     images, texts = everyone["image_group"], everyone["text_group"]
     if mask == "none":

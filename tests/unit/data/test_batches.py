@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from tests.synthetic import make_family, make_objective, synthetic
 from vse.data.batches import blocks, epoch_batches, text_batch, worker_share
 

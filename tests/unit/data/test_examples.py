@@ -1,6 +1,7 @@
 """What the captions of an image mention, against a loop; arrays made from captions."""
 
 import numpy as np
+
 from tests.synthetic import synthetic
 from vse.data.examples import Examples, Texts, examples_of
 from vse.data.ragged import Ragged
@@ -57,7 +58,13 @@ def test_examples_of_records():
     assert found.text_group.tolist() == [0, 0, 1, 2, 3]
     tokens = [found.texts.tokens.row(c).tolist() for c in range(5)]
     cat = [START, ids["a"], ids["cat"], END]
-    assert tokens == [cat, cat, [START, ids["a"], ids["dog"], ids["on"], END], [START, UNKNOWN, END], [START, ids["a"], UNKNOWN, END]]
+    assert tokens == [
+        cat,
+        cat,
+        [START, ids["a"], ids["dog"], ids["on"], END],
+        [START, UNKNOWN, END],
+        [START, ids["a"], UNKNOWN, END],
+    ]
     assert found.texts.objects.row(0).tolist() == [ids["cat"]]
     assert found.texts.attributes.row(1).tolist() == [[UNKNOWN, ids["cat"]]]
     assert found.texts.relations.row(0).tolist() == [[ids["cat"], ids["on"], ids["dog"]]]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vse.data.ragged import Ragged
 
 ROWS = st.lists(st.lists(st.integers(1, 99), max_size=5), max_size=6)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.synthetic import synthetic
 from vse.data.ragged import Ragged
 from vse.language.negatives import Mentions, NegativeCounts, NegativeSampler, Pools

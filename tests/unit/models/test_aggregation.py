@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+
 from vse.models.aggregation import Aggregation, shuffled
 
 KINDS = ("avg", "sum", "max", "gru", "attention")
@@ -64,7 +65,11 @@ def test_order_padding_and_company_change_nothing(how):
     out = module(values, mask, numbers)
     order = torch.randperm(6)
     torch.testing.assert_close(module(values[:, order], mask[:, order], numbers[:, order]), out, rtol=1e-12, atol=1e-13)
-    wide = nn.functional.pad(values, (0, 0, 0, 3), value=9.0), nn.functional.pad(mask, (0, 3)), nn.functional.pad(numbers, (0, 3))
+    wide = (
+        nn.functional.pad(values, (0, 0, 0, 3), value=9.0),
+        nn.functional.pad(mask, (0, 3)),
+        nn.functional.pad(numbers, (0, 3)),
+    )
     torch.testing.assert_close(module(*wide), out, rtol=1e-12, atol=1e-13)
     for b in range(5):
         alone = module(values[b : b + 1], mask[b : b + 1], numbers[b : b + 1])

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from vse.models.pooling import pool_regions
 
 
@@ -31,7 +32,9 @@ def test_values_and_gradients_against_a_sorting_loop(seed, how, k, masked):
     for route in (pool_regions, _naive):
         leaf = regions.clone().requires_grad_()
         pooled = route(leaf, how, k, mask)
-        grad = torch.autograd.grad((pooled * weight).sum(), leaf, allow_unused=True)[0] if pooled.requires_grad else None
+        grad = (
+            torch.autograd.grad((pooled * weight).sum(), leaf, allow_unused=True)[0] if pooled.requires_grad else None
+        )
         results.append((pooled.detach(), torch.zeros_like(leaf) if grad is None else grad))
     for ours, naive in zip(*results, strict=True):
         torch.testing.assert_close(ours, naive, rtol=1e-12, atol=1e-13)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from vse.objectives.hinge import bidirectional_hinge, excluded_pairs, same_meaning
 
 

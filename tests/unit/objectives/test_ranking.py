@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from vse.objectives.hinge import bidirectional_hinge, same_meaning
 from vse.objectives.ranking import Ranking
 

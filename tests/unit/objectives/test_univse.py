@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.synthetic import make_family, make_objective, synthetic
 from vse.objectives.univse import UniVSELoss, masked_mean, region_hinge, region_scores
 from vse.training.step import step_losses
@@ -12,7 +13,11 @@ from vse.training.step import step_losses
 
 @settings(max_examples=30, deadline=None)
 @given(
-    rows=st.integers(1, 40), batch=st.integers(0, 4), items=st.integers(0, 9), regions=st.integers(1, 5), dim=st.integers(1, 4)
+    rows=st.integers(1, 40),
+    batch=st.integers(0, 4),
+    items=st.integers(0, 9),
+    regions=st.integers(1, 5),
+    dim=st.integers(1, 4),
 )
 def test_region_scores_both_routes_against_a_loop(rows, batch, items, regions, dim):
     generator = torch.Generator().manual_seed(rows + 41 * items)

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from vse.training.config import OptimConfig
 from vse.training.schedule import learning_rate
 

@@ -1,0 +1,43 @@
+"""VSE++ against a rewriting with torch's own layers."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.synthetic import make_family, make_objective, synthetic
+from vse.models.family import Context
+
+DATA = synthetic(seed=3)
+
+
+@pytest.mark.parametrize("image", ["pooled", "map"])
+def test_codes_against_plain_torch(image):
+    family = make_family("vsepp", DATA.context, image=image, k=4)
+    batch = DATA.collator(family, make_objective("vsepp"))(np.arange(len(DATA)), 0)
+    projected = batch[image] @ family.image.project.weight.T + family.image.project.bias
+    if image == "map":
+        projected = projected.sort(dim=1, descending=True).values[:, :4].mean(1)
+    torch.testing.assert_close(
+        family.encode_images(batch)["images"], projected / projected.norm(dim=1, keepdim=True), rtol=1e-10, atol=1e-12
+    )
+    for b in range(len(DATA)):
+        vectors = family.words.embedding.weight[batch["tokens"][b, : batch["lengths"][b]]]
+        last = family.sentence.gru(vectors[None])[0][0, -1]  # the state at <end>
+        torch.testing.assert_close(
+            family.encode_captions(batch)["captions"][b], last / last.norm(), rtol=1e-10, atol=1e-12
+        )
+
+
+def test_the_score_is_the_cosine():
+    family = make_family("vsepp", DATA.context)
+    batch = DATA.collator(family, make_objective("vsepp"))(np.arange(6), 0)
+    images, captions = family.encode_images(batch), family.encode_captions(batch)
+    expected = torch.nn.functional.cosine_similarity(images["images"][:, None], captions["captions"][None], dim=-1)
+    torch.testing.assert_close(family.scores(images, captions), expected)
+
+
+def test_given_word_vectors_may_be_fixed():
+    vectors = torch.randn(DATA.context.vocabulary_size, 6)
+    context = Context(DATA.context.vocabulary_size, DATA.context.feature_dims, vectors)
+    assert make_family("vsepp", context).words.embedding.weight.requires_grad
+    assert not make_family("vsepp", context, fixed_words=True).words.embedding.weight.requires_grad
