@@ -22,6 +22,7 @@ from vse.language.word_lists import CORRECTED_ATTRIBUTES, NO_RELATION, NOT_CONCR
 # More than 100 of about 566,000 training captions (A.1's rule for nouns on MS-COCO), as a share.
 RELATIVE_MINIMUM = 1.8e-4
 LEAST = 5  # occurrences, however small the data set: a rarer word has hardly been learned
+USUAL = 1 / 3  # of a word's tokens must be of the right kind, so that slips of the parser ("it hides") stay out
 FREQUENT_BELOW = 10_000  # captions; a smaller data set has too few of the published attributes
 TRAINING_SHARE = 0.7
 
@@ -156,12 +157,14 @@ class _Counts:
     """Occurrences of words and of their forms."""
 
     def __init__(self) -> None:
+        self.tokens: Counter[str] = Counter()
         self.nouns: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self.determiners: dict[str, Counter[str]] = defaultdict(Counter)
         self.attributes: dict[str, Counter[str]] = defaultdict(Counter)
         self.relations: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
 
     def add(self, parse: Parse, components: Components) -> None:
+        self.tokens.update(word for token in parse for word in {token.lemma, token.text.lower()})
         for item in components.objects:
             if is_hyphenated(parse, item.token):
                 continue
@@ -186,12 +189,12 @@ class _Counts:
         nouns = [
             self._noun(word, forms)
             for word, forms in _frequent(self.nouns, least)
-            if word not in NOT_CONCRETE and _plain(word)
+            if word not in NOT_CONCRETE and _plain(word) and self._usual(word, forms)
         ]
         attributes = [
             AttributeEntry(word=word, count=forms.total(), form=_commonest(forms))
             for word, forms in _frequent(self.attributes, least)
-            if _plain(word) and (listed is None or word in listed)
+            if _plain(word) and self._usual(word, forms) and (listed is None or word in listed)
         ]
         relations = []
         for word, forms in _frequent(self.relations, least):
@@ -203,6 +206,9 @@ class _Counts:
                 best = {slot: _commonest(by_slot[slot]) for slot in sorted(by_slot)}
                 relations.append(RelationEntry(word=word, count=forms.total(), forms=best))
         return Pool(nouns=tuple(nouns), attributes=tuple(attributes), relations=tuple(relations))
+
+    def _usual(self, word: str, forms: Counter[Any]) -> bool:
+        return forms.total() >= USUAL * self.tokens[word]
 
     def _noun(self, word: str, forms: Counter[tuple[str, str]]) -> NounEntry:
         by_number: dict[str, Counter[str]] = {"singular": Counter(), "plural": Counter()}

@@ -67,6 +67,14 @@ def test_parts_of_hyphenated_words_stay_out():
     assert compound_start(man.parse, 9) == 7
 
 
+def test_slips_of_the_parser_stay_out():
+    slip = caption("slip", "9", "A eats", "A/a/DT/1/det eats/eat/NNS/1/root", objects=(1,))
+    words = build_pools(pairs([slip, eats()]), minimum=1, split=False).training.words()
+    assert "eat" in words["nouns"]
+    words = build_pools(pairs([slip, eats(), eats(), eats()]), minimum=1, split=False).training.words()
+    assert "eat" not in words["nouns"]
+
+
 def test_lists_of_attributes():
     assert len(PUBLISHED_ATTRIBUTES) == 37
     assert "morden" in PUBLISHED_ATTRIBUTES
