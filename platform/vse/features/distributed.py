@@ -4,6 +4,8 @@ Every shard is committed where it is made; only counts and rejects come back to 
 writes the same shard again, and what a dead driver leaves behind is found by the next run (`extraction`).
 """
 
+import contextlib
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -59,6 +61,21 @@ def _write(batch: dict[str, np.ndarray], outputs: tuple[str, ...], folder: Folde
     return {"num_images": [len(receipt.ids)], "rejected": [images], "reasons": [why]}
 
 
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Ray Data's bars and banners: ours counts committed images, in all surroundings."""
+    with warnings.catch_warnings():
+        # Ray Data fills its context field by field, its own deprecated ones among them
+        warnings.filterwarnings("ignore", message=r"`use_\w+` is deprecated")
+        context = ray.data.DataContext.get_current()
+        before = context.enable_progress_bars, context.print_on_execution_start
+        context.enable_progress_bars = context.print_on_execution_start = False
+        try:
+            yield
+        finally:
+            context.enable_progress_bars, context.print_on_execution_start = before
+
+
 def extract_with_ray(
     todo: Sequence[Image],
     backbone: ComponentConfig,
@@ -85,10 +102,7 @@ def extract_with_ray(
     write_task: Any = _write
     pool = ray.data.ActorPoolStrategy(min_size=1, initial_size=min(most, fitting), max_size=most)
 
-    context = ray.data.DataContext.get_current().copy()
-    context.enable_progress_bars = False  # ours counts committed images, in all surroundings
-    context.print_on_execution_start = False
-    with ray.data.DataContext.current(context):
+    with _quiet():
         uris = pa.table({"image": [i.id for i in todo], "uri": [i.uri for i in todo]})
         blocks = [uris.slice(start, DECODE_ROWS) for start in range(0, len(todo), DECODE_ROWS)]
         shards = (

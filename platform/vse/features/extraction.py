@@ -1,12 +1,13 @@
 """The stage "show": one pass of a frozen backbone over every image of a data set, into a feature store.
 
 Interrupted, it goes on with the images that are in no committed shard. Few or small images are done in this process;
-when the first ones show that the rest would take long, and there is a Ray cluster, Ray Data takes the rest.
+when the first ones show that the rest would take long, Ray Data takes it over.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -14,14 +15,16 @@ from typing import Any
 from vse import registry
 from vse.config import fingerprint, knob
 from vse.data.records import Image, Records
-from vse.errors import InputError
 from vse.features.arrays import ReadyMade, import_arrays
 from vse.features.forward import Decoded, Forward, ShardBuffer, decode, shard_rows
 from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import FeatureStore, commit
 from vse.progress import Progress
 from vse.registry import ComponentConfig
+from vse.runtime import running_ray
 from vse.storage import Folder
+
+Cluster = Callable[[], AbstractContextManager[object]]
 
 _AHEAD = 3  # decoded batches waiting for the network
 _PROBE = 16  # images that say how long the others will take
@@ -60,13 +63,13 @@ def extract(
     *,
     root: str = "",
     options: ExtractionConfig | None = None,
-    connect: Callable[[], object] | None = None,
+    cluster: Cluster = running_ray,
 ) -> FeatureStore:
     """The store with `outputs` of every image in `folder`, made as far as it is missing.
 
-    root: folder of the images (`source.image_root`). connect: called once Ray is needed and not running; without it
-    everything happens in this process unless Ray runs already. Raises InputError for impossible requests before any
-    work, TooManyRejects when more than `options.max_rejected` of the images cannot be read; what is committed stays.
+    root: folder of the images (`source.image_root`). cluster: gives a running Ray once one is needed. Raises InputError
+    for impossible requests before any work, TooManyRejects when more than `options.max_rejected` of the images cannot
+    be read; what is committed stays.
     """
     options = options or ExtractionConfig()
     backbone: Any = registry.build("backbone", backbone_config)
@@ -81,7 +84,7 @@ def extract(
     todo = _todo(records, folder)
     if todo:
         with Progress("features", total=len(todo), unit="images") as bar:
-            _run(work, todo, _Watch(bar, len(records.images), options.max_rejected), connect)
+            _run(work, todo, _Watch(bar, len(records.images), options.max_rejected), cluster)
     made_by = {"backbone": backbone.identity(), "records": records.fingerprint}
     specs = {name: Output(shape) for name, shape in work.shapes.items()}
     ids = [image.id for image in records.images]
@@ -144,50 +147,39 @@ def _too_many(num: int, total: int, limit: float, example: tuple[str, str]) -> T
     )
 
 
-def _run(work: _Work, todo: list[Image], watch: _Watch, connect: Callable[[], object] | None) -> None:
+def _run(work: _Work, todo: list[Image], watch: _Watch, cluster: Cluster) -> None:
     workers = work.options.workers
     if workers:
-        _with_ray(work, todo, watch, connect)
+        _with_ray(work, todo, watch, cluster)
         return
     forward = Forward(work.backbone, work.outputs, work.options.batch)
-    if workers is None and len(todo) > _PROBE and (connect is not None or _ray_is_running()):
+    if workers is None and len(todo) > _PROBE:
         start = time.monotonic()
         _in_process(work, todo[:_PROBE], watch, forward)
         todo = todo[_PROBE:]
         if (time.monotonic() - start) / _PROBE * len(todo) > work.options.patience:
             del forward
-            _with_ray(work, todo, watch, connect)
+            _with_ray(work, todo, watch, cluster)
             return
     _in_process(work, todo, watch, forward)
 
 
-def _ray_is_running() -> bool:
-    import sys
+def _with_ray(work: _Work, todo: list[Image], watch: _Watch, cluster: Cluster) -> None:
+    with cluster():
+        from vse.features.distributed import extract_with_ray  # Ray reads its settings when it is imported
 
-    return "ray" in sys.modules and sys.modules["ray"].is_initialized()
-
-
-def _with_ray(work: _Work, todo: list[Image], watch: _Watch, connect: Callable[[], object] | None) -> None:
-    from vse.features.distributed import extract_with_ray
-
-    if not _ray_is_running():
-        if connect is None:
-            raise InputError(
-                f"workers={work.options.workers}: Ray is not running; use workers=0 for this process alone"
-            )
-        connect()
-    for num_images, rejects in extract_with_ray(
-        todo,
-        work.backbone,
-        work.outputs,
-        work.folder,
-        work.root,
-        transform=work.transform,
-        shard_rows=work.shard_rows,
-        workers=work.options.workers,
-        batch=work.options.batch,
-    ):
-        watch.committed(num_images, rejects)
+        for num_images, rejects in extract_with_ray(
+            todo,
+            work.backbone,
+            work.outputs,
+            work.folder,
+            work.root,
+            transform=work.transform,
+            shard_rows=work.shard_rows,
+            workers=work.options.workers,
+            batch=work.options.batch,
+        ):
+            watch.committed(num_images, rejects)
 
 
 def _in_process(work: _Work, todo: Sequence[Image], watch: _Watch, forward: Forward) -> None:

@@ -65,7 +65,12 @@ def test_every_image_is_there_once_however_shards_and_batches_fall(pictures, fol
     for k in range(12, 40):
         (pictures / f"{k}.png").write_bytes((pictures / f"{k % 12}.png").read_bytes())
     small = extract(
-        many, SMALL, ["map"], Folder.open(tmp_path / "s"), root=str(pictures), options=ExtractionConfig(batch=7)
+        many,
+        SMALL,
+        ["map"],
+        Folder.open(tmp_path / "s"),
+        root=str(pictures),
+        options=ExtractionConfig(batch=7, workers=0),
     )
     assert small.ids == tuple(f"id{k}" for k in range(40))
     assert len([n for n in small.folder.names() if n.startswith("shard-") and n.endswith(".parquet")]) == 2
@@ -118,7 +123,7 @@ def test_a_killed_extraction_goes_on_without_loss_or_repetition(pictures, folder
     for k in range(12, 100):
         (pictures / f"{k}.png").write_bytes((pictures / f"{k % 12}.png").read_bytes())
     monkeypatch.setattr(forward_module, "SHARD_BYTES", 1)
-    options = ExtractionConfig(batch=8)
+    options = ExtractionConfig(batch=8, workers=0)
     real, written = forward_module.write_shard, []
 
     def dies_on_the_third(folder, ids, rows, rejects):
@@ -157,8 +162,6 @@ def test_a_damaged_shard_is_made_again(pictures, folder):
 def test_wrong_requests_come_before_any_work(pictures, folder, tmp_path):
     with pytest.raises(InputError, match="'fc1'"):
         extract(records(), SMALL, ["fc1"], folder, root=str(pictures))
-    with pytest.raises(InputError, match="Ray is not running"):
-        extract(records(), SMALL, ["map"], folder, root=str(pictures), options=ExtractionConfig(workers=2))
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         extract(records(), SMALL, ["map"], Folder.open(tmp_path / "file" / "store"), root=str(pictures))
@@ -176,3 +179,23 @@ def test_the_fingerprint_follows_what_the_features_depend_on():
     ]
     assert len({base, *others}) == 7
     assert features_fingerprint(records(), SMALL, ["pooled", "map"]) == others[2]
+
+
+def test_long_work_goes_to_ray_after_a_first_look(pictures, folder, monkeypatch):
+    for k in range(12, 40):
+        (pictures / f"{k}.png").write_bytes((pictures / f"{k % 12}.png").read_bytes())
+    asked = []
+
+    def no_cluster():
+        asked.append(len([i for r in read_receipts(folder) for i in r.ids]))
+        raise RuntimeError("no cluster here")
+
+    def run(patience):
+        options = ExtractionConfig(patience=patience)
+        extract(records(40), SMALL, ["map"], folder, root=str(pictures), options=options, cluster=no_cluster)
+
+    with pytest.raises(RuntimeError, match="no cluster"):
+        run(patience=0)
+    assert asked == [16]  # the first look is committed work
+    run(patience=60)
+    assert asked == [16]

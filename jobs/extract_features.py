@@ -1,0 +1,106 @@
+"""Extract image features: `python jobs/extract_features.py --preset univse_flickr8k data.root=... outputs=map,pooled`."""
+
+import functools
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from vse import registry
+from vse.command import Request, main
+from vse.config import knob
+from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
+from vse.pipeline import describe
+from vse.runtime import Config as RayConfig
+from vse.runtime import running_ray, set_threads, set_up_logging
+from vse.summary import write_summary
+from vse.training.inputs import family_inputs
+from vse.workspace import Workspace, dataset_name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    outputs: tuple[str, ...] = knob(
+        (), "named outputs in one pass (map, pooled, fc1); none: what the preset's family reads"
+    )
+    extraction: ExtractionConfig = field(default_factory=ExtractionConfig)
+    ray: RayConfig = field(default_factory=RayConfig)
+
+
+def run(request: Request) -> str:
+    """Extract what is not extracted yet; print counts and rates."""
+    started, config, options = time.time(), request.config, request.options
+    set_up_logging()
+    set_threads(options.ray.threads)
+    workspace = Workspace.open(request.workspace).check_writable()
+    records, root, outputs = describe(config, workspace), _root(config), _outputs(request)
+    fingerprint = features_fingerprint(records, config.features.backbone, outputs, root)
+    folder = workspace.features(dataset_name(records), fingerprint)
+    before = time.perf_counter()
+    store = extract(
+        records,
+        config.features.backbone,
+        outputs,
+        folder,
+        root=root,
+        options=options.extraction,
+        cluster=functools.partial(running_ray, options.ray),
+    )
+    seconds = time.perf_counter() - before
+    headline: dict[str, Any] = {
+        "images": len(store.ids),
+        "rejected": len(store.rejects),
+        "bytes": sum(entry["bytes"] for entry in store.manifest["files"].values()),
+        "images_per_second": len(store.ids) / seconds,
+    }
+    for name in store.outputs:
+        print(f"{name:18} {' x '.join(map(str, store.shape(name)))}")
+    for name, value in headline.items():
+        print(f"{name:18} {value:.1f}" if isinstance(value, float) else f"{name:18} {value}")
+    for image, reason in list(store.rejects.items())[:10]:
+        print(f"rejected {image}: {reason}", file=sys.stderr)
+    return write_summary(
+        folder,
+        job="extract_features",
+        started=started,
+        configuration=config,
+        options=options,
+        fingerprints={"records": records.fingerprint, "features": store.fingerprint},
+        headline=headline,
+        outputs={"features": folder.uri},
+    )
+
+
+def _root(config: Any) -> str:
+    return registry.build("source", config.data).image_root
+
+
+def _outputs(request: Request) -> tuple[str, ...]:
+    return request.options.outputs or (family_inputs(request.config).image,)
+
+
+def plan(request: Request) -> Iterable[str]:
+    """Check source and backbone and say what would be extracted with what."""
+    backbone = registry.build("backbone", request.config.features.backbone)
+    outputs = _outputs(request)
+    backbone.check(outputs)
+    source = registry.build("source", request.config.data)
+    yield f"images below {source.image_root or '(rendered)'}"
+    yield f"backbone {backbone.identity()}"
+    yield f"outputs {', '.join(outputs)}"
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "extract_features",
+            run,
+            description="One pass of a frozen backbone over every image, in resumable shards.",
+            default_preset="univse_scenes",
+            options=Options(),
+            plan=plan,
+        )
+    )
