@@ -154,7 +154,7 @@ class _Speaker:
     def _finite(self, relation: str, plural: bool) -> str:
         """A verb and the relation: "is on", "is sitting on", "sits on"."""
         phrase, be = self._phrase(relation), "are" if plural else "is"
-        form = self.draw.weighted((("be", 0.66), ("progressive", 0.2), ("simple", 0.14)))
+        form = self.draw.weighted((("be", 0.76), ("progressive", 0.12), ("simple", 0.12)))
         if form == "be":
             return f"{be} {phrase}"
         third, stem, participle = self.draw.choice(POSTURES[relation])
@@ -168,7 +168,7 @@ class _Speaker:
     def _reduced(self, relation: str, plural: bool) -> str:
         """The relation right behind its noun: "on", "sitting on"."""
         phrase = self._phrase(relation)
-        return f"{self.draw.choice(POSTURES[relation])[2]} {phrase}" if self.draw.chance(0.25) else phrase
+        return f"{self.draw.choice(POSTURES[relation])[2]} {phrase}" if self.draw.chance(0.15) else phrase
 
     def _presentation(self, first: Entity) -> str:
         opening = self.draw.choice(PRESENTATIONS[self.wording])
