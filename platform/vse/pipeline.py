@@ -1,7 +1,6 @@
 """From a configuration to what training reads: each stage runs if its output is missing, and only then."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ from vse.training.config import RunConfig
 from vse.training.inputs import Material, family_inputs
 from vse.workspace import Workspace, dataset_name
 
-Connect = Callable[[], object] | None
-
 
 def describe(config: RunConfig, workspace: Workspace) -> Records:
     """Stage 1: the records of the configured source, kept in datasets/<name>."""
@@ -29,16 +26,11 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
     return records
 
 
-def show(
-    config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...], connect: Connect = None
-) -> FeatureStore:
-    """Stage 2: frozen features of every image, in features/<dataset>/<fingerprint>.
-
-    connect: brings up Ray if the images turn out to be too many for this process.
-    """
+def show(config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]) -> FeatureStore:
+    """Stage 2: frozen features of every image, in features/<dataset>/<fingerprint>."""
     root, backbone = registry.build("source", config.data).image_root, config.features.backbone
     folder = workspace.features(dataset_name(records), features_fingerprint(records, backbone, outputs, root))
-    return extract(records, backbone, outputs, folder, root=root, connect=connect)
+    return extract(records, backbone, outputs, folder, root=root)
 
 
 def say(config: RunConfig, workspace: Workspace, records: Records) -> Language:
@@ -62,14 +54,14 @@ class StoredFeatures:
         return self.store.array(output, ids, self.cache)
 
 
-def prepare(config: RunConfig, workspace: Workspace, *, parsed: bool = False, connect: Connect = None) -> Material:
+def prepare(config: RunConfig, workspace: Workspace, *, parsed: bool = False) -> Material:
     """Run what is missing of stages 1 to 3 and open the results; images without features leave the records.
 
     Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do.
     """
     inputs = family_inputs(config)
     records = describe(config, workspace)
-    store = show(config, workspace, records, (inputs.image,), connect)
+    store = show(config, workspace, records, (inputs.image,))
     parses = say(config, workspace, records) if inputs.components or parsed else None
     prints = {"records": records.fingerprint, "features": store.fingerprint}
     if inputs.components and parses is not None:  # a run's identity has only what the run reads

@@ -30,7 +30,7 @@ class Workspace:
 
     def dataset(self, records: Records) -> Folder:
         """datasets/<name>-<fingerprint>: the records and their annotations."""
-        return self._at("datasets", dataset_name(records))
+        return self._at("datasets", f"{records.name}-{records.fingerprint}")
 
     def features(self, dataset: str, fingerprint: str) -> Folder:
         """features/<dataset>/<fingerprint>; `dataset` as `dataset_name` gives it."""
@@ -69,5 +69,5 @@ class Workspace:
 
 
 def dataset_name(records: Records) -> str:
-    """The name of a data set's folders: its own name and the fingerprint of its records."""
-    return f"{records.name}-{records.fingerprint}"
+    """The name of a data set's features and parses: shared by all its folds, which differ in splits only."""
+    return f"{records.name}-{records.content_fingerprint}"

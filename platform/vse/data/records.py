@@ -75,6 +75,15 @@ class Records:
         rows = [[i.id, i.uri, i.split] for i in self.images], [[c.id, c.image, c.text] for c in self.captions]
         return fingerprint([self.name, *rows, self.source])
 
+    @cached_property
+    def content_fingerprint(self) -> str:
+        """Eight digits over images and captions whatever split they are in: what features and parses depend on.
+
+        Folds of one data set share it, so cross-validation extracts and parses once.
+        """
+        rows = sorted([i.id, i.uri] for i in self.images), sorted([c.id, c.image, c.text] for c in self.captions)
+        return fingerprint([self.name, *rows])
+
     def save(self, folder: Folder) -> None:
         """Write `images.parquet`, `captions.parquet` and the manifest; what plain pyarrow can read."""
         for file, rows in (("images.parquet", self.images), ("captions.parquet", self.captions)):

@@ -113,7 +113,7 @@ def import_arrays(records: Records, config: ReadyMade.Config, folder: Folder, ro
             raise InputError(f"{path}: rows of {_listed(shapes)}, but the files before have {_listed(outputs)}")
         outputs = shapes
         _copy([(image, row) for image, row in places if image not in done], arrays, outputs, folder)
-    made_by = {"backbone": ReadyMade(config).identity(), "records": records.fingerprint}
+    made_by = {"backbone": ReadyMade(config).identity(), "records": records.content_fingerprint}
     return commit(folder, [image.id for image in records.images], outputs, made_by)
 
 

@@ -16,7 +16,8 @@ from vse import registry
 from vse.config import fingerprint, knob
 from vse.data.records import Image, Records
 from vse.features.arrays import ReadyMade, import_arrays
-from vse.features.forward import Decoded, Forward, ShardBuffer, decode, shard_rows
+from vse.features.decoding import Decoded, decode
+from vse.features.forward import Forward, ShardBuffer, shard_rows
 from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import FeatureStore, commit
 from vse.progress import Progress
@@ -52,7 +53,7 @@ def features_fingerprint(
     """The name of the store's folder: eight digits over the records, the backbone with its weights, and the outputs."""
     backbone: Any = registry.build("backbone", backbone_config)
     identity = backbone.files_identity(records, root) if isinstance(backbone, ReadyMade) else backbone.identity()
-    return fingerprint([records.fingerprint, identity, sorted(outputs)])
+    return fingerprint([records.content_fingerprint, identity, sorted(outputs)])
 
 
 def extract(
@@ -85,7 +86,7 @@ def extract(
     if todo:
         with Progress("features", total=len(todo), unit="images") as bar:
             _run(work, todo, _Watch(bar, len(records.images), options.max_rejected), cluster)
-    made_by = {"backbone": backbone.identity(), "records": records.fingerprint}
+    made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint}
     specs = {name: Output(shape) for name, shape in work.shapes.items()}
     ids = [image.id for image in records.images]
     store = commit(folder, ids, specs, made_by)
