@@ -165,9 +165,7 @@ class _Sweep:
         prints = {}
         for arm, config in self.plan.arms.items():
             if arm != self.plan.learned:
-                material = pipeline.prepare(
-                    config, self.workspace, parsed=arm == self.plan.family, connect=self.connect
-                )
+                material = pipeline.prepare(config, self.workspace, parsed=arm == self.plan.family)
                 prints[arm] = dict(material.fingerprints)
         return fingerprint(prints)
 
@@ -204,7 +202,7 @@ class _Sweep:
     def make_adversaries(self) -> None:
         """The adversaries of both splits before any trial needs them, with all the cores this process may use."""
         config = self.plan.config
-        material = pipeline.prepare(config, self.workspace, parsed=True, connect=self.connect)
+        material = pipeline.prepare(config, self.workspace, parsed=True)
         for split in SPLITS:
             attack_split(config, self.workspace, material, split, WORDS)
 
