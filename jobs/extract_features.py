@@ -1,4 +1,4 @@
-"""Extract image features: `python jobs/extract_features.py --preset univse_flickr8k data.root=... outputs=map,pooled`."""
+"""Extract image features: `python jobs/extract_features.py --preset univse_flickr8k data.root=...`."""
 
 import functools
 import sys
@@ -23,9 +23,7 @@ from vse.workspace import Workspace, dataset_name
 class Options:
     """Keys of this job."""
 
-    outputs: tuple[str, ...] = knob(
-        (), "named outputs in one pass (map, pooled, fc1); none: what the preset's family reads"
-    )
+    outputs: tuple[str, ...] = knob((), "named outputs in one pass, map,pooled,fc1; none: what the family reads")
     extraction: ExtractionConfig = field(default_factory=ExtractionConfig)
     ray: RayConfig = field(default_factory=RayConfig)
 

@@ -1,4 +1,4 @@
-"""Make the shipped small backbone: `python jobs/pretrain_backbone.py output=platform/vse/features/small_backbone.safetensors`."""
+"""Make the shipped small backbone: `python jobs/pretrain_backbone.py output=small_backbone.safetensors`."""
 
 import sys
 import time

@@ -16,7 +16,7 @@ import ray.data
 
 from vse.data.records import Image
 from vse.errors import InputError
-from vse.features.forward import Forward, decode
+from vse.features.decoding import decode
 from vse.features.shards import write_shard
 from vse.features.transforms import Transform
 from vse.registry import ComponentConfig
@@ -33,6 +33,7 @@ class _Extractor:
 
     def __init__(self, backbone: ComponentConfig, outputs: tuple[str, ...], batch: int | None) -> None:
         import vse.features.backbones  # noqa: F401  (a fresh process has to register the components)
+        from vse.features.forward import Forward  # here, because torch is slow to import and only actors need it
 
         self.forward = Forward(backbone, outputs, batch)
 

@@ -1,45 +1,17 @@
-"""The work of extraction, wherever it runs: pictures to pixels, pixels to rows, rows to committed shards."""
+"""The work of extraction, wherever it runs: pixels to rows of features, rows to committed shards."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from vse import registry
-from vse.data.images import UnreadableImage, open_image
-from vse.errors import InputError
 from vse.features.shards import Receipt, half, write_shard
-from vse.features.transforms import Transform
 from vse.registry import ComponentConfig
 from vse.storage import Folder
 
 SHARD_BYTES = 48_000_000  # of features; S3 and Parquet like tens of megabytes, and a lost node loses one shard's work
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """Pixels (items, crops, size, size, 3) of the readable images among `ids`, and why the others are not."""
-
-    ids: list[str]
-    pixels: np.ndarray
-    rejects: list[tuple[str, str]]
-
-
-def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transform) -> Decoded:
-    """Read and transform pictures; one that cannot be read becomes a reject with its reason."""
-    good, squares, rejects = [], [], []
-    for image, uri in zip(ids, uris, strict=True):
-        try:
-            squares.append(transform(open_image(uri, root)))
-            good.append(image)
-        except UnreadableImage as error:
-            rejects.append((image, error.reason))
-        except InputError as error:  # its address leaves the data set's folder: a bad row, not a bad job
-            rejects.append((image, str(error)))
-    shape = (0, transform.num_crops, transform.size, transform.size, 3)
-    return Decoded(good, np.stack(squares) if squares else np.empty(shape, np.uint8), rejects)
 
 
 class Forward:

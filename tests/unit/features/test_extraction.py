@@ -10,6 +10,7 @@ from vse.data.records import Image, Records
 from vse.errors import InputError
 from vse.features import forward as forward_module
 from vse.features.backbones import SmallBackbone, TorchvisionBackbone
+from vse.features.decoding import decode
 from vse.features.extraction import ExtractionConfig, TooManyRejects, extract, features_fingerprint
 from vse.features.shards import read_receipts
 from vse.storage import Folder
@@ -141,7 +142,7 @@ def test_a_killed_extraction_goes_on_without_loss_or_repetition(pictures, folder
     seen = []
     monkeypatch.setattr(
         "vse.features.extraction.decode",
-        lambda ids, *rest: (seen.extend(ids), forward_module.decode(ids, *rest))[1],
+        lambda ids, *rest: (seen.extend(ids), decode(ids, *rest))[1],
     )
     store = extract(records(100), SMALL, ["map"], folder, root=str(pictures), options=options)
     assert sorted(seen) == sorted({f"id{k}" for k in range(100)} - set(sum(written, [])))  # noqa: RUF017
