@@ -28,9 +28,10 @@ FAMILIES = {
 DATA = {"seed": 3, "images": 7, "most_captions": 3}
 
 
-def cases(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """The variants above, and every further family that is registered."""
-    return FAMILIES | {name: {} for name in names if name not in FAMILIES}
+def cases(names: tuple[str, ...], workers: int) -> dict[str, dict[str, Any]]:
+    """Every registered family as it is; and, but for more than two workers, the variants above."""
+    variants = FAMILIES if workers <= 2 else {}
+    return variants | {name: {} for name in names}
 
 
 def learn(case: str, changes: dict[str, Any], rank: int, workers: int) -> dict[str, torch.Tensor]:
@@ -78,7 +79,9 @@ def main(rank: int, workers: int, store: str, folder: str) -> None:
     if workers > 1:
         timeout = datetime.timedelta(seconds=60)
         dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=workers, timeout=timeout)
-    found = {case: learn(case, changes, rank, workers) for case, changes in cases(registry.names("family")).items()}
+    found = {
+        case: learn(case, changes, rank, workers) for case, changes in cases(registry.names("family"), workers).items()
+    }
     if workers > 1:
         found["gather"] = gather_ragged(rank, workers)
     torch.save(found, Path(folder) / f"{workers}-{rank}.pt")

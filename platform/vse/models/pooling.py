@@ -1,5 +1,7 @@
 """From the embeddings of an image's regions to one embedding of the image."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
@@ -46,7 +48,7 @@ class _MeanOfLargest(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, regions: Tensor, k: int) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, regions: Tensor, k: int) -> Tensor:
         num = regions.shape[1]
         if regions.device.type != "cpu" or regions.dtype == torch.bfloat16:
             largest = regions.topk(k, dim=1, sorted=False).values
@@ -58,13 +60,14 @@ class _MeanOfLargest(torch.autograd.Function):
             largest = torch.from_numpy(columns[:, :, num - k :]).transpose(1, 2)
             threshold = torch.from_numpy(columns[:, :, num - k].copy())
         ctx.save_for_backward(regions, threshold)
-        ctx.k = k  # type: ignore[attr-defined]
+        ctx.k = k
         return largest.mean(1)
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        regions, threshold = ctx.saved_tensors  # type: ignore[attr-defined]
-        k = ctx.k  # type: ignore[attr-defined]
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
+        (grad,) = grad_outputs
+        regions, threshold = ctx.saved_tensors
+        k = ctx.k
         chosen = regions >= threshold[:, None]
         share = (grad / k)[:, None]
         if int(chosen.sum()) == k * threshold.numel():

@@ -1,6 +1,7 @@
 """Rows of every worker in one tensor, with gradients that flow back to the worker they belong to."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,9 +17,9 @@ def world() -> tuple[int, int]:
 
 class _GatherRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, rows: Tensor, sizes: list[int]) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, rows: Tensor, sizes: list[int]) -> Tensor:
         rank = dist.get_rank()
-        ctx.span = (sum(sizes[:rank]), sizes[rank])  # type: ignore[attr-defined]
+        ctx.span = (sum(sizes[:rank]), sizes[rank])
         longest = max(sizes)
         padded = rows.new_zeros((longest, *rows.shape[1:]))
         padded[: len(rows)] = rows
@@ -27,12 +28,12 @@ class _GatherRows(torch.autograd.Function):
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
         # Every worker's losses may depend on these rows: their gradients add up. A loss that all workers compute whole
         # therefore counts once a worker, which the averaging of parameter gradients (DDP) takes back exactly.
-        grad = grad.contiguous()
+        grad = grad_outputs[0].contiguous()
         dist.all_reduce(grad)
-        start, size = ctx.span  # type: ignore[attr-defined]
+        start, size = ctx.span
         return grad[start : start + size], None
 
 
