@@ -91,13 +91,13 @@ def extract_with_ray(
 ) -> Iterator[tuple[int, list[tuple[str, str]]]]:
     """Yields, shard by shard as they are committed, the number of images in it and its rejects.
 
-    Ray must be running. workers: forward actors, by default one for each GPU, else one for each core. Raises
+    Ray must be running. workers: forward actors, by default one for each GPU, else one for each core but one. Raises
     InputError where the cluster could never hold one.
     """
     cpus, gpus = (float(ray.cluster_resources().get(kind, 0)) for kind in ("CPU", "GPU"))
     if cpus < ACTOR_CPUS + TASK_CPUS:
         raise InputError(f"extraction needs a core of the Ray cluster, which has {cpus:g}; use workers=0")
-    fitting = max(1, int(gpus if gpus else min(cpus, (cpus - TASK_CPUS) / ACTOR_CPUS)))
+    fitting = max(1, int(gpus) if gpus else int(cpus) - 1)
     most = workers or fitting
     decode_task: Any = _decode  # Ray's annotations know no function with arguments of its own
     write_task: Any = _write

@@ -11,7 +11,7 @@ from vse.features.extraction import ExtractionConfig, TooManyRejects, extract
 from vse.features.shards import read_receipts
 from vse.storage import Folder
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SMALL = SmallBackbone.Config(weights="random")
 COUNT = 300
 
