@@ -47,6 +47,7 @@ class Store:
         self._artifacts = artifacts
         if artifacts is not None:
             _relocate(uri, artifacts)
+            _wait_less_for_the_disk(uri)
         self._client = MlflowClient(tracking_uri=uri)
         self._experiments: dict[str, str] = {}
 
@@ -168,6 +169,23 @@ def _quiet() -> None:
         os.environ.setdefault(name, value)
     for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking", "urllib3.connectionpool"):
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _wait_less_for_the_disk(uri: str) -> None:
+    """MLflow commits several times a run, and each commit waits for the disk. With a write-ahead log SQLite stays whole
+    after a crash without that; what a power cut might take is in the journals."""
+    from sqlalchemy import Engine, event
+
+    database = os.path.realpath(uri.removeprefix("sqlite:///"))
+
+    def connected(connection: Any, _: Any) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            files = {os.path.realpath(row[2]) for row in connection.execute("PRAGMA database_list") if row[2]}
+            if database in files:
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("PRAGMA synchronous=NORMAL")
+
+    event.listen(Engine, "connect", connected)
 
 
 def _relocate(uri: str, artifacts: Path) -> None:
