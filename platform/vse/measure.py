@@ -5,7 +5,7 @@ from typing import Any
 
 from vse import pipeline
 from vse.adversaries import attack_split
-from vse.config import fingerprint, knob
+from vse.config import fingerprint, knob, to_dict
 from vse.evaluation.attacks import evaluate_attacks, unknown_word_rate
 from vse.evaluation.protocol import Protocol
 from vse.evaluation.retrieval import evaluate_retrieval
@@ -62,5 +62,6 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
             for attack, found in adversaries.texts.items():
                 rate = unknown_word_rate(found, trained.vocabulary.words)
                 metrics[f"{split}/attack_{attack}{behind}/unknown_words"] = rate
-    folder.write_json(name, {"revision": REVISION, "checkpoint": trained.checkpoint.uri, "metrics": metrics})
+    content = {"revision": REVISION, "checkpoint": trained.checkpoint.uri, "options": to_dict(options)}
+    folder.write_json(name, {**content, "metrics": metrics})
     return metrics

@@ -63,10 +63,16 @@ def _row(part: Any, results: AlphaResults, split: str, panels: Sequence[tuple[st
         axis.set_xlabel("α")
         if place == 0:
             axis.set_ylabel("R@1 (%)")
-    low = min(axis.dataLim.y0 for axis in axes)
-    high = max(axis.dataLim.y1 for axis in axes)
-    margin = 0.07 * max(high - low, 1.0)
-    axes[0].set_ylim(max(0.0, low - margin), min(100.0, high + margin) if high > low else high + 1.0)
+    shown = [value for _, metric in panels for value in _values(results, f"{split}/{metric}")]
+    low, high = min(shown), max(shown)
+    margin = 0.12 * max(high - low, 1.0)
+    axes[0].set_ylim(max(-0.3 * margin, low - margin), high + margin)
+
+
+def _values(results: AlphaResults, metric: str) -> list[float]:
+    """Every number of every seed: the axis is made for these, and bands of two or three seeds may leave it."""
+    found = [value for point in results.points for value in point[metric]]
+    return found + (results.reference.metrics.get(metric, []) if results.reference is not None else [])
 
 
 def _panel(axis: Any, results: AlphaResults, metric: str) -> None:

@@ -195,3 +195,14 @@ def plain_table(rows: Mapping[str, Mapping[str, float]], title: str, names: Sequ
         )
         lines.append(f'<tr><th class="model">{html.escape(name)}</th>{cells}</tr>')
     return "\n".join([*lines, "</tbody></table>"])
+
+
+def metrics_csv(rows: Mapping[str, Mapping[str, float]]) -> str:
+    """Any metrics as CSV: one line an entry of `rows`, one column a metric."""
+    names = sorted({name for metrics in rows.values() for name in metrics})
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["run", *names])
+    for label, metrics in rows.items():
+        writer.writerow([label, *(repr(metrics[name]) if name in metrics else "" for name in names)])
+    return out.getvalue()

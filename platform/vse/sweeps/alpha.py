@@ -26,7 +26,7 @@ from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
 from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan
-from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, gather, headline
+from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
 from vse.sweeps.ledger import Entry, Ledger, open_sweep, sole_owner, sweep_name
 from vse.sweeps.space import label
@@ -293,12 +293,11 @@ def _table(results: AlphaResults) -> list[dict[str, Any]]:
 
 def _report(sweep: _Sweep, results: AlphaResults, results_digest: str) -> dict[str, str]:
     """Figures, tables and the page in the sweep's folder, and all of it told to the parent run."""
-    from vse.sweeps.alpha_report import facts_of, write_report
+    from vse.report.build import command_of, write_report
 
     plan, folder = sweep.plan, sweep.folder
     configuration = {arm: flatten(config) for arm, config in plan.arms.items()}
-    folder.write_json("results.json", results.to_dict())
-    names = write_report(folder, results, sweep.request, configuration, facts_of(sweep.ledger))
+    names = write_report(folder, results, [command_of(sweep.request)], configuration, facts_of(sweep.ledger))
     journal = Journal(folder.local(JOURNAL))
     journal.start(sweep.name, name=sweep.name, tags={"kind": "alpha sweep", "results": results_digest})
     for step, values in charted(results):

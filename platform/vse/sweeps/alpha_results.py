@@ -7,7 +7,7 @@ from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.report.curve import AlphaResults, Arm, by_seed
 from vse.report.intervals import interval
-from vse.sweeps.ledger import Entry, trial_id
+from vse.sweeps.ledger import Entry, Ledger, trial_id
 
 LABELS = {"vsepp": "VSE++", "univse": "UniVSE"}
 CHARTED = ("rsum", "i2t/r1", "t2i/r1", "attack_object/r1", "attack_attribute/r1", "attack_relation/r1")
@@ -15,7 +15,11 @@ CHARTED = ("rsum", "i2t/r1", "t2i/r1", "attack_object/r1", "attack_attribute/r1"
 
 def rule_text(rule: AlphaRule) -> str:
     """The rule as a sentence; it is written down with the sweep before any result."""
-    close = "one standard error over seeds" if rule.standard_error else f"{rule.within:g} point(s)"
+    close = (
+        "one standard error over seeds"
+        if rule.standard_error
+        else f"{rule.within:g} point{'' if rule.within == 1 else 's'}"
+    )
     return (
         f"Among all α whose {rule.split} rsum, mean over seeds, is within {close} of the best, take the largest sum of "
         "R@1 + R@5 + R@10 over the object, attribute and relation attacks (adversaries that share words with training "
@@ -95,3 +99,16 @@ def charted(results: AlphaResults) -> list[tuple[int, dict[str, float]]]:
 def child_id(parent: str, changes: Mapping[str, Any]) -> str:
     """Permanent id of a trial's run: the sweep and the trial, nothing else."""
     return f"{parent}-{trial_id(changes)}"
+
+
+def facts_of(ledger: Ledger) -> dict[str, str]:
+    """What the trials cost."""
+    seconds: dict[str, list[float]] = {}
+    for entry in ledger:
+        if entry.state == "finished":
+            kind = str(entry.changes.get("arm", "")) if entry.changes["kind"] == "train" else ""
+            seconds.setdefault(f"{entry.changes['kind']} {kind}".strip(), []).append(entry.seconds)
+    return {
+        f"{kind} trials": f"{len(spent)}, {sum(spent) / len(spent):.1f} s each on average"
+        for kind, spent in seconds.items()
+    }

@@ -1,0 +1,176 @@
+"""Reports as files: figure, tables and page of a sweep, or of chosen runs, wherever they are asked for."""
+
+import json
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vse.command import Request
+from vse.config import fingerprint, flatten, knob
+from vse.environment import environment
+from vse.errors import InputError
+from vse.journal import FILE_NAME as JOURNAL
+from vse.journal import Journal
+from vse.report.curve import AlphaResults, from_dict
+from vse.report.figures import alpha_figure
+from vse.report.html import Provenance, alpha_page, metrics_page
+from vse.report.tables import alpha_table, curve_csv, metrics_csv
+from vse.storage import Folder
+from vse.summary import FILE_NAME as SUMMARY
+from vse.summary import write_summary
+from vse.workspace import Workspace
+
+SPLIT = "test"
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportOptions:
+    """Keys of the job: a sweep, or some runs."""
+
+    sweep: str = knob("", "name of a folder below sweeps/")
+    runs: tuple[str, ...] = knob((), "names of folders below runs/, measured by jobs/evaluate.py")
+    name: str = knob("", "name of the report; empty: made from what it shows")
+
+
+def build_report(request: Request) -> str:
+    """Write the report that the options ask for into reports/<name>; returns the path of its `summary.json`.
+
+    Raises InputError where there is no such sweep or run, or nothing in it to report yet.
+    """
+    started, options = time.time(), request.options
+    if bool(options.sweep) == bool(options.runs):
+        raise InputError("sweep, runs: name either one sweep or some runs")
+    workspace = Workspace.open(request.workspace)
+    if options.sweep:
+        name = options.name or options.sweep
+        folder = workspace.report(name)
+        headline, files = _of_sweep(workspace, options.sweep, folder, request)
+    else:
+        name = options.name or f"runs-{fingerprint(list(options.runs))}"
+        folder = workspace.report(name)
+        headline, files = _of_runs(workspace, options.runs, folder, request)
+    if folder.is_local:
+        journal = Journal(folder.local(JOURNAL))
+        journal.start(f"report-{name}", name=f"report {name}", tags={"kind": "report"})
+        for file in files:
+            journal.artifact(folder.local(file))
+        journal.end("finished")
+    outputs = {file.replace(".", "_"): f"{folder.uri}/{file}" for file in files}
+    return write_summary(folder, job=request.job, started=started, options=options, headline=headline, outputs=outputs)
+
+
+def _known(workspace: Workspace, kind: str, names: Sequence[str], key: str) -> list[Folder]:
+    there = workspace.root.child(kind).names()
+    for name in names:
+        if name not in there:
+            raise InputError(f"{key}={name}: no such folder in {workspace.root}/{kind}; there are {', '.join(there)}")
+    return [workspace.root.child(kind, name) for name in names]
+
+
+def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request) -> tuple[dict[str, Any], list[str]]:
+    (source,) = _known(workspace, "sweeps", [sweep], "sweep")
+    if not source.exists(RESULTS):
+        raise InputError(f"sweep={sweep}: has no results yet; run the same jobs/sweep_alpha.py command to its end")
+    results = from_dict(source.read_json(RESULTS))
+    summary = source.read_json(SUMMARY) if source.exists(SUMMARY) else {"command": "", "headline": {}}
+    definition = source.read_json("definition.json")
+    configuration = {arm: dict(_leaves(values)) for arm, values in definition["arms"].items()}
+    commands = [text for text in (summary["command"], command_of(request)) if text]
+    return summary["headline"], write_report(folder, results, commands, configuration, {})
+
+
+def _of_runs(
+    workspace: Workspace, runs: Sequence[str], folder: Folder, request: Request
+) -> tuple[dict[str, Any], list[str]]:
+    rows, configuration = {}, {}
+    for name, run in zip(runs, _known(workspace, "runs", runs, "runs"), strict=True):
+        rows[name] = run_metrics(run)
+        configuration[name] = dict(_leaves(run.read_json("config.json")))
+        if not rows[name]:
+            raise InputError(f"runs={name}: has no numbers yet; finish it with jobs/train.py")
+    commands = [f"python jobs/evaluate.py run={name}" for name in runs]
+    made = Provenance(
+        commands=[*commands, command_of(request)], configuration=configuration, versions=environment()["versions"]
+    )
+    title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+    files = {
+        "report.html": metrics_page(title, ", ".join(runs), rows, made),
+        "table.csv": metrics_csv(rows),
+        "table.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
+    }
+    for name, text in files.items():
+        folder.write_text(name, text)
+    return {f"{run}/{key}": value for run, found in rows.items() for key, value in found.items()}, list(files)
+
+
+def run_metrics(run: Folder) -> dict[str, float]:
+    """What is known of a run as configured: validation at its kept epoch, and whatever evaluations measured."""
+    found: dict[str, float] = {}
+    if run.exists("result.json"):
+        found |= {
+            key: value for key, value in run.read_json("result.json")["metrics"].items() if key.startswith("val/")
+        }
+    evaluation = run.child("evaluation")
+    for name in evaluation.names():
+        if name.startswith("measures-") and name.endswith(".json"):
+            measured = evaluation.read_json(name)
+            asked = measured["options"]
+            if asked["alpha"] is None and not asked["components"] and asked["folds"] == 1:
+                found |= measured["metrics"]
+    return found
+
+
+def write_report(
+    folder: Folder,
+    results: AlphaResults,
+    commands: Sequence[str],
+    configuration: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, str],
+) -> list[str]:
+    """Write figure, tables, page and results of an α sweep into a folder; returns the names of the files."""
+    figure, table, around = alpha_figure(results, SPLIT), alpha_table(results, SPLIT), environment()
+    hardware = around["hardware"]
+    machine = f"{hardware['processor']}, {hardware['cores']} cores, {hardware['memory_gib']} GiB"
+    shown = {**facts, "machine": machine, "GPUs": ", ".join(hardware["gpus"]) or "none"}
+    if around["git"].get("commit"):
+        shown["commit"] = around["git"]["commit"]
+    made = Provenance(commands=commands, configuration=configuration, versions=around["versions"], facts=shown)
+    files = {
+        "alpha.png": figure["png"],
+        "alpha.svg": figure["svg"],
+        "table.csv": table.to_csv().encode(),
+        "table.json": (json.dumps(table.to_data(), indent=1, ensure_ascii=False) + "\n").encode(),
+        "table.html": table.to_html().encode(),
+        "curve.csv": curve_csv(results).encode(),
+        "report.html": alpha_page(results, table, figure["png"], made).encode(),
+        RESULTS: (json.dumps(results.to_dict(), indent=1, ensure_ascii=False) + "\n").encode(),
+    }
+    for name, data in files.items():
+        folder.write_bytes(name, data)
+    return list(files)
+
+
+def command_of(request: Request) -> str:
+    """The command of a request, with the settings the user gave."""
+    values = {**flatten(request.options), **(flatten(request.config) if request.config is not None else {})}
+    parts = ["python", f"jobs/{request.job}.py"]
+    if request.preset is not None:
+        parts += ["--preset", request.preset]
+    parts += [f"{key}={_typed(values[key])}" for key in sorted(request.changed) if key in values]
+    return shlex.join(parts)
+
+
+def _typed(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    return json.dumps(value) if isinstance(value, bool) or value is None else str(value)
+
+
+def _leaves(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in data.items():
+        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
+    return found
