@@ -17,6 +17,7 @@ from vse.language.attacks import Adversary, ParsedCaption
 from vse.language.corpus import Language
 from vse.language.parsing import parse_texts_to
 from vse.language.pools import WordPools
+from vse.pipeline import parser_of
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, word_pools
 from vse.workspace import Workspace, dataset_name
@@ -53,7 +54,7 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
     found = generator.from_json_lines(folder.read_bytes(FILE), f"{folder}/{FILE}")
     texts, owner = _by_attack(found, part)
     every = [text for each in texts.values() for text in each]
-    parses = parse_texts_to(every, config.text.parser, folder.child("parses"))
+    parses = parse_texts_to(every, parser_of(config), folder.child("parses"))
     return Adversaries(split, words, digits, texts, owner, parses)
 
 

@@ -10,6 +10,7 @@ from vse.data.records import Records
 from vse.features.extraction import extract, features_fingerprint
 from vse.features.store import FeatureStore
 from vse.language.corpus import Language
+from vse.language.parser import Parser
 from vse.language.parsing import parse_captions
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, family_inputs
@@ -35,7 +36,13 @@ def show(config: RunConfig, workspace: Workspace, records: Records, outputs: tup
 
 def say(config: RunConfig, workspace: Workspace, records: Records) -> Language:
     """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>."""
-    return parse_captions(records, config.text.parser, workspace)
+    return parse_captions(records, parser_of(config), workspace)
+
+
+def parser_of(config: RunConfig) -> Parser.Config:
+    """The configured parser; there is one kind of it."""
+    assert isinstance(config.text.parser, Parser.Config)
+    return config.text.parser
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

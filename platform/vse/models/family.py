@@ -69,7 +69,7 @@ class Family(nn.Module):
         """Codes of the captions of a batch, first dimension = captions."""
         raise TypeError(f"{type(self).__name__} does not encode captions alone")
 
-    def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]:
+    def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
         """Matrices images x captions from which `combine` makes the score."""
         return {"score": images["images"] @ captions["captions"].T}
 

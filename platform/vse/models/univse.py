@@ -131,7 +131,7 @@ class UniVSE(Family):
         mixed = alpha * sentences + (1 - alpha) * bags
         return unit(mixed) if self.config.renormalize else mixed
 
-    def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]:
+    def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
         """sentence, bag: cosines with the image (images, captions); dot: u_sent · u_comp (1, captions)."""
         v, sentences, bags = images["images"], captions["sentences"], captions["bags"]
         return {"sentence": v @ sentences.T, "bag": v @ bags.T, "dot": (sentences * bags).sum(1)[None]}

@@ -28,7 +28,9 @@ from vse.training.config import RunConfig
 
 @runtime_checkable
 class Parses(Protocol):
-    """The parse and the components of every caption of a data set, by text."""
+    """The parse and the components of every caption of a data set, by text; `fingerprint` says how they were made."""
+
+    fingerprint: str
 
     def parse(self, text: str) -> Parse: ...
     def components(self, text: str) -> Components: ...

@@ -1,0 +1,97 @@
+"""The long measurements, in slices: `python jobs/evidence.py study.name=robustness_scenes study.budget=3600`."""
+
+import sys
+import time
+from dataclasses import dataclass, field
+
+from vse.command import Request, main
+from vse.config import knob
+from vse.environment import command_line, usable_cores
+from vse.errors import InputError
+from vse.evidence import Planner, run_tasks
+from vse.report.findings import findings
+from vse.report.studies import STUDIES
+from vse.runtime import set_up_logging
+from vse.storage import Folder
+from vse.summary import write_summary
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StudyOptions:
+    """Which study, and how much of it now."""
+
+    name: str = knob("robustness_scenes", "which study", choices=tuple(STUDIES))
+    budget: float = knob(0.0, "seconds after which nothing new is started; 0: to the end", low=0)
+    seeds: int = knob(0, "seeds an arm; 0: as registered", low=0)
+    processes: int = knob(0, "trainings side by side; 0: one a core", low=0)
+    root: str = knob("", "data.root of the photographs")
+    weights: str = knob("", "features.backbone.weights of the photographs' backbone")
+    out: str = knob("evidence", "folder for the result, below the working directory")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    study: StudyOptions = field(default_factory=StudyOptions)
+
+
+def run(request: Request) -> str:
+    """Search, train, measure, answer; whatever is there already is not done again."""
+    started, options = time.time(), request.options.study
+    set_up_logging()
+    workspace = Workspace.open(request.workspace).check_writable()
+    study = STUDIES[options.name]
+    given: dict[str, object] = {}
+    if options.name == "photographs":
+        if not options.root or not options.weights:
+            raise InputError("study.root and study.weights: name the photographs' folder and the backbone's weights")
+        given = {
+            "data.root": options.root,
+            "data.file": "",
+            "features.backbone.weights": options.weights,
+            "features.backbone.mean": (0.5, 0.5, 0.5),
+            "features.backbone.std": (0.5, 0.5, 0.5),
+        }
+    planner = Planner(study, workspace, given, options.seeds or study.seeds)
+    processes = options.processes or usable_cores()
+    deadline = time.monotonic() + options.budget if options.budget else float("inf")
+
+    def say(line: str) -> None:
+        print(f"{time.time() - started:7.0f} s  {line}", file=sys.stderr, flush=True)
+
+    search = [task for each in planner.search_tasks().values() for trainings in each for task in trainings]
+    complete = run_tasks(search, workspace, processes, deadline, say)
+    chosen = planner.chosen() if complete else None
+    tasks: dict[str, list] = {}
+    while chosen is not None and complete:
+        tasks = planner.arm_tasks(chosen)
+        by_seed = [task for one_of_each in zip(*tasks.values(), strict=True) for task in one_of_each]
+        complete = run_tasks(by_seed, workspace, processes, deadline, say)
+        if len(tasks) == len(study.arms):  # arms that wait for another's seconds come in a second round
+            break
+    outputs = {"workspace": workspace.root.uri}
+    if complete:
+        out = Folder.open(options.out).child(study.name)
+        out.write_json("results.json", findings(planner, tasks, command_line()))
+        outputs["results"] = f"{out.uri}/results.json"
+    return write_summary(
+        workspace.root.child("evidence"),
+        job="evidence",
+        started=started,
+        options=request.options,
+        headline={"complete": complete, "study": study.name},
+        outputs=outputs,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "evidence",
+            run,
+            description="Run a registered study in slices and answer its claims.",
+            options=Options(),
+        )
+    )

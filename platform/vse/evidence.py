@@ -1,0 +1,218 @@
+"""Runs a study task by task, each in a process of its own kind, and answers the registered claims from what is there.
+
+A task is one training with its measurement. Its result is a file named by everything that makes it, so a study may be
+stopped at any moment, continued, and given more seeds; a budget stops it cleanly between tasks.
+"""
+
+import io
+import multiprocessing
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vse import pipeline, presets
+from vse.adversaries import attack_split
+from vse.config import fingerprint, override, to_dict
+from vse.evaluation.alpha import evaluate_alphas
+from vse.evaluation.attacks import attack
+from vse.evaluation.per_image import PerImage, per_image
+from vse.evaluation.retrieval import count_retrieval
+from vse.report.studies import Changes, Study, StudyArm
+from vse.storage import Folder
+from vse.trained import encode_adversaries, encode_split, load_run
+from vse.training.config import RunConfig
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+WORDS = ("shared", "disjoint")
+REVISION = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training: configuration, what to measure of it, and the name of its result file.
+
+    `alphas` is empty for families without the knob; `splits` is empty for trainings of the search, which have their
+    validation numbers.
+    """
+
+    label: str
+    config: RunConfig
+    alphas: tuple[float, ...]
+    splits: tuple[str, ...]
+    workspace: str
+
+    @property
+    def name(self) -> str:
+        """Stable over restarts."""
+        return f"{self.label}-{fingerprint([REVISION, self.config, self.alphas, self.splits])}"
+
+
+def perform(task: Task) -> str:
+    """Train, measure and write the result; runs in a worker process. Returns the task's name."""
+    workspace = Workspace.open(task.workspace)
+    result = run_training(task.config, workspace)
+    folder = results_folder(workspace)
+    summary: dict[str, Any] = {
+        "label": task.label,
+        "seed": task.config.seed,
+        "run": result.run,
+        "seconds": result.seconds,
+        "epochs": result.epochs,
+        "metrics": result.metrics,
+        "configuration": to_dict(task.config),
+    }
+    if task.splits:
+        tables, summary["alphas"] = _measure(task, workspace, result.folder)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **tables)  # type: ignore[arg-type]  # numpy's stub takes no dict of arrays
+        folder.write_bytes(f"{task.name}.npz", buffer.getvalue())
+    folder.write_json(f"{task.name}.json", summary)
+    return task.name
+
+
+def _measure(task: Task, workspace: Workspace, run: Folder) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """(per-image tables by `split/words/alpha/metric`, validation metrics by alpha)."""
+    trained = load_run(run)
+    material = pipeline.prepare(task.config, workspace, parsed=True)
+    tables: dict[str, np.ndarray] = {}
+    curves: dict[str, dict[str, float]] = {}
+    for split in ("val", *task.splits):
+        codes = encode_split(trained, material, split)
+        owner = codes.owner.cpu().numpy()
+        for words in WORDS if split != "val" else WORDS[:1]:
+            sets = encode_adversaries(trained, attack_split(task.config, workspace, material, split, words))
+            found: dict[str, tuple[Any, Any]] = {}
+            if task.alphas:
+                points = evaluate_alphas(trained.family, codes.images, codes.captions, owner, sets, task.alphas)
+                found = {f"{p.alpha:g}": (p.retrieval, p.attacks) for p in points}
+                if split == "val":
+                    curves = {f"{p.alpha:g}": p.metrics(split) for p in points}
+            elif split != "val":
+                counter = count_retrieval(trained.family, codes.images, codes.captions, owner)
+                attacked = {name: attack(trained.family, codes.images, counter, each) for name, each in sets.items()}
+                found = {"none": (counter.result(), attacked)}
+            if split != "val":
+                for alpha, (retrieval, attacked) in found.items():
+                    table = per_image(retrieval, attacked, owner, len(next(iter(codes.images.values()))))
+                    tables |= {f"{split}|{words}|{alpha}|{metric}": value for metric, value in table.items()}
+    return tables, curves
+
+
+def results_folder(workspace: Workspace) -> Folder:
+    """Where results of tasks lie, whatever study asked for them."""
+    return workspace.root.child("evidence")
+
+
+def read_table(workspace: Workspace, task: Task, split: str, words: str, alpha: str) -> PerImage:
+    """The per-image table of a finished task."""
+    data = np.load(io.BytesIO(results_folder(workspace).read_bytes(f"{task.name}.npz")), allow_pickle=False)
+    head = f"{split}|{words}|{alpha}|"
+    return {name.removeprefix(head): data[name] for name in data.files if name.startswith(head)}
+
+
+def read_summary(workspace: Workspace, task: Task) -> dict[str, Any] | None:
+    """The result of a task, None where it is not done."""
+    folder = results_folder(workspace)
+    return folder.read_json(f"{task.name}.json") if folder.exists(f"{task.name}.json") else None
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Turns a study into tasks, as far as earlier results allow."""
+
+    study: Study
+    workspace: Workspace
+    given: Changes  # what the user sets for every run, such as data.root
+    seeds: int
+
+    def search_tasks(self) -> dict[str, list[list[Task]]]:
+        """Family -> for each candidate its trainings (one, or one a fold)."""
+        tasks: dict[str, list[list[Task]]] = {}
+        for family, candidates in self.study.search.items():
+            arm = next(a for a in self.study.arms.values() if a.family == family)
+            folds: list[Changes] = [{"data.folds": self.study.folds, "data.fold": k} for k in range(self.study.folds)]
+            tasks[family] = [
+                [
+                    self._task(f"search-{family}-{k}", arm, {**changes, **fold}, self.study.search_seed, False)
+                    for fold in folds or [{}]
+                ]
+                for k, changes in enumerate(candidates)
+            ]
+        return tasks
+
+    def chosen(self) -> dict[str, dict[str, Any]] | None:
+        """Family -> {changes, scores of all candidates}; None while the search is not finished."""
+        chosen: dict[str, dict[str, Any]] = {}
+        for family, candidates in self.search_tasks().items():
+            scores = []
+            for trainings in candidates:
+                done = [read_summary(self.workspace, task) for task in trainings]
+                if any(one is None for one in done):
+                    return None
+                scores.append(float(np.mean([one["metrics"]["val/rsum"] for one in done if one is not None])))
+            best = int(np.argmax(scores))
+            chosen[family] = {"changes": dict(self.study.search[family][best]), "val_rsum": scores}
+        return chosen
+
+    def arm_tasks(self, chosen: dict[str, dict[str, Any]]) -> dict[str, list[Task]]:
+        """Arm -> one task a seed; an arm that trains as long as another waits for that one's seconds."""
+        tasks: dict[str, list[Task]] = {}
+        for name, arm in self.study.arms.items():
+            changes = {**chosen.get(arm.family, {"changes": {}})["changes"], **arm.changes}
+            if arm.longer:
+                factor = self._factor(arm, tasks)
+                if factor is None:
+                    continue
+                epochs = self._config(arm, changes, 0).train.epochs
+                changes["train.epochs"] = max(1, round(factor * epochs))
+            tasks[name] = [self._task(name, arm, changes, seed, True) for seed in range(self.seeds)]
+        return tasks
+
+    def _factor(self, arm: StudyArm, tasks: dict[str, list[Task]]) -> float | None:
+        """How many times longer the other arm trains, seconds an epoch against seconds an epoch times epochs."""
+        same = next(n for n, a in self.study.arms.items() if a.preset == arm.preset and not a.longer and not a.changes)
+        both = [[read_summary(self.workspace, task) for task in tasks[n]] for n in (arm.longer, same)]
+        pairs = [(a["seconds"], b["seconds"]) for a, b in zip(*both, strict=True) if a and b]
+        return None if len(pairs) < self.seeds else float(np.median([a / b for a, b in pairs]))
+
+    def _config(self, arm: StudyArm, changes: Changes, seed: int) -> RunConfig:
+        return override(presets.preset(arm.preset), {**self.study.data, **changes, **self.given, "seed": seed})
+
+    def _task(self, label: str, arm: StudyArm, changes: Changes, seed: int, measured: bool) -> Task:
+        config = self._config(arm, changes, seed)
+        alphas, splits = (arm.alphas, self.study.splits) if measured else ((), ())
+        return Task(label, config, alphas, splits, self.workspace.root.uri)
+
+
+def run_tasks(
+    tasks: Iterable[Task], workspace: Workspace, processes: int, deadline: float, say: Callable[[str], None]
+) -> bool:
+    """Do what is not done, `processes` at a time, starting nothing after `deadline` (monotonic); True if all is done.
+
+    A task that fails is reported and leaves the others alone.
+    """
+    todo = [task for task in tasks if read_summary(workspace, task) is None]
+    if not todo:
+        return True
+    complete, waiting = True, list(reversed(todo))
+    # One task a process: memory of a training goes back to the system when it ends.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), max_tasks_per_child=4) as pool:
+        running: dict[Future[str], Task] = {}
+        while waiting or running:
+            while waiting and len(running) < processes and time.monotonic() < deadline:
+                task = waiting.pop()
+                running[pool.submit(perform, task)] = task
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                task = running.pop(future)
+                error = future.exception()
+                complete = complete and error is None
+                state = "done" if error is None else f"failed: {error!r}"
+                say(f"{task.label} seed {task.config.seed}: {state}, {len(waiting) + len(running)} to go")
+    return complete and not waiting

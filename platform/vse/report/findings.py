@@ -1,0 +1,111 @@
+"""What a study found: means with intervals for every arm, alpha by the rule, and verdicts on the registered claims."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from vse.evaluation.alpha import AlphaRule, choose_alpha
+from vse.evaluation.per_image import counts_of
+from vse.evaluation.statistics import Sample, bootstrap
+from vse.evidence import WORDS, Planner, Task, read_summary, read_table
+from vse.report.claims import CHOSEN_ALPHA, UNIVSE_CLAIMS, Arm, Claim, answer, registered_hash
+
+ATTACKS = ("object", "attribute", "relation")
+_ATTACKED = tuple(f"attack_{kind}/{metric}" for kind in ATTACKS for metric in ("r1", "rsum3", "pair_accuracy"))
+METRICS = ("rsum", "i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10", *_ATTACKED)
+SCHEMA_VERSION = 1
+
+
+class Results:
+    """Finished tasks of a study, read as samples. `tasks` maps an arm to its tasks, one a seed."""
+
+    def __init__(self, planner: Planner, tasks: dict[str, list[Task]]) -> None:
+        self.planner, self.tasks = planner, tasks
+        self.cache: dict[tuple[str, str, str, str], list[dict[str, np.ndarray]]] = {}
+
+    def chosen_alpha(self, arm: str) -> float:
+        """Alpha by the rule that was stated beforehand, on validation, over all seeds of an arm."""
+        curves = []
+        for task in self.tasks[arm]:
+            summary = read_summary(self.planner.workspace, task)
+            assert summary is not None, f"{task.name} is not done"
+            curves.append({float(alpha): metrics for alpha, metrics in summary["alphas"].items()})
+        return choose_alpha(curves, AlphaRule(standard_error=self.planner.study.standard_error))
+
+    def sample(self, arm: str, split: str, words: str, alpha: float | None, metric: str) -> Sample:
+        """Per-image results of a metric over the seeds of an arm."""
+        if alpha == CHOSEN_ALPHA:
+            alpha = self.chosen_alpha(arm)
+        key = (arm, split, words, "none" if alpha is None else f"{alpha:g}")
+        if key not in self.cache:
+            self.cache[key] = [read_table(self.planner.workspace, t, *key[1:]) for t in self.tasks[arm]]
+        both = [counts_of(table, metric) for table in self.cache[key]]
+        return Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split)
+
+    def claims(self, words: str, claims: Sequence[Claim]) -> dict[str, Any]:
+        """Verdicts on claims, as plain data."""
+
+        def lookup(arm: Arm, metric: str) -> Sample:
+            return self.sample(arm.model, arm.split, words, arm.alpha, metric)
+
+        return {name: asdict(verdict) for name, verdict in answer(lookup, claims).items()}
+
+    def table(self, words: str) -> list[dict[str, Any]]:
+        """One row an arm, split and alpha: each metric as [mean, low, high], a 95 % interval over seeds and images."""
+        rows = []
+        for name, tasks in self.tasks.items():
+            arm = self.planner.study.arms[name]
+            summaries = [read_summary(self.planner.workspace, task) for task in tasks]
+            seconds = [s["seconds"] for s in summaries if s is not None]
+            for split in self.planner.study.splits:
+                for alpha in arm.alphas or (None,):
+                    row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seconds": np.median(seconds)}
+                    for metric in METRICS:
+                        effect = [(1.0, self.sample(name, split, words, alpha, metric))]
+                        found = bootstrap(effect, replicates=1000)
+                        row[metric] = [found.estimate, *found.interval(method="percentile")]
+                    rows.append(row)
+        return rows
+
+
+def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> dict[str, Any]:
+    """Everything a committed evidence file holds. All tasks must be done."""
+    results = Results(planner, tasks)
+    study, chosen = planner.study, planner.chosen()
+    assert chosen is not None, "the search is not finished"
+    swept = [name for name, arm in study.arms.items() if len(arm.alphas) > 2]
+    claims = [c for c in UNIVSE_CLAIMS if all(arm.split in study.splits for p in c.comparisons for _, arm in p.terms)]
+    rounded = _rounded(
+        {
+            "schema": SCHEMA_VERSION,
+            "study": study.name,
+            "command": command,
+            "claims_hash": registered_hash(),
+            "seeds": planner.seeds,
+            "search": chosen,
+            "alpha": {name: results.chosen_alpha(name) for name in swept},
+            "claims": {
+                words: {
+                    name: {"statement": next(c.statement for c in claims if c.name == name), **verdict}
+                    for name, verdict in results.claims(words, claims).items()
+                }
+                for words in WORDS
+            },
+            "table": {words: results.table(words) for words in WORDS},
+        }
+    )
+    assert isinstance(rounded, dict)
+    return rounded
+
+
+def _rounded(value: Any) -> Any:
+    """Plain data with four digits behind the point; numpy's numbers become Python's."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return round(float(value), 4)
+    return value
