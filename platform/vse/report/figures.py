@@ -28,6 +28,7 @@ _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "vse",
 }
+_HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible, and text in SVG
 _PANELS = {"plain": (("image → sentence", "i2t/r1"), ("sentence → image", "t2i/r1"))}
 _PANELS["attacked"] = tuple((f"{name} attack", f"attack_{name}/r1") for name in ATTACKS)
 
@@ -120,14 +121,8 @@ def _value(axis: Any, results: AlphaResults, means: Sequence[float], chosen: flo
         va="top" if below else "bottom",
         color=SWEPT,
         fontweight="bold",
-        path_effects=_halo(),
+        bbox=_HALO,
     )
-
-
-def _halo() -> list[Any]:
-    from matplotlib.patheffects import withStroke
-
-    return [withStroke(linewidth=3, foreground="white")]
 
 
 def _level(axis: Any, arm: Arm, metric: str) -> None:
@@ -143,7 +138,7 @@ def _level(axis: Any, arm: Arm, metric: str) -> None:
         textcoords="offset points",
         color=REFERENCE,
         fontweight="bold",
-        path_effects=_halo(),
+        bbox=_HALO,
         zorder=4,
     )
 

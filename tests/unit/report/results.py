@@ -35,7 +35,7 @@ def made_up(seeds: int = 3, seed: int = 0, reference: bool = True, learned: bool
     for alpha in GRID:
         quiet = np.random.default_rng(7)
         point = metrics(quiet, seeds, 40 - 22 * (1 - alpha) ** 3 - 1.5 * alpha**4, 31 - 14 * alpha**3)
-        points.append({name: [v + shift[s] for s, v in enumerate(values)] for name, values in point.items()})
+        points.append({name: [float(v + shift[s]) for s, v in enumerate(values)] for name, values in point.items()})
     return AlphaResults(
         name="alpha-univse_scenes-0123abcd",
         label="UniVSE",

@@ -1,0 +1,91 @@
+"""jobs/report.py: pages of sweeps and of runs, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.report.results import made_up
+from vse.command import Request
+from vse.errors import InputError
+from vse.report.build import ReportOptions, build_report, command_of
+from vse.storage import Folder
+
+
+def request(workspace: Path, **options: Any) -> Request:
+    return Request(
+        job="report",
+        workspace=str(workspace),
+        preset=None,
+        config=None,
+        options=ReportOptions(**options),
+        changed=frozenset(options),
+        tracking=None,
+    )
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    sweep = Folder.open(tmp_path).child("sweeps", "curve-00000000")
+    sweep.write_json("results.json", made_up().to_dict())
+    sweep.write_json("definition.json", {"arms": {"univse": {"optim": {"lr": 0.002}}}})
+    sweep.write_json("summary.json", {"command": "python jobs/sweep_alpha.py", "headline": {"alpha": 0.7}})
+    for name, rsum in (("univse-s0", 300.0), ("vsepp-s0", 280.0)):
+        run = Folder.open(tmp_path).child("runs", name)
+        run.write_json("config.json", {"seed": 0})
+        run.write_json("result.json", {"metrics": {"val/rsum": rsum, "train/loss": 1.0}})
+        plain: dict[str, Any] = {"alpha": None, "components": [], "folds": 1}
+        evaluation = run.child("evaluation")
+        evaluation.write_json("measures-1.json", {"options": plain, "metrics": {"test/rsum": rsum - 10}})
+        evaluation.write_json("measures-2.json", {"options": {**plain, "alpha": 0.1}, "metrics": {"test/rsum": 1.0}})
+    return tmp_path
+
+
+def test_of_a_sweep(workspace: Path) -> None:
+    path = Path(build_report(request(workspace, sweep="curve-00000000")))
+    assert path == workspace / "reports" / "curve-00000000" / "summary.json"
+    summary = json.loads(path.read_text())
+    assert summary["headline"] == {"alpha": 0.7}
+    for name in ("alpha.png", "alpha.svg", "table.csv", "table.json", "table.html", "curve.csv", "report.html"):
+        assert Path(summary["outputs"][name.replace(".", "_")]) == path.with_name(name)
+        assert path.with_name(name).stat().st_size > 0
+    page = path.with_name("report.html").read_text()
+    assert "python jobs/sweep_alpha.py" in page
+    assert "python jobs/report.py sweep=curve-00000000" in page
+    assert "0.002" in page
+
+
+def test_of_runs_as_they_are_configured(workspace: Path) -> None:
+    path = Path(build_report(request(workspace, runs=("univse-s0", "vsepp-s0"), name="two")))
+    table = json.loads(path.with_name("table.json").read_text())
+    assert table == {
+        "univse-s0": {"val/rsum": 300.0, "test/rsum": 290.0},
+        "vsepp-s0": {"val/rsum": 280.0, "test/rsum": 270.0},
+    }
+    assert "290.00" in path.with_name("report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "name either one sweep or some runs"),
+        ({"sweep": "a", "runs": ("b",)}, "name either one sweep or some runs"),
+        ({"sweep": "nope"}, "sweep=nope: no such folder .* there are curve-00000000"),
+        ({"runs": ("univse-s0", "nope")}, "runs=nope: no such folder"),
+    ],
+)
+def test_refusals(workspace: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build_report(request(workspace, **options))
+
+
+def test_an_unfinished_sweep_is_refused(workspace: Path) -> None:
+    Folder.open(workspace).child("sweeps", "young-00000000").write_json("definition.json", {})
+    with pytest.raises(InputError, match="sweep=young-00000000: has no results yet"):
+        build_report(request(workspace, sweep="young-00000000"))
+
+
+def test_the_command_holds_what_was_set(workspace: Path) -> None:
+    given = request(workspace, runs=("a", "b"), name="it's")
+    assert command_of(given) == "python jobs/report.py 'name=it'\"'\"'s' runs=a,b"
