@@ -135,16 +135,16 @@ class Folder:
             return stream.read()
 
     def write_bytes(self, name: str, data: bytes) -> None:
-        """Write a file at once: readers see the old one or the new one. Raises InputError where writing is refused."""
+        """Write a file at once: readers see the old one or the new one.
+
+        Raises InputError where this machine refuses it, OSError for a full disk or what a network does.
+        """
         if self.is_local:
             self._write_local(name, data)
             return
         system, path = self.filesystem(name)
-        try:
-            with system.open_output_stream(path) as stream:  # an object appears when its upload is complete
-                stream.write(data)
-        except OSError as error:
-            raise InputError(f"{self.uri}: cannot write {name} ({_first_line(error)})") from None
+        with system.open_output_stream(path) as stream:  # an object appears when its upload is complete
+            stream.write(data)
 
     def _write_local(self, name: str, data: bytes) -> None:
         target = self.local(name)

@@ -4,6 +4,7 @@ import os
 import pickle
 
 import pytest
+
 from vse.data.records import Image, Records
 from vse.errors import InputError
 from vse.storage import Folder, sha256_of, sha256_of_file
@@ -130,8 +131,8 @@ def test_the_workspace_is_laid_out_by_stage(tmp_path, monkeypatch):
     workspace = Workspace.open(str(tmp_path))
     records = Records("tiny", (Image("1", "1.jpg", "train"),), ())
     name = dataset_name(records)
-    assert name == f"tiny-{records.fingerprint}"
-    assert workspace.dataset(records).local() == tmp_path / "datasets" / name
+    assert name == f"tiny-{records.content_fingerprint}"
+    assert workspace.dataset(records).local() == tmp_path / "datasets" / f"tiny-{records.fingerprint}"
     assert workspace.features(name, "0a1b2c3d").local() == tmp_path / "features" / name / "0a1b2c3d"
     assert workspace.language(name, "0a1b2c3d").local() == tmp_path / "language" / name / "0a1b2c3d"
     assert workspace.run("r-1").local() == tmp_path / "runs" / "r-1"

@@ -1,0 +1,74 @@
+"""The same folders on S3, against a local server that speaks its protocol."""
+
+import numpy as np
+import pytest
+
+from vse.errors import InputError
+from vse.features.shards import Output, write_shard
+from vse.features.store import FeatureStore, commit
+from vse.storage import Folder
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """URI of an empty prefix in a bucket, with the options that lead pyarrow to the server."""
+    server_module = pytest.importorskip("moto.server")
+    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    patch = pytest.MonkeyPatch()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        patch.setenv(name, "testing")
+    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    import boto3
+
+    client = boto3.client("s3", region_name="us-east-1", endpoint_url=f"http://{host}:{port}")
+    client.create_bucket(Bucket="bucket")
+    yield f"s3://bucket/work-space?region=us-east-1&scheme=http&endpoint_override={host}:{port}"
+    patch.undo()
+    server.stop()
+
+
+def test_files_folders_and_manifests(address):
+    folder = Folder.open(address).child("a", "b")
+    assert folder.uri.startswith("s3://bucket/work-space/a/b?")
+    assert not folder.is_local
+    assert folder.names() == ()
+    assert folder.read_manifest() is None
+    folder.write_text("x", "1")
+    folder.write_json("y.json", {"a": 1})
+    assert folder.names() == ("x", "y.json")
+    assert folder.read_json("y.json") == {"a": 1}
+    assert folder.exists("x")
+    assert folder.size("x") == 1
+    folder.commit_manifest(["x", "y.json"], {"rows": 1})
+    assert folder.is_committed()
+    folder.write_text("x", "2")
+    assert folder.read_manifest(checksums=False) is not None
+    assert folder.read_manifest() is None
+    folder.delete("x")
+    assert not folder.exists("x")
+    assert Folder.open(address).child("a").names() == ("b",)
+    Folder.open(address).delete("a")
+    assert folder.names() == ()
+
+
+def test_what_needs_a_local_path_says_so(address):
+    with pytest.raises(InputError, match="local folder is needed"):
+        Folder.open(address).local("x")
+
+
+def test_a_missing_bucket_is_refused_in_one_line(address):
+    Folder.open(address).check_writable()
+    with pytest.raises(InputError, match="cannot be written to") as refusal:
+        Folder.open(address.replace("bucket/", "nowhere/")).check_writable()
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_feature_store_lives_there(address, tmp_path):
+    folder = Folder.open(address).child("features")
+    rows = np.arange(12, dtype=np.float16).reshape(4, 3)
+    write_shard(folder, ["a", "b", "c", "d"], {"pooled": rows}, [("e", "file is empty")])
+    store = commit(folder, ["a", "b", "c", "d", "e"], {"pooled": Output((3,))}, {})
+    assert np.array_equal(FeatureStore.open(folder).array("pooled", ["d", "a"], tmp_path), rows[[3, 0]])
+    assert store.rejects == {"e": "file is empty"}
