@@ -6,7 +6,7 @@ PORT ?= 5000
 
 BIN := $(VENV)/bin
 RUN := OMP_NUM_THREADS=1 $(BIN)/python
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 MLFLOW_DB := sqlite:///$(abspath $(WORKSPACE))/mlflow/mlflow.db
 
 .PHONY: help install install-dev sweep ui test test-slow test-all lint evidence benchmark clean-venv

@@ -11,7 +11,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     | {"summary"},
     frozenset({"runtime", "tracking", "tracking_store"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure"}),
-    frozenset({"sweeps", "report", "command"}),
+    frozenset({"sweeps", "report", "evidence", "command"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
 ABOVE_THEIR_ROOM = frozenset(

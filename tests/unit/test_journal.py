@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from vse import journal
 from vse.journal import Journal, parse, read
 from vse.redaction import HIDDEN, redact, redact_text
+from vse.storage import Folder
 
 
 @pytest.fixture
@@ -192,3 +193,29 @@ def test_words_of_the_trade_are_not_credentials() -> None:
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_hiding_twice_is_hiding_once(text: str) -> None:
     assert redact_text(redact_text(text)) == redact_text(text)
+
+
+def test_a_journal_in_a_store_that_cannot_append(tmp_path: Path) -> None:
+    class Remote(Folder):
+        @property
+        def is_local(self) -> bool:
+            return False
+
+        def exists(self, name: str = "") -> bool:
+            return (Path(self.uri) / name).exists()
+
+        def read_bytes(self, name: str) -> bytes:
+            return (Path(self.uri) / name).read_bytes()
+
+        def write_bytes(self, name: str, data: bytes) -> None:
+            (Path(self.uri) / name).write_bytes(data)
+
+    remote = Remote(str(tmp_path))
+    book = journal.open_in(remote, tmp_path / "scratch1")
+    book.start("a")
+    book.metrics({"loss": 2.0}, step=1)
+    again = journal.open_in(remote, tmp_path / "scratch2")  # another machine goes on
+    again.metrics({"loss": 1.0}, step=2)
+    again.end()
+    story = journal.read(tmp_path / journal.FILE_NAME)
+    assert (set(story.metrics), story.status) == ({("loss", 1), ("loss", 2)}, "finished")

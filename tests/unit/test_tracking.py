@@ -4,7 +4,9 @@ import fcntl
 import http.server
 import json
 import logging
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +21,6 @@ import pytest
 from vse import journal, tracking
 from vse.errors import InputError
 from vse.journal import Journal
-from vse.storage import Folder
 from vse.tracking import Shipper, ship_all, tracking_uri
 
 
@@ -339,9 +340,6 @@ def test_a_real_server_gets_the_same(workspace: Path, tmp_path: Path) -> None:
             assert [a.path for a in found.list_artifacts(run.info.run_id, "tables")] == ["tables/table.json"]
             assert len(found.get_metric_history(run.info.run_id, "train/loss")) == 2
         finally:
-            import os
-            import signal
-
             os.killpg(server.pid, signal.SIGTERM)
 
 
@@ -373,29 +371,3 @@ def test_where_runs_go(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_nothing_to_do_imports_nothing(workspace: Path) -> None:
     code = "import sys; from vse.tracking import ship_all; ship_all(sys.argv[1]); sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code, str(workspace)], check=False).returncode == 0
-
-
-def test_a_journal_in_a_store_that_cannot_append(tmp_path: Path) -> None:
-    class Remote(Folder):
-        @property
-        def is_local(self) -> bool:
-            return False
-
-        def exists(self, name: str = "") -> bool:
-            return (Path(self.uri) / name).exists()
-
-        def read_bytes(self, name: str) -> bytes:
-            return (Path(self.uri) / name).read_bytes()
-
-        def write_bytes(self, name: str, data: bytes) -> None:
-            (Path(self.uri) / name).write_bytes(data)
-
-    remote = Remote(str(tmp_path))
-    book = journal.open_in(remote, tmp_path / "scratch1")
-    book.start("a")
-    book.metrics({"loss": 2.0}, step=1)
-    again = journal.open_in(remote, tmp_path / "scratch2")  # another machine goes on
-    again.metrics({"loss": 1.0}, step=2)
-    again.end()
-    story = journal.read(tmp_path / journal.FILE_NAME)
-    assert (set(story.metrics), story.status) == ({("loss", 1), ("loss", 2)}, "finished")
