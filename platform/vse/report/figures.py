@@ -10,7 +10,7 @@ from vse.report.intervals import interval
 
 # Okabe & Ito's palette: told apart by readers with any kind of colour vision, and in grey by line style.
 SWEPT, REFERENCE, INK, SOFT = "#0072B2", "#D55E00", "#222222", "#6B7280"
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "axes.titlesize": 10,
@@ -29,8 +29,8 @@ _STYLE = {
     "svg.hashsalt": "vse",
 }
 _HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible, and text in SVG
-_PANELS = {"plain": (("image → sentence", "i2t/r1"), ("sentence → image", "t2i/r1"))}
-_PANELS["attacked"] = tuple((f"{name} attack", f"attack_{name}/r1") for name in ATTACKS)
+_PLAIN = (("image → sentence", "i2t/r1"), ("sentence → image", "t2i/r1"))
+_ATTACKED = tuple((f"{name} attack", f"attack_{name}/r1") for name in ATTACKS)
 
 
 def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]:
@@ -46,11 +46,10 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(13.2, 4.5), layout="constrained")
         FigureCanvasAgg(figure)
-        plain, attacked = figure.subfigures(1, 2, width_ratios=(2.12, 3), wspace=0.03)
-        _row(plain, results, split, _PANELS["plain"], "a   Plain retrieval")
-        _row(
-            attacked, results, split, _PANELS["attacked"], "b   Image → sentence with adversarial captions in the pool"
-        )
+        parts: Any = figure.subfigures(1, 2, width_ratios=(2.12, 3), wspace=0.03)
+        plain, attacked = parts
+        _row(plain, results, split, _PLAIN, "a   Plain retrieval")
+        _row(attacked, results, split, _ATTACKED, "b   Image → sentence with adversarial captions in the pool")
         _legend(figure, results)
         return {kind: _rendered(figure, kind) for kind in ("png", "svg")}
 

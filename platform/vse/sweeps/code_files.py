@@ -44,11 +44,12 @@ def store_codes(trained: Trained, run: Folder, material: Material, adversaries: 
     if folder.read_manifest(checksums=False) is None:
         codes = encode_split(trained, material, adversaries.split)
         attacks = encode_adversaries(trained, adversaries)
-        _write(folder, trained.family, StoredCodes(codes, attacks), adversaries.fingerprint)
+        write_codes(folder, trained.family, StoredCodes(codes, attacks), adversaries.fingerprint)
     return folder
 
 
-def _write(folder: Folder, family: Family, stored: StoredCodes, digits: str) -> None:
+def write_codes(folder: Folder, family: Family, stored: StoredCodes, digits: str) -> None:
+    """Write codes and commit them; `digits` is the fingerprint of the adversaries among them."""
     codes = stored.codes
     images, captions = scored_names(family, codes.images, codes.captions)
     arrays = {f"images.{name}": codes.images[name] for name in images}
