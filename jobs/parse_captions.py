@@ -1,0 +1,79 @@
+"""Parse every caption of a data set: `python jobs/parse_captions.py --preset univse_flickr8k data.root=...`."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from vse.command import Request, main
+from vse.config import knob
+from vse.language.parsing import language_fingerprint, parse_captions
+from vse.pipeline import describe
+from vse.runtime import Config as RayConfig
+from vse.runtime import cluster_address, running_ray, set_up_logging
+from vse.summary import write_summary
+from vse.workspace import Workspace, dataset_name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    num_workers: int | None = knob(None, "processes or Ray actors; none: by the number of captions and cores", low=1)
+    ray: RayConfig = field(default_factory=RayConfig)
+
+
+def run(request: Request) -> str:
+    """Parse what is not parsed yet; print counts."""
+    started, config, options = time.time(), request.config, request.options
+    set_up_logging()
+    workspace = Workspace.open(request.workspace)
+    records = describe(config, workspace)
+    with contextlib.ExitStack() as stack:
+        on_cluster = cluster_address(options.ray) is not None
+        connect = (lambda: stack.enter_context(running_ray(options.ray))) if on_cluster else None
+        parses = parse_captions(
+            records, config.text.parser, workspace, num_workers=options.num_workers, connect=connect
+        )
+    found = [parses.components(text) for text in parses.texts()]
+    folder = workspace.language(dataset_name(records), parses.fingerprint)
+    headline = {
+        "captions": len(records.captions),
+        "distinct_texts": len(parses),
+        "objects_per_text": sum(len(c.objects) for c in found) / max(len(found), 1),
+        "attributes_per_text": sum(len(c.attributes) for c in found) / max(len(found), 1),
+        "relations_per_text": sum(len(c.relations) for c in found) / max(len(found), 1),
+        "texts_without_components": sum(not c.objects for c in found),
+    }
+    for name, value in headline.items():
+        print(f"{name:26} {value:10.2f}" if isinstance(value, float) else f"{name:26} {value:10}")
+    return write_summary(
+        folder,
+        job="parse_captions",
+        started=started,
+        configuration=config,
+        options=options,
+        fingerprints={"records": records.fingerprint, "language": parses.fingerprint},
+        headline=headline,
+        outputs={"language": folder.uri},
+    )
+
+
+def plan(request: Request) -> Iterable[str]:
+    """Say what would be parsed with what."""
+    parser = request.config.text.parser
+    yield f"parser {parser.pipeline}, language fingerprint {language_fingerprint(parser)}"
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "parse_captions",
+            run,
+            description="Parse every caption and keep objects, attributes and relations.",
+            default_preset="univse_scenes",
+            options=Options(),
+            plan=plan,
+        )
+    )

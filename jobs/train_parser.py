@@ -1,0 +1,63 @@
+"""Train the caption parser: `python jobs/train_parser.py treebank=FOLDER output=platform/vse/language/en_vse`."""
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vse.command import Request, main
+from vse.config import knob
+from vse.language.parser_training import TrainingConfig, train, treebank_files
+from vse.runtime import set_threads, set_up_logging
+from vse.summary import write_summary
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    treebank: str = knob("../shared/data/treebank", "folder of UD English EWT (*-train, *-dev, *-test .conllu or .gz)")
+    output: str = knob("", "folder of the pipeline; empty: parser/en_vse in the workspace")
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+
+def run(request: Request) -> str:
+    """Train, print accuracies epoch by epoch, write the pipeline."""
+    started, options = time.time(), request.options
+    set_up_logging()
+    set_threads(1)
+    workspace = Workspace.open(request.workspace)
+    output = Path(options.output).expanduser() if options.output else workspace.root.child("parser").local("en_vse")
+    report = train(Path(options.treebank), output, options.training, say=lambda line: print(line, file=sys.stderr))
+    headline = {f"{split}_{key}": report[split][key] for split in ("dev", "test") for key in report[split]}
+    for name, value in headline.items():
+        print(f"{name:12} {100 * value:6.2f}")
+    return write_summary(
+        workspace.report("train_parser"),
+        job="train_parser",
+        started=started,
+        options=options,
+        seeds=[options.training.seed],
+        headline={**headline, "bytes": report["bytes"]},
+        outputs={"pipeline": output},
+    )
+
+
+def plan(request: Request) -> Iterable[str]:
+    """Say which files it would read."""
+    for split, path in treebank_files(Path(request.options.treebank)).items():
+        yield f"{split}: {path}"
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "train_parser",
+            run,
+            description="Train the shipped caption parser (some ten minutes on one core).",
+            options=Options(),
+            plan=plan,
+        )
+    )

@@ -1,0 +1,152 @@
+"""The caption parser: tokens of the one tokeniser through a spaCy pipeline, as plain data.
+
+The shipped pipeline `en_vse` (CC BY-SA 4.0) was trained by `vse.language.parser_training` on UD English EWT; any
+installed spaCy pipeline with tagger and dependency parser serves as well.
+"""
+
+import hashlib
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from vse.config import fingerprint, knob
+from vse.errors import InputError
+from vse.language.lemmas import LEMMAS_FILE, LemmaTable
+from vse.language.parse import Parse, ParsedToken
+from vse.language.tokens import Token, tokenize
+from vse.registry import ComponentConfig, register
+
+SHIPPED = "en_vse"
+_HERE = Path(__file__).parent
+_UNUSED = (
+    "tokenizer",
+    "ner",
+    "senter",
+    "entity_linker",
+    "textcat",
+)  # tokens are given; the others say nothing of syntax
+_REVISION = 1  # of how pipelines are fed and read here
+
+
+@register("parser", "spacy")
+class Parser:
+    """Parses captions one by one or in batches; the result does not depend on the batch."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        pipeline: str = knob(SHIPPED, "the shipped en_vse, an installed spaCy pipeline (en_core_web_sm), or a folder")
+
+    def __init__(self, config: Config) -> None:
+        """Load the pipeline. Raises InputError where there is none of that name or it lacks tagger or parser."""
+        self.config = config
+        self._nlp, self._folder = _load(config.pipeline)
+        table = self._folder / LEMMAS_FILE
+        self._lemmas = LemmaTable.from_json(table.read_text(encoding="utf-8")) if table.is_file() else None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Eight hexadecimal digits of the pipeline's name, version and every byte of its files."""
+        meta = self._nlp.meta
+        return fingerprint(
+            {
+                "pipeline": f"{meta['lang']}_{meta['name']}",
+                "version": meta["version"],
+                "files": _digest(self._folder),
+                "spacy": version("spacy"),
+                "revision": _REVISION,
+            }
+        )
+
+    def parse(self, text: str) -> Parse:
+        """The parse of one caption; empty where the text has no visible token."""
+        return self.parse_all([text])[0]
+
+    def parse_all(self, texts: Sequence[str], batch_size: int = 128) -> list[Parse]:
+        """One parse per text, in order."""
+        tokens = [tokenize(text) for text in texts]
+        docs = (Doc(self._nlp.vocab, words=_words(pieces)) for pieces in tokens if pieces)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pipelines of others warn about versions and missing tables
+            parsed = self._nlp.pipe(docs, batch_size=batch_size)
+            return [self._plain(pieces, next(parsed)) if pieces else () for pieces in tokens]
+
+    def _plain(self, pieces: tuple[Token, ...], doc: Doc) -> Parse:
+        lemmas = self._lemmas
+        return tuple(
+            ParsedToken(
+                text=piece.text,
+                start=piece.start,
+                end=piece.end,
+                lemma=lemmas.lemma(piece.text, token.pos_, token.tag_)
+                if lemmas is not None
+                else (token.lemma_ or piece.text).lower(),
+                tag=token.tag_,
+                pos=token.pos_,
+                head=token.head.i,
+                dep=token.dep_,
+            )
+            for piece, token in zip(pieces, doc, strict=True)
+        )
+
+
+def _words(pieces: tuple[Token, ...]) -> list[str]:
+    """Token texts; in lower case where most begin with a capital, which is a way of typing and no sign of names."""
+    words = [piece.text for piece in pieces]
+    letters = [word for word in words if word[0].isalpha()]
+    if len(letters) >= 4 and sum(word[0].isupper() for word in letters) > 0.6 * len(letters):
+        return [word.lower() for word in words]
+    return words
+
+
+def _load(name: str) -> tuple[Language, Path]:
+    folder = _HERE / SHIPPED if name == SHIPPED else Path(name)
+    logger = logging.getLogger("spacy")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            is_folder = (folder / "meta.json").is_file()
+            if not is_folder and not spacy.util.is_package(name):
+                raise InputError(
+                    f"parser.pipeline={name}: neither {SHIPPED}, nor an installed spaCy pipeline, nor a folder of one"
+                )
+            nlp = spacy.load(folder if is_folder else name, exclude=list(_UNUSED))
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"parser.pipeline={name}: cannot be loaded ({_first_line(error)})") from error
+    finally:
+        logger.setLevel(level)
+    if "parser" not in nlp.pipe_names or not {"tagger", "morphologizer"} & set(nlp.pipe_names):
+        raise InputError(f"parser.pipeline={name}: has no tagger and parser; its parts are {', '.join(nlp.pipe_names)}")
+    return nlp, Path(nlp.path) if nlp.path is not None else folder
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix not in (".pyc", ".py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+_of_this_process: dict[Parser.Config, Parser] = {}
+
+
+def shared_parser(config: Parser.Config) -> Parser:
+    """The parser of this process for `config`, loaded once."""
+    if config not in _of_this_process:
+        _of_this_process[config] = Parser(config)
+    return _of_this_process[config]
