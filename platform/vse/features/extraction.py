@@ -89,11 +89,7 @@ def extract(
     made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint}
     specs = {name: Output(shape) for name, shape in work.shapes.items()}
     ids = [image.id for image in records.images]
-    store = commit(folder, ids, specs, made_by)
-    if len(store.rejects) > options.max_rejected * len(ids):  # rejects of runs before this one count too
-        folder.delete("manifest.json")
-        raise _too_many(len(store.rejects), len(ids), options.max_rejected, next(iter(store.rejects.items())))
-    return store
+    return commit(folder, ids, specs, made_by)
 
 
 def _opened(folder: Folder, outputs: Sequence[str]) -> FeatureStore:

@@ -52,6 +52,15 @@ def test_outputs_are_the_map_and_its_mean_and_rows_do_not_depend_on_their_neighb
     assert features["map"].std() > 0.1
 
 
+def test_bfloat16_as_on_a_gpu_is_close():
+    backbone = SmallBackbone(Config())
+    exact = backbone.load(["map", "pooled"]).prepare(*CPU)(squares())
+    rough = backbone.load(["map", "pooled"]).prepare(torch.device("cpu"), torch.bfloat16)(squares())
+    for name, values in exact.items():
+        assert rough[name].dtype == torch.float32
+        assert float((rough[name] - values).norm() / values.norm()) < 0.02
+
+
 def test_a_cell_sees_its_own_place():
     difference = torch.zeros(49)
     for seed in range(6):

@@ -63,20 +63,21 @@ def test_map_is_row_major_channels_last():
         torch.testing.assert_close(features[:, row * 3 + column], grid[:, :, row, column], rtol=1e-4, atol=1e-5)
 
 
-def test_vgg_has_its_rectified_hidden_layers():
-    backbone = build("vgg11", size=224)
-    assert backbone.shapes() == {"map": (49, 512), "pooled": (512,), "fc1": (4096,), "fc2": (4096,)}
-    own, x = reference("vgg11"), squares(2, 224)
+def test_hidden_layers_come_rectified():
+    backbone = build("alexnet", size=96)
+    assert backbone.shapes().keys() == {"map", "pooled", "fc1", "fc2"}
+    own, x = reference("alexnet"), squares(2, 96)
     features = backbone.load(["fc1", "fc2"]).prepare(torch.device("cpu"), torch.float32)(x)
     with torch.no_grad():
-        hidden = own.classifier[:2](own.avgpool(own.features(normalised(backbone, x))).flatten(1))
+        hidden = own.classifier[:3](own.avgpool(own.features(normalised(backbone, x))).flatten(1))
         torch.testing.assert_close(features["fc1"], hidden, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(features["fc2"], own.classifier[2:5](hidden), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(features["fc2"], own.classifier[3:6](hidden), rtol=1e-4, atol=1e-5)
 
 
 def test_shapes_of_the_published_settings_need_no_weights():
     assert build("resnet152", size=224).shapes() == {"map": (49, 2048), "pooled": (2048,)}
-    assert build("vgg19", size=224).shapes()["fc1"] == (4096,)
+    vgg = build("vgg19", size=224).shapes()
+    assert vgg == {"map": (49, 512), "pooled": (512,), "fc1": (4096,), "fc2": (4096,)}
     assert build("squeezenet1_1", size=224).shapes()["map"] == (169, 512)
 
 
