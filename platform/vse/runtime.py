@@ -216,7 +216,7 @@ def preflight(
         }
         nodes, place = 1, "this machine has"
     else:
-        most, nodes = _largest_cluster()
+        most, nodes = largest_cluster()
         place = "the cluster can have"
     if gpus_per_worker and not most["GPU"]:
         raise InputError(f"{key}: a GPU is asked for, but {place} none")
@@ -234,7 +234,7 @@ def preflight(
         )
 
 
-def _largest_cluster() -> tuple[dict[str, float], int]:
+def largest_cluster() -> tuple[dict[str, float], int]:
     """(resources, number of nodes) that the launched cluster can grow to; what it is now where nothing says more."""
     launched = Path(_LAUNCHED).expanduser()
     if launched.exists():

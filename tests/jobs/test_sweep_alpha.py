@@ -120,7 +120,7 @@ def test_runs_are_nested_under_one_parent(done: tuple[Path, Path]) -> None:
     assert len(trainings) == 4
     assert {child.parent for child in (*children, *trainings)} == {parent}
     assert all(child.status == "finished" for child in children)
-    assert {child.name for child in children} >= {"seed=0 alpha=0.75", "seed=1 alpha=1"}
+    assert {child.name for child in children} >= {"alpha=0.75 seed=0", "alpha=1 seed=1"}
     assert ("test/attack_object/r1", 0) in children[0].metrics
 
 
@@ -136,7 +136,7 @@ def test_mlflow_has_every_run(done: tuple[Path, Path]) -> None:
     nested = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent]
     assert len(nested) == 8 + 2 + 4
     assert {run.info.status for run in runs} == {"FINISHED"}
-    child = by_name["seed=1 alpha=0.5"]
+    child = by_name["alpha=0.5 seed=1"]
     assert child.data.params["model.alpha"] == "0.5"
     results = from_dict(json.loads(summary.with_name("results.json").read_text()))
     at = results.at(0.5)

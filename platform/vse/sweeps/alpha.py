@@ -18,10 +18,9 @@ from vse.adversaries import attack_split
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
 from vse.environment import environment, usable_cores
-from vse.journal import FILE_NAME as JOURNAL
-from vse.journal import Journal, read
+from vse.journal import Journal, open_in, read
 from vse.report.curve import AlphaResults
-from vse.runtime import check_shared, preflight, running_ray, set_up_logging
+from vse.runtime import check_shared, cluster_address, largest_cluster, preflight, running_ray, set_up_logging
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
@@ -73,9 +72,13 @@ def run_alpha_sweep(request: Request) -> str:
     folder = open_sweep(workspace, plan.name, plan.definition(), exclusive=plan.named)
     with sole_owner(folder), Shipper(request.workspace, request.tracking).every(30) as shipper:
         sweep = _Sweep(request, plan, workspace, folder)
-        with contextlib.ExitStack() as ray:
-            sweep.connect = functools.partial(_connect, ray, request)
-            results, entries = sweep.run()
+        try:
+            with contextlib.ExitStack() as ray:
+                sweep.connect = functools.partial(_connect, ray, request)
+                results, entries = sweep.run()
+        except BaseException as error:
+            sweep.journal().end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
+            raise
         if not sweep.worked and _reported(folder, digest(entries)):
             log.info("%s has been run before; nothing is left to do", folder.local().name)
             return f"{folder.uri}/{SUMMARY}"
@@ -184,6 +187,7 @@ class _Sweep:
             functools.partial(run_trial, setting=self.setting),
             need=need or Need(),
             concurrency=self.side_by_side(),
+            available=self.most(),
             label=what,
             on_end=self.tell_child,
         )
@@ -191,13 +195,14 @@ class _Sweep:
         return entries
 
     def side_by_side(self) -> int:
-        """As the user said; else one trial a core where Ray was started here (it offers one more than there are)."""
-        from vse.runtime import cluster_address
-
+        """As the user said; else one trial a core where Ray is started here (it offers one more than there are)."""
         wished = self.request.options.sweep.concurrency
         here = cluster_address(self.request.options.ray) is None
-        threads = max(1, self.plan.config.train.threads)
-        return wished or (max(1, usable_cores() // threads) if here else 0)
+        return wished or (max(1, usable_cores() // self.plan.config.train.threads) if here else 0)
+
+    def most(self) -> dict[str, float] | None:
+        """What a launched cluster can grow to: its GPU nodes come when trials ask for them."""
+        return None if cluster_address(self.request.options.ray) is None else largest_cluster()[0]
 
     def make_adversaries(self) -> None:
         """The adversaries of both splits before any trial needs them, with all the cores this process may use."""
@@ -241,24 +246,30 @@ class _Sweep:
         family = name_of("family", self.plan.arms[self.plan.reference].model)
         return LABELS.get(family, family)
 
+    def journal(self, *below: str) -> Journal:
+        """The journal of the sweep's run, or of a run below it; kept on this machine first where the folder is not."""
+        scratch = self.workspace.cache().local("journals") / self.name
+        return open_in(self.folder.child(*below), scratch.joinpath(*below))
+
     def tell_parent(self) -> None:
         """The parent run, so that trackers know it before its children."""
-        journal = Journal(self.folder.local(JOURNAL))
-        if read(journal.path).run:
+        journal = self.journal()
+        story = read(journal.path)
+        if story.run and story.status == "finished":
             return
         versions = {f"version.{name}": version for name, version in environment()["versions"].items()}
         journal.start(self.name, name=self.name, tags={"kind": "alpha sweep", **versions})
         journal.params(
             {**flatten(self.plan.config), **flatten(self.request.options), "rule": self.plan.definition()["rule"]}
         )
-        journal.artifact(self.folder.local("definition.json"))
+        journal.artifact(journal.path.parent / "definition.json")
 
     def tell_child(self, entry: Entry) -> None:
         """The run of one α or measure trial, told once and whole; trainings tell of themselves."""
         changes = entry.changes
         if changes["kind"] not in ("alpha", "measure"):
             return
-        journal = Journal(self.folder.child("trials", entry.id).local(JOURNAL))
+        journal = self.journal("trials", entry.id)
         if read(journal.path).status == "finished":
             return
         shown = {key: value for key, value in changes.items() if key in ("arm", "seed", ALPHA)}
@@ -298,13 +309,13 @@ def _report(sweep: _Sweep, results: AlphaResults, results_digest: str) -> dict[s
     plan, folder = sweep.plan, sweep.folder
     configuration = {arm: flatten(config) for arm, config in plan.arms.items()}
     names = write_report(folder, results, [command_of(sweep.request)], configuration, facts_of(sweep.ledger))
-    journal = Journal(folder.local(JOURNAL))
+    journal = sweep.journal()
     journal.start(sweep.name, name=sweep.name, tags={"kind": "alpha sweep", "results": results_digest})
     for step, values in charted(results):
         journal.metrics(values, step=step)
     journal.metrics(headline(results), step=0)
     for name in names:
-        journal.artifact(folder.local(name))
+        journal.artifact(journal.path.parent / name)
     for seed, run in results.runs.get(plan.family, {}).items():
         _tell_checkpoint(journal, sweep.workspace.run(run), f"checkpoints/seed-{seed}")
     journal.end("finished")
@@ -316,7 +327,7 @@ def _tell_checkpoint(journal: Journal, run: Folder, under: str) -> None:
     from vse.training.checkpoint import Checkpoints
 
     best = Checkpoints(run.child("checkpoints")).best()
-    if best is not None:
+    if best is not None and best.is_local:  # elsewhere the training's own run is where to look
         for name in best.names():
             if not name.startswith("optimizer"):
                 journal.artifact(best.local(name), under)

@@ -79,6 +79,7 @@ def run_sweep(
     *,
     need: Need | None = None,
     concurrency: int = 0,
+    available: Mapping[str, float] | None = None,
     attempts: int = 2,
     label: str = "trials",
     on_end: Listener | None = None,
@@ -87,7 +88,8 @@ def run_sweep(
 
     function: changes -> result (plain data), importable from a module, run in another process. An exception is a failed
     trial, tried again once more until it had `attempts` in this call; an InputError is raised here once the others have
-    ended. on_end: hears every end, in this process. The process must be connected to Ray if anything is pending.
+    ended. available: what the cluster can grow to, if that is more than it has. on_end: hears every end, in this
+    process. The process must be connected to Ray if anything is pending.
     """
     asked = [dict(changes) for changes in trials]
     pending = ledger.pending(asked)
@@ -95,7 +97,10 @@ def run_sweep(
         with Progress(label, total=len(pending), unit="trials", every=20.0) as bar:
             for attempt in range(attempts):
                 recorder = Recorder(ledger, bar, on_end, last=attempt == attempts - 1)
-                _fit(function, pending, need or Need(), concurrency, recorder)
+                wanted = need or Need()
+                at_once = wanted.at_once(available or ray.cluster_resources(), concurrency)
+                settings = tune.TuneConfig(max_concurrent_trials=at_once, reuse_actors=True)
+                tuned(function, {"changes": tune.grid_search(pending)}, wanted, recorder, settings)
                 if recorder.refused:
                     raise InputError(recorder.refused)
                 pending = ledger.pending(pending)
@@ -120,16 +125,6 @@ def say(text: str) -> None:
     """From within a trial: what it is doing, for the end of the job's progress line. Elsewhere nothing happens."""
     if _in_trial:
         tune.report({_SAID: text})
-
-
-def _fit(function: Function, trials: Sequence[dict[str, Any]], need: Need, concurrency: int, recorder: Any) -> None:
-    tuned(
-        function,
-        {"changes": tune.grid_search(list(trials))},
-        need,
-        recorder,
-        tune.TuneConfig(max_concurrent_trials=need.at_once(ray.cluster_resources(), concurrency), reuse_actors=True),
-    )
 
 
 def tuned(
