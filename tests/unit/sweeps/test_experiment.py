@@ -38,9 +38,14 @@ def times(folder: Path) -> Counter[str]:
 
 
 @pytest.mark.usefixtures("two_cpus")
-def test_trials_run_elsewhere_and_land_in_the_ledger(ledger: Ledger, capfd: pytest.CaptureFixture[str]) -> None:
+def test_trials_run_elsewhere_and_land_in_the_ledger(
+    ledger: Ledger, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from vse.sweeps.experiment import require_finished, run_sweep
 
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     heard: list[Entry] = []
     asked = [{"x": float(x)} for x in (3, 1, 2, 1)]
     entries = run_sweep(ledger, asked, trials.square, on_end=heard.append)
@@ -51,7 +56,7 @@ def test_trials_run_elsewhere_and_land_in_the_ledger(ledger: Ledger, capfd: pyte
     require_finished(entries, "trials", ledger)
     assert list(Ledger(ledger.folder)) == list(ledger)
     assert capfd.readouterr().out == ""  # stdout belongs to results
-    assert not [name for name in os.listdir(tempfile.gettempdir()) if name.startswith("vse-tune-")]
+    assert list(scratch.iterdir()) == []  # Tune's own files are gone
 
 
 @pytest.mark.usefixtures("two_cpus")
