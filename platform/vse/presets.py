@@ -113,15 +113,19 @@ def univse_rel_coco() -> RunConfig:
 
 @_preset
 def vsepp_scenes() -> RunConfig:
-    """VSE++ on rendered scenes with the shipped backbone; sizes and schedule are ours."""
+    """VSE++ on rendered scenes with the shipped backbone; sizes and schedule are ours.
+
+    The first half of training sums over negatives: with the hardest alone, scenes that differ in one word keep the loss
+    near its collapsed value for most of a run (validation rsum 378 to 435 over rates, against 450 with ten such epochs).
+    """
     return RunConfig(
         data=Scenes.Config(),
         features=FeatureConfig(backbone=SmallBackbone.Config()),
         text=TextConfig(parser=Parser.Config()),
         model=VSEPP.Config(dim=256, word_dim=128),
-        objective=Ranking.Config(warmup=1),
+        objective=Ranking.Config(warmup=15),
         optim=OptimConfig(lr=2e-3, schedule="cosine"),
-        train=TrainConfig(epochs=20),
+        train=TrainConfig(epochs=30),
     )
 
 
@@ -137,7 +141,7 @@ def univse_scenes() -> RunConfig:
     return replace(
         vsepp_scenes(),
         model=UniVSE.Config(dim=256, basic_dim=128, modifier_dim=64),
-        objective=UniVSELoss.Config(warmup=1, temperature=0.1),
+        objective=UniVSELoss.Config(warmup=15, temperature=0.1),
     )
 
 
@@ -152,6 +156,7 @@ def vsepp_flickr8k() -> RunConfig:
         model=VSEPP.Config(dim=512, word_dim=300),
         optim=OptimConfig(lr=1e-3, schedule="cosine"),
         train=TrainConfig(epochs=15),
+        objective=Ranking.Config(warmup=5),
     )
 
 
@@ -161,7 +166,7 @@ def univse_flickr8k() -> RunConfig:
     return replace(
         vsepp_flickr8k(),
         model=UniVSE.Config(dim=512, basic_dim=300),
-        objective=UniVSELoss.Config(warmup=1, temperature=0.1),
+        objective=UniVSELoss.Config(warmup=5, temperature=0.1),
     )
 
 
@@ -184,5 +189,6 @@ _TINY: dict[str, object] = {
     "data.num_shifted": 30,
     "model.dim": 64,
     "train.epochs": 2,
+    "objective.warmup": 1,
     "train.batch_size": 64,
 }

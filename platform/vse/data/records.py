@@ -79,10 +79,11 @@ class Records:
     def content_fingerprint(self) -> str:
         """Eight digits over images and captions whatever split they are in: what features and parses depend on.
 
-        Folds of one data set share it, so cross-validation extracts and parses once.
+        Folds of one data set share it, so cross-validation extracts and parses once; a source that draws its images
+        differently than before says so by its revision.
         """
         rows = sorted([i.id, i.uri] for i in self.images), sorted([c.id, c.image, c.text] for c in self.captions)
-        return fingerprint([self.name, *rows])
+        return fingerprint([self.name, self.source.get("revision"), *rows])
 
     def save(self, folder: Folder) -> None:
         """Write `images.parquet`, `captions.parquet` and the manifest; what plain pyarrow can read."""
