@@ -1,6 +1,8 @@
 """From a configuration to what training reads: each stage runs if its output is missing, and only then."""
 
 import dataclasses
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from vse.features.store import FeatureStore
 from vse.language.corpus import Language
 from vse.language.parser import Parser
 from vse.language.parsing import parse_captions
+from vse.registry import ComponentConfig
+from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, family_inputs
 from vse.workspace import Workspace, dataset_name
@@ -28,10 +32,26 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
 
 
 def show(config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]) -> FeatureStore:
-    """Stage 2: frozen features of every image, in features/<dataset>/<fingerprint>."""
+    """Stage 2: frozen features of every image, in features/<dataset>/<fingerprint>.
+
+    A store that has further outputs beside the wanted ones serves as well.
+    """
     root, backbone = registry.build("source", config.data).image_root, config.features.backbone
-    folder = workspace.features(dataset_name(records), features_fingerprint(records, backbone, outputs, root))
-    return extract(records, backbone, outputs, folder, root=root)
+
+    def folder_of(names: Iterable[str]) -> Folder:
+        digits = features_fingerprint(records, backbone, sorted(names), root)
+        return workspace.features(dataset_name(records), digits)
+
+    others = sorted(set(registry.build("backbone", backbone).shapes()) - set(outputs)) if _has_shapes(backbone) else []
+    for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
+        if folder_of((*outputs, *more)).is_committed():
+            return extract(records, backbone, sorted((*outputs, *more)), folder_of((*outputs, *more)), root=root)
+    return extract(records, backbone, sorted(outputs), folder_of(outputs), root=root)
+
+
+def _has_shapes(backbone: ComponentConfig) -> bool:
+    """Ready-made arrays learn their shapes from files; networks know theirs."""
+    return hasattr(registry.component("backbone", registry.name_of("backbone", backbone)), "shapes")
 
 
 def say(config: RunConfig, workspace: Workspace, records: Records) -> Language:
@@ -61,20 +81,29 @@ class StoredFeatures:
         return self.store.array(output, ids, self.cache)
 
 
-def prepare(config: RunConfig, workspace: Workspace, *, parsed: bool = False) -> Material:
+def prepare(
+    config: RunConfig, workspace: Workspace, *, parsed: bool = False, outputs: tuple[str, ...] = ()
+) -> Material:
     """Run what is missing of stages 1 to 3 and open the results; images without features leave the records.
 
-    Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do.
+    Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do. `outputs`
+    are features that other families will want of the same images: one pass makes them all.
     """
     inputs = family_inputs(config)
     records = describe(config, workspace)
-    store = show(config, workspace, records, (inputs.image,))
+    store = show(config, workspace, records, tuple({inputs.image, *outputs}))
     parses = say(config, workspace, records) if inputs.components or parsed else None
-    prints = {"records": records.fingerprint, "features": store.fingerprint}
+    prints = {"records": records.fingerprint, "features": _identity(config, records, inputs.image)}
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
     features = StoredFeatures(store, str(workspace.cache().local()))
     return Material(without(records, set(store.rejects)), features, parses, prints)
+
+
+def _identity(config: RunConfig, records: Records, output: str) -> str:
+    """What a run's features are, whichever store holds them and whatever else is in it."""
+    root = registry.build("source", config.data).image_root
+    return features_fingerprint(records, config.features.backbone, (output,), root)
 
 
 def without(records: Records, rejected: set[str]) -> Records:

@@ -30,6 +30,7 @@ from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
 from vse.sweeps.ledger import Entry, Ledger, open_sweep, sole_owner, sweep_name
 from vse.sweeps.space import label
 from vse.tracking import Shipper
+from vse.training.inputs import family_inputs
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -166,9 +167,12 @@ class _Sweep:
     def prepare(self) -> str:
         """Data, features and parses of every arm, made where they are missing; their fingerprint."""
         prints = {}
+        shown = tuple({family_inputs(config).image for config in self.plan.arms.values()})
         for arm, config in self.plan.arms.items():
             if arm != self.plan.learned:
-                material = pipeline.prepare(config, self.workspace, parsed=arm == self.plan.family)
+                alike = config.features.backbone == self.plan.config.features.backbone
+                parsed, outputs = arm == self.plan.family, shown if alike else ()
+                material = pipeline.prepare(config, self.workspace, parsed=parsed, outputs=outputs)
                 prints[arm] = dict(material.fingerprints)
         return fingerprint(prints)
 
