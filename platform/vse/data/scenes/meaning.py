@@ -11,6 +11,10 @@ class Entity:
     attributes: frozenset[str] = frozenset()
     count: int = 1
 
+    def spelled(self) -> str:
+        """The same text for the same description."""
+        return f"{self.count} {' '.join(sorted(self.attributes))} {self.noun}"
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:
@@ -33,10 +37,5 @@ class Meaning:
         return self._spelled() == other._spelled()
 
     def _spelled(self) -> tuple[object, ...]:
-        def spell(e: Entity) -> str:
-            return f"{e.count} {' '.join(sorted(e.attributes))} {e.noun}"
-
-        return (
-            sorted(spell(e) for e in self.entities),
-            sorted((spell(self.entities[r.subject]), r.name, spell(self.entities[r.object])) for r in self.relations),
-        )
+        told = [entity.spelled() for entity in self.entities]
+        return sorted(told), sorted((told[r.subject], r.name, told[r.object]) for r in self.relations)
