@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
@@ -79,12 +80,13 @@ class Checkpoints:
         newest = self.newest()
         if newest is None:
             return Progress()
+        progress = read_progress(newest)
         load_weights(newest, model)
-        _load_optimizers(model, optimizers, load(newest.read_bytes("optimizer.safetensors")))
+        _load_optimizers(model, optimizers, newest)
         state = newest.read_json("progress.json")
         if state["scaler"]:
             scaler.load_state_dict(state["scaler"])
-        return read_progress(newest)
+        return progress
 
 
 def read_progress(checkpoint: Folder) -> Progress:
@@ -97,10 +99,7 @@ def read_progress(checkpoint: Folder) -> Progress:
 
 def load_weights(checkpoint: Folder, model: nn.Module) -> None:
     """Put a checkpoint's weights into a model. Raises InputError naming the first key that does not fit."""
-    try:
-        state = load(checkpoint.read_bytes("model.safetensors"))
-    except Exception as error:
-        raise InputError(f"{checkpoint}/model.safetensors: not a safetensors file ({error})") from None
+    state = _tensors(checkpoint, "model.safetensors")
     own = model.state_dict()
     for key in sorted(own.keys() ^ state.keys()):
         raise InputError(f"{checkpoint}: {key} is {'missing' if key in own else 'unknown'}; another model wrote it")
@@ -108,6 +107,13 @@ def load_weights(checkpoint: Folder, model: nn.Module) -> None:
         if state[key].shape != value.shape:
             raise InputError(f"{checkpoint}: {key} has shape {tuple(state[key].shape)}, expected {tuple(value.shape)}")
     model.load_state_dict(state)
+
+
+def _tensors(checkpoint: Folder, file: str) -> dict[str, Tensor]:
+    try:
+        return load(checkpoint.read_bytes(file))
+    except SafetensorError as error:
+        raise InputError(f"{checkpoint}/{file}: not a safetensors file ({error})") from None
 
 
 def _contiguous(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -128,10 +134,12 @@ def _optimizer_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]
     return _contiguous(tensors)
 
 
-def _load_optimizers(model: nn.Module, optimizers: list[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
+def _load_optimizers(model: nn.Module, optimizers: list[torch.optim.Optimizer], checkpoint: Folder) -> None:
     parameters = dict(model.named_parameters())
-    for key, value in tensors.items():
+    for key, value in _tensors(checkpoint, "optimizer.safetensors").items():
         phase, name, quantity = key.split("/")
+        if name not in parameters or int(phase) >= len(optimizers):
+            raise InputError(f"{checkpoint}/optimizer.safetensors: {key} is unknown; another model wrote it")
         parameter = parameters[name]
         moved = value.to(parameter.device) if value.ndim else value
         optimizers[int(phase)].state[parameter][quantity] = moved.clone()

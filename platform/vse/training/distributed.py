@@ -4,7 +4,8 @@ import os
 from typing import Any
 
 import ray.train
-from ray.train import FailureConfig, RunConfig as TrainRunConfig, ScalingConfig
+from ray.train import FailureConfig, ScalingConfig
+from ray.train import RunConfig as TrainRunConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
 from vse.config import from_dict, to_dict
@@ -59,5 +60,5 @@ def _worker(arguments: dict[str, Any]) -> None:
     config = from_dict(preset("vsepp_tiny"), arguments["config"])
     workspace = Workspace.open(arguments["workspace"])
     material = pipeline.prepare(config, workspace)
-    train_worker(config, workspace.run(arguments["run"]), material, arguments["parent"])
+    train_worker(config, workspace, arguments["run"], material, arguments["parent"])
     ray.train.report({"done": 1})

@@ -1,5 +1,6 @@
 """The training loop: epochs, checkpoints, selection. It knows no family by name and no tracker."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ class Hooks:
     validate: Callable[[Family], Numbers]
     epoch_done: Callable[[int, Numbers], None]
     note: Callable[[str], None]
+
+
+class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
+    """A loss or a gradient is no number any more; the last checkpoint is from before."""
 
 
 class Loop:
@@ -67,8 +72,9 @@ class Loop:
         return progress
 
     def _out_of_patience(self, progress: Progress) -> bool:
-        patience = self.config.train.patience
-        return bool(patience) and progress.best > 0 and progress.epoch - progress.best >= patience
+        patience, every = self.config.train.patience, self.config.train.evaluate_every
+        validated = progress.epoch - progress.epoch % every  # an epoch nobody looked at is no reason to stop
+        return bool(patience) and progress.best > 0 and validated - progress.best >= patience
 
     def _epoch(self, progress: Progress) -> None:
         config, epoch = self.config, progress.epoch
@@ -111,6 +117,8 @@ class Loop:
         batch = {name: value.to(self.device, non_blocking=True) for name, value in self.collate(share, epoch).items()}
         for name, value in self.stepper.step(batch, epoch).items():
             progress.totals[name] = progress.totals.get(name, 0.0) + float(value)
+            if not math.isfinite(progress.totals[name]):
+                raise Diverged(f"epoch {epoch + 1}, step {step + 1}: {name} is {float(value)}; try a lower optim.lr")
 
     def _alone(self) -> bool:
         # Several workers would have to agree on the moment; they checkpoint at every epoch only.

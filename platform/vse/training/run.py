@@ -1,6 +1,5 @@
 """One run from configuration to checkpoint: `run_training(config, workspace)` serves jobs and Tune trials alike."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,14 +7,14 @@ from typing import Any
 import torch
 
 from vse import pipeline, registry
-from vse.config import flatten, to_dict
+from vse.config import fingerprint, flatten, to_dict
 from vse.environment import environment
 from vse.evaluation.codes import encode_examples
 from vse.evaluation.retrieval import retrieve
-from vse.journal import Journal
+from vse.journal import Journal, open_in
 from vse.models.family import Family, feature_scales
 from vse.storage import Folder
-from vse.training.checkpoint import Checkpoints, Progress
+from vse.training.checkpoint import Checkpoints, Progress, read_progress
 from vse.training.collectives import world
 from vse.training.config import RunConfig
 from vse.training.inputs import (
@@ -36,7 +35,7 @@ RESULT = "result.json"
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run: `metrics` are those of epoch `best`; `trained` is False where it was finished before."""
+    """A finished run: `metrics` are those of epoch `best` but for times; `trained`: False where it was done before."""
 
     run: str
     folder: Folder
@@ -61,8 +60,8 @@ def run_name(config: RunConfig, material: Material) -> str:
 def run_training(config: RunConfig, workspace: Workspace, *, parent: str = "", report: Report | None = None) -> Result:
     """Train to the end and return the result; a finished run returns at once, a killed one goes on.
 
-    One worker trains in this process; more are Ray Train's and write to the same directory. `report` hears the numbers of
-    every epoch; `parent` is the run under which trackers nest this one.
+    One worker trains in this process; more are Ray Train's and write to the same directory. `report` hears the numbers
+    of every epoch; `parent` is the run under which trackers nest this one.
     """
     material = pipeline.prepare(config, workspace)
     name = run_name(config, material)
@@ -73,7 +72,7 @@ def run_training(config: RunConfig, workspace: Workspace, *, parent: str = "", r
 
             train_on_workers(config, workspace, name, parent, report)
         else:
-            train_worker(config, folder, material, parent, report)
+            train_worker(config, workspace, name, material, parent, report)
         return _result(name, folder, trained=True)
     return _result(name, folder, trained=False)
 
@@ -93,10 +92,15 @@ def build_family(config: RunConfig, data: TrainingInputs) -> Family:
 
 
 def train_worker(
-    config: RunConfig, folder: Folder, material: Material, parent: str = "", report: Report | None = None
+    config: RunConfig,
+    workspace: Workspace,
+    name: str,
+    material: Material,
+    parent: str = "",
+    report: Report | None = None,
 ) -> None:
     """What each worker does, within its process group if there is one; rank 0 writes."""
-    started, rank = time.time(), world()[0]
+    folder, rank = workspace.run(name), world()[0]
     torch.set_num_threads(config.train.threads)
     device = torch.device("cuda" if config.train.gpus_per_worker else "cpu")
     inputs = family_inputs(config)
@@ -106,10 +110,9 @@ def train_worker(
         family = family.double()
     objective = registry.build("objective", config.objective)
     collate = make_collator(config, data, inputs, objective.negatives)
-    journal = Journal(folder.local("journal.jsonl"))
+    journal = open_in(folder, workspace.cache().child("journals", fingerprint(folder.uri)).local())
     if rank == 0:
         _open_journal(journal, config, folder, material, parent)
-    done: list[dict[str, float]] = []
 
     def validate(family: Family) -> dict[str, float]:
         codes = encode_examples(family, data.val)
@@ -118,7 +121,6 @@ def train_worker(
 
     def epoch_done(epoch: int, numbers: dict[str, float]) -> None:
         journal.metrics(numbers, step=epoch)
-        done.append(numbers)
         if report is not None:
             report({**numbers, "epoch": epoch})
 
@@ -127,6 +129,8 @@ def train_worker(
         {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
     )
     try:
+        if rank == 0:
+            _tell_again(journal, checkpoints)
         progress = Loop(
             config, family, objective, collate, checkpoints, Hooks(validate, epoch_done, journal.note)
         ).run()
@@ -135,7 +139,7 @@ def train_worker(
             journal.end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
         raise
     if rank == 0:
-        _finish(journal, folder, progress, time.time() - started)
+        _finish(journal, folder, progress)
 
 
 def _open_journal(journal: Journal, config: RunConfig, folder: Folder, material: Material, parent: str) -> None:
@@ -149,12 +153,21 @@ def _open_journal(journal: Journal, config: RunConfig, folder: Folder, material:
     folder.write_json("config.json", to_dict(config))
 
 
-def _finish(journal: Journal, folder: Folder, progress: Progress, seconds: float) -> None:
+def _tell_again(journal: Journal, checkpoints: Checkpoints) -> None:
+    """Put the last finished epoch into the journal again: a kill may have come between checkpoint and record."""
+    newest = checkpoints.newest()
+    if newest is not None:
+        before = read_progress(newest)
+        for numbers in before.history[-1:]:
+            journal.metrics({n: v for n, v in numbers.items() if n != "seconds"}, step=len(before.history))
+
+
+def _finish(journal: Journal, folder: Folder, progress: Progress) -> None:
     kept = progress.history[progress.best - 1]
-    metrics = {name: value for name, value in kept.items() if name != "seconds"}
+    metrics = {name: value for name, value in kept.items() if name not in ("seconds", "train/seconds")}
     journal.metrics({f"best/{name}": value for name, value in metrics.items()}, step=progress.best)
     journal.metrics({"cost/seconds": progress.seconds}, step=progress.epoch)
-    journal.artifact(folder.local("config.json"))
+    journal.artifact(journal.path.with_name("config.json"))  # named from the journal, wherever that is kept
     folder.write_json(
         RESULT,
         {
