@@ -4,7 +4,41 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 from jaxtyping import install_import_hook
 
 # an int is welcome where a float is asked for, as for type checkers (PEP 484)
 install_import_hook("vse", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+if TYPE_CHECKING:
+    from vse.workspace import Workspace
+
+
+@pytest.fixture(scope="session")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], "Workspace"]:
+    """Makes workspaces in which stages 1 to 3 of the tiny presets are done; they share these outputs."""
+    from vse import pipeline
+    from vse.presets import preset
+    from vse.workspace import Workspace
+
+    made = tmp_path_factory.mktemp("stages")
+    for name in ("univse_tiny", "vsepp_tiny"):
+        pipeline.prepare(preset(name), Workspace.open(str(made)), parsed=True)
+
+    def at(folder: Path) -> Workspace:
+        folder.mkdir(parents=True)
+        for part in ("datasets", "features", "language"):
+            (folder / part).symlink_to(made / part)
+        return Workspace.open(str(folder))
+
+    return at
+
+
+@pytest.fixture
+def workspace(stages: Callable[[Path], "Workspace"], tmp_path: Path) -> "Workspace":
+    """A workspace of this test's own with the stages of the tiny presets done."""
+    return stages(tmp_path / "workspace")
