@@ -14,6 +14,7 @@ from vse.features.store import FeatureStore
 from vse.language.corpus import Language
 from vse.language.parser import Parser
 from vse.language.parsing import parse_captions
+from vse.language.word_vectors import file_digits
 from vse.registry import ComponentConfig
 from vse.storage import Folder
 from vse.training.config import RunConfig
@@ -96,6 +97,8 @@ def prepare(
     prints = {"records": records.fingerprint, "features": _identity(config, records, inputs.image)}
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
+    if config.text.word_vectors:
+        prints["word_vectors"] = file_digits(config.text.word_vectors)
     features = StoredFeatures(store, str(workspace.cache().local()))
     return Material(without(records, set(store.rejects)), features, parses, prints)
 

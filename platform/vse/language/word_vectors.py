@@ -6,12 +6,21 @@ from pathlib import Path
 import numpy as np
 
 from vse.errors import InputError
+from vse.storage import sha256_of_file
+
+
+def file_digits(path: str) -> str:
+    """Eight digits of a file's SHA-256: a run's identity has the vectors' content, not their address."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"text.word_vectors={path}: no such file")
+    return sha256_of_file(file)[:8]
 
 
 def load_word_vectors(path: str, vocabulary: Sequence[str]) -> np.ndarray:
     """Vectors (len(vocabulary), dim) in single precision, zero rows for words the file lacks.
 
-    Reads the text form of word2vec, fastText (.vec, with a header line) and GloVe (without), line by line, so that memory
+    Reads the text form of word2vec, fastText (.vec, with a header line) and GloVe (without), line by line: memory
     holds the kept vectors only. Raises InputError naming file and line for anything else.
     """
     place = {word: k for k, word in enumerate(vocabulary)}

@@ -1,0 +1,58 @@
+"""Word vectors from captions: `python jobs/train_word_vectors.py captions=FILE,FILE out=vectors.vec`."""
+
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vse.command import Request, main
+from vse.config import knob
+from vse.errors import InputError
+from vse.language.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
+from vse.runtime import set_up_logging
+from vse.storage import sha256_of_file
+from vse.summary import write_summary
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    captions: tuple[str, ...] = knob((), "files of captions: text, one a line, or .csv with a column caption; or .gz")
+    out: str = knob("", "file to write; empty: vectors/<digits of its settings>.vec in the workspace")
+    vectors: VectorConfig = field(default_factory=VectorConfig)
+
+
+def run(request: Request) -> str:
+    """Train and write the vectors. Use captions of training images only: nothing here knows the splits."""
+    started, options = time.time(), request.options
+    if not options.captions:
+        raise InputError("captions: name at least one file")
+    set_up_logging()
+    captions = [caption for path in options.captions for caption in read_captions(path)]
+    names, vectors = train_word_vectors(captions, options.vectors)
+    folder = Workspace.open(request.workspace).check_writable().root.child("vectors")
+    path = Path(options.out) if options.out else folder.local("captions.vec")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_text(path, names, vectors)
+    return write_summary(
+        folder,
+        job="train_word_vectors",
+        started=started,
+        options=options,
+        fingerprints={"vectors": sha256_of_file(path)[:8]},
+        headline={"captions": len(captions), "words": len(names), "dim": vectors.shape[1]},
+        outputs={"vectors": path},
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "train_word_vectors",
+            run,
+            description="Skip-gram word vectors from captions, for `text.word_vectors`.",
+            options=Options(),
+        )
+    )
