@@ -1,0 +1,135 @@
+"""Checkpoints of a model and its optimisers, without a run around them."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from tests.synthetic import make_family, make_objective, synthetic
+from vse.data.batches import epoch_batches
+from vse.errors import InputError
+from vse.storage import Folder
+from vse.training.checkpoint import Checkpoints, Progress, load_weights, read_progress
+from vse.training.config import OptimConfig
+from vse.training.step import Stepper
+
+
+class Setup:
+    """A model that has made some steps, and what is needed for more."""
+
+    def __init__(self, name="univse", seed=0, steps=2):
+        self.data = synthetic(seed=4)
+        self.family = make_family(name, self.data.context, seed)
+        self.objective = make_objective(name)
+        self.collate = self.data.collator(self.family, self.objective)
+        self.stepper = Stepper(self.family, self.family, self.objective, OptimConfig(lr=0.01), "float64")
+        self.learn(steps)
+
+    def learn(self, steps, epoch=2):
+        for batch in epoch_batches(len(self.data), 5, 0, epoch)[:steps]:
+            self.stepper.step(self.collate(batch, epoch), epoch)
+
+    def save(self, checkpoints, progress):
+        return checkpoints.save(progress, self.family, self.stepper.optimizers, self.stepper.scaler.state_dict())
+
+    def restore(self, checkpoints):
+        return checkpoints.restore(self.family, self.stepper.optimizers, self.stepper.scaler)
+
+
+PROGRESS = Progress(3, 7, 2, 0.1 + 0.2, [{"train/sent": 1 / 3}, {"a": 5e-324}], {"sent": math.pi}, 12.25)
+
+
+@pytest.mark.parametrize("name", ["vsepp", "univse"])
+def test_everything_comes_back_bit_by_bit(tmp_path, name):
+    one, other = Setup(name), Setup(name, seed=5, steps=0)
+    checkpoints = Checkpoints(Folder.open(tmp_path), {"extra.json": {"words": ["ä"]}})
+    target = one.save(checkpoints, PROGRESS)
+    assert target.uri.endswith("epoch-0003-000007")
+    assert target.read_json("extra.json") == {"words": ["ä"]}
+    assert other.restore(checkpoints) == PROGRESS
+    for key, value in one.family.state_dict().items():
+        assert torch.equal(value, other.family.state_dict()[key]), key
+    one.learn(3)
+    other.learn(3)  # the moments of the optimiser came along, or the next steps would differ
+    for key, value in one.family.state_dict().items():
+        assert torch.equal(value, other.family.state_dict()[key]), key
+
+
+def test_nothing_there_is_a_fresh_start(tmp_path):
+    checkpoints = Checkpoints(Folder.open(tmp_path / "absent"))
+    one = Setup(steps=0)
+    before = {key: value.clone() for key, value in one.family.state_dict().items()}
+    assert one.restore(checkpoints) == Progress()
+    assert (checkpoints.newest(), checkpoints.best()) == (None, None)
+    assert all(torch.equal(value, before[key]) for key, value in one.family.state_dict().items())
+
+
+def test_newest_and_best_are_kept(tmp_path):
+    checkpoints, one = Checkpoints(Folder.open(tmp_path)), Setup()
+    progress = Progress()
+    for epoch, step, best, kept in (
+        (0, 4, 0, ["epoch-0000-000004"]),
+        (1, 0, 1, ["epoch-0001"]),
+        (1, 3, 1, ["epoch-0001", "epoch-0001-000003"]),
+        (1, 12, 1, ["epoch-0001", "epoch-0001-000012"]),
+        (2, 0, 1, ["epoch-0001", "epoch-0002"]),
+        (3, 0, 3, ["epoch-0003"]),
+        (4, 0, 3, ["epoch-0003", "epoch-0004"]),
+    ):
+        progress = dataclasses.replace(progress, epoch=epoch, step=step, best=best)
+        target = one.save(checkpoints, progress)
+        assert sorted(checkpoints.folder.names()) == kept
+        newest, found = checkpoints.newest(), checkpoints.best()
+        assert newest == target
+        assert (found.uri.rsplit("/", 1)[-1] if found else None) == (f"epoch-{best:04d}" if best else None)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "progress.json", "manifest.json"])
+def test_what_is_damaged_does_not_exist(tmp_path, file):
+    checkpoints, one = Checkpoints(Folder.open(tmp_path)), Setup()
+    first = one.save(checkpoints, Progress(epoch=1, best=1))
+    second = one.save(checkpoints, Progress(epoch=2, best=1))
+    path = second.local(file)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    assert checkpoints.newest() == first
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # as long as before, one bit turned
+    assert checkpoints.newest() == (first if file != "manifest.json" else checkpoints.newest())
+    path.unlink()
+    assert checkpoints.newest() == first
+    path.write_bytes(whole)
+    assert checkpoints.newest() == second
+
+
+def test_an_unfinished_checkpoint_does_not_exist(tmp_path, monkeypatch):
+    checkpoints, one = Checkpoints(Folder.open(tmp_path)), Setup()
+    first = one.save(checkpoints, Progress(epoch=1, best=1))
+
+    def killed(self, files, content=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Folder, "commit_manifest", killed)
+    with pytest.raises(KeyboardInterrupt):
+        one.save(checkpoints, Progress(epoch=2, best=2))
+    assert checkpoints.newest() == first
+    assert read_progress(first).epoch == 1
+
+
+def test_optimiser_state_of_another_model_is_one_line(tmp_path):
+    checkpoints, one, other = Checkpoints(Folder.open(tmp_path)), Setup("univse"), Setup("vsepp")
+    target = one.save(checkpoints, Progress(epoch=1, best=1))
+    strange = other.save(Checkpoints(Folder.open(tmp_path / "b")), Progress(epoch=1))
+    target.write_bytes("optimizer.safetensors", strange.read_bytes("optimizer.safetensors"))
+    target.commit_manifest(target.read_json("manifest.json")["files"])
+    with pytest.raises(InputError, match=r"optimizer.safetensors: 0/.* is unknown; another model wrote it"):
+        one.restore(checkpoints)
+
+
+def test_weights_of_another_precision_are_taken(tmp_path):
+    one = Setup("vsepp")
+    target = one.save(Checkpoints(Folder.open(tmp_path)), Progress(epoch=1))
+    single = make_family("vsepp", one.data.context, seed=9, double=False)
+    load_weights(target, single)
+    for key, value in one.family.state_dict().items():
+        assert torch.equal(single.state_dict()[key], value.to(single.state_dict()[key].dtype))

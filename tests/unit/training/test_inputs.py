@@ -1,0 +1,168 @@
+"""What a run reads: nothing but training captions decides its words, and every array is the family's."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from vse import pipeline
+from vse.config import override
+from vse.data.vocabulary import UNKNOWN
+from vse.errors import InputError
+from vse.language.pools import build_pools
+from vse.language.tokens import words
+from vse.presets import preset
+from vse.training import inputs
+from vse.training.inputs import family_inputs, make_collator, run_fingerprint, training_inputs
+
+
+@pytest.fixture(scope="module")
+def material(stages, tmp_path_factory):
+    place = stages(tmp_path_factory.mktemp("inputs") / "workspace")
+    return {name: pipeline.prepare(preset(name), place) for name in ("univse_tiny", "vsepp_tiny")}
+
+
+def opened(material, name="univse_tiny", **changes):
+    config = override(preset(name), {key.replace("__", "."): value for key, value in changes.items()})
+    return config, training_inputs(config, material[name], family_inputs(config))
+
+
+def test_words_come_from_training_captions_only(material):
+    _, data = opened(material)
+    records, parses = material["univse_tiny"].records, material["univse_tiny"].parses
+    expected = set()
+    for caption in records.split("train").captions:
+        found = parses.components(caption.text)
+        expected |= {*words(caption.text), *(o.word for o in found.objects)}
+        expected |= {w for a in found.attributes for w in (a.word, a.noun)}
+        expected |= {w for r in found.relations for w in (r.subject, r.word, r.object)}
+    assert set(data.vocabulary.words) == expected
+    assert UNKNOWN not in data.train.texts.tokens.values
+    unseen = {w for c in records.split("val").captions for w in words(c.text)} - expected
+    assert (UNKNOWN in data.val.texts.tokens.values) == bool(unseen)
+
+
+def test_a_family_without_components_waits_for_no_parser(material):
+    _, data = opened(material, "vsepp_tiny")
+    assert material["vsepp_tiny"].parses is None
+    assert data.pools is None
+    assert len(data.train.texts.objects.values) == 0
+    assert data.context.feature_dims.keys() == {"pooled"}
+    texts = {w for c in material["vsepp_tiny"].records.split("train").captions for w in words(c.text)}
+    assert set(data.vocabulary.words) == texts
+
+
+@pytest.mark.parametrize(("name", "output"), [("univse_tiny", "map"), ("vsepp_tiny", "pooled")])
+def test_rows_are_the_images_and_captions_of_the_split(material, name, output):
+    _, data = opened(material, name)
+    records, features = material[name].records, material[name].features
+    for part, split in ((data.train, records.split("train")), (data.val, records.split("val"))):
+        assert (part.num_images, len(part)) == (len(split.images), len(split.captions))
+        assert part.features.keys() == {output}
+        np.testing.assert_array_equal(part.image, split.caption_to_image)
+        some = [3, 0, len(split.images) - 1]
+        ids = tuple(split.images[k].id for k in some)
+        np.testing.assert_array_equal(part.features[output][some], features.array(output, ids))
+    assert data.context.feature_dims == {output: features.channels(output)}
+    assert data.context.vocabulary_size == len(data.vocabulary)
+
+
+def test_rare_words_are_unknown(material):
+    _, all_words = opened(material, "vsepp_tiny")
+    _, fewer = opened(material, "vsepp_tiny", text__min_count=10)
+    assert set(fewer.vocabulary.words) < set(all_words.vocabulary.words)
+    assert UNKNOWN in fewer.train.texts.tokens.values
+
+
+def test_word_vectors_reach_the_family(material, tmp_path):
+    _, plain = opened(material)
+    chosen = sorted(plain.vocabulary.words)[:4]
+    file = tmp_path / "vectors.txt"
+    file.write_text("".join(f"{word} {k} {k}.5 -1\n" for k, word in enumerate(chosen)))
+    _, data = opened(material, text__word_vectors=str(file))
+    vectors = data.context.word_vectors
+    assert vectors is not None
+    assert vectors.shape == (len(data.vocabulary), 3)
+    for k, word in enumerate(chosen):
+        assert vectors[data.vocabulary.encode([word])[0]].tolist() == [k, k + 0.5, -1]
+    assert data.checkpoint_files({"a": "b"})["context.json"] == {
+        "feature_dims": dict(data.context.feature_dims),
+        "word_vector_dim": 3,
+        "fingerprints": {"a": "b"},
+    }
+    assert plain.checkpoint_files({})["context.json"]["word_vector_dim"] is None
+
+
+def test_negatives_are_training_words_and_no_attack_word(material):
+    config, data = opened(material)
+    split, parses = material["univse_tiny"].records.split("train"), material["univse_tiny"].parses
+    pools = build_pools((parses.parse(c.text), parses.components(c.text)) for c in split.captions)
+    assert data.pools is not None
+    assert data.pools.fingerprint == pools.fingerprint
+    ids = inputs.pool_ids(data.pools, data.vocabulary)
+    for kind, entries in pools.training.words().items():
+        found = getattr(ids, kind)
+        assert UNKNOWN not in found
+        assert (np.diff(found) > 0).all()
+        assert set(found) == set(data.vocabulary.encode(entries)) - {UNKNOWN}
+    counts = registry_objective(config).negatives
+    batch = make_collator(config, data, family_inputs(config), counts)(np.arange(20), 0)
+    drawn = batch["object_negatives"].numpy()
+    assert np.isin(drawn[drawn != 0], ids.nouns).all()
+
+
+def registry_objective(config):
+    from vse import registry
+
+    return registry.build("objective", config.objective)
+
+
+def test_an_empty_pool_is_one_line(material):
+    _, data = opened(material)
+    empty = dataclasses.replace(data.vocabulary, words=("nothing",), counts=(1,))
+    assert data.pools is not None
+    with pytest.raises(InputError, match="occur often enough in the training captions"):
+        inputs.pool_ids(data.pools, empty)
+
+
+def test_component_objectives_need_a_component_family(material):
+    config, data = opened(material, "vsepp_tiny", objective="univse")
+    with pytest.raises(InputError, match="use objective=ranking"):
+        make_collator(config, data, family_inputs(config), registry_objective(config).negatives)
+
+
+def test_only_the_control_arm_sees_the_truth(material):
+    assert opened(material)[1].truth is None
+    config, data = opened(material, objective__mask="truth")
+    split = material["univse_tiny"].records.split("train")
+    assert data.truth is not None
+    assert data.truth.shape == (len(split.images), len(split.captions))
+    assert data.truth[split.caption_to_image, np.arange(len(split.captions))].all()
+    assert data.truth.sum() > len(split.captions)  # partial captions are true of other images too
+    other = override(config, {"data": "karpathy", "data.root": "nowhere"})
+    with pytest.raises(InputError, match=r"objective\.mask=truth: only a source that knows"):
+        inputs._truth(other, material["univse_tiny"])
+
+
+def test_identity_is_configuration_and_material(material):
+    config, _ = opened(material)
+    base = run_fingerprint(config, material["univse_tiny"])
+    assert base == run_fingerprint(override(config, {"seed": 0}), material["univse_tiny"])
+    others = [
+        run_fingerprint(override(config, {"seed": 1}), material["univse_tiny"]),
+        run_fingerprint(override(config, {"train.threads": 2}), material["univse_tiny"]),
+        run_fingerprint(
+            config, dataclasses.replace(material["univse_tiny"], fingerprints={"records": "0", "features": "1"})
+        ),
+    ]
+    assert len({base, *others}) == 4
+    assert set(material["univse_tiny"].fingerprints) == {"records", "features", "language"}
+    assert set(material["vsepp_tiny"].fingerprints) == {"records", "features"}
+
+
+def test_blocks_hold_every_row_once():
+    rows = np.arange(20, dtype=np.float16).reshape(10, 2)
+    found = list(inputs.feature_blocks(rows, 4))
+    assert [len(block) for block in found] == [4, 4, 2]
+    assert torch.equal(torch.cat(found), torch.from_numpy(rows))

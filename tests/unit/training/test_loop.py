@@ -1,0 +1,185 @@
+"""The loop by itself: what it logs, when it saves, what it says of a collapsed run."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.synthetic import make_family, make_objective, synthetic
+from vse.config import override
+from vse.data.batches import Collator, epoch_batches
+from vse.presets import preset
+from vse.storage import Folder
+from vse.training.checkpoint import Checkpoints
+from vse.training.loop import Hooks, Loop
+from vse.training.schedule import learning_rate
+from vse.training.step import Stepper
+
+
+class Run:
+    """A loop over random examples; `told` and `notes` keep what it says."""
+
+    def __init__(self, tmp_path, name="vsepp", scores=None, hinge="hardest", **changes):
+        self.data = synthetic(seed=2, images=11)
+        start = {"train.batch_size": 8, "train.epochs": 3, "optim.lr": 1e-3, "train.precision": "float64"}
+        self.config = override(preset("vsepp_tiny"), start | {k.replace("__", "."): v for k, v in changes.items()})
+        self.family = make_family(name, self.data.context)
+        self.objective = make_objective(name, hinge=hinge)
+        self.collate = self.data.collator(self.family, self.objective, self.config.seed)
+        self.checkpoints = Checkpoints(Folder.open(tmp_path))
+        self.told, self.notes, self.modes = [], [], []
+        self.scores = iter(scores or range(100))
+
+    def loop(self):
+        hooks = Hooks(self.validate, lambda epoch, numbers: self.told.append((epoch, numbers)), self.notes.append)
+        return Loop(self.config, self.family, self.objective, self.collate, self.checkpoints, hooks)
+
+    def validate(self, family):
+        self.modes.append(family.training)
+        return {"val/rsum": float(next(self.scores))}
+
+
+def test_numbers_of_an_epoch_are_means_over_captions_and_steps(tmp_path):
+    run = Run(tmp_path, "univse", train__epochs=1)
+    reference = make_family("univse", run.data.context)
+    stepper = Stepper(reference, reference, run.objective, run.config.optim, "float64")
+    totals: dict[str, float] = {}
+    batches = epoch_batches(len(run.data), 8, run.config.seed, 0)
+    for k, batch in enumerate(batches):
+        stepper.set_rate(learning_rate(run.config.optim, k / len(batches), 1))
+        for name, value in stepper.step(run.collate(batch, 0), 0).items():
+            totals[name] = totals.get(name, 0.0) + float(value)
+    run.loop().run()
+    (epoch, numbers), *_ = run.told
+    assert epoch == 1
+    for name, total in totals.items():
+        share = len(batches) if name == "gradient" else len(run.data)
+        assert numbers[f"train/{name}"] == pytest.approx(total / share, rel=1e-12), name
+    assert numbers["train/rate"] == run.config.optim.lr
+    assert numbers["train/collapse"] == pytest.approx(numbers["train/sent"] / 0.4)
+    for mine, other in zip(run.family.parameters(), reference.parameters(), strict=True):
+        assert torch.equal(mine, other)
+
+
+def test_every_caption_is_seen_once_an_epoch_and_the_order_changes(tmp_path, monkeypatch):
+    run, seen = Run(tmp_path), []
+    collate = Collator.__call__
+
+    def watching(self, captions, epoch):
+        seen.append((epoch, captions))
+        return collate(self, captions, epoch)
+
+    monkeypatch.setattr(Collator, "__call__", watching)
+    run.loop().run()
+    orders = [np.concatenate([rows for epoch, rows in seen if epoch == e]) for e in range(3)]
+    for order in orders:
+        assert sorted(order) == list(range(len(run.data)))
+    assert not np.array_equal(orders[0], orders[1])
+
+
+def test_training_and_evaluation_modes(tmp_path):
+    run = Run(tmp_path)
+    seen, loop = [], run.loop()
+    step = loop.stepper.step
+    loop.stepper.step = lambda batch, epoch: (seen.append(run.family.training), step(batch, epoch))[1]
+    loop.run()
+    assert all(seen)
+    assert run.modes == [False] * 3
+
+
+def test_the_rate_follows_the_schedule_within_an_epoch(tmp_path):
+    run, rates = Run(tmp_path, optim__schedule="cosine", train__epochs=2), []
+    loop = run.loop()
+    set_rate = loop.stepper.set_rate
+    loop.stepper.set_rate = lambda rate: (rates.append(rate), set_rate(rate))[1]
+    loop.run()
+    num = len(epoch_batches(len(run.data), 8, 0, 0))
+    whens = [epoch + k / num for epoch in range(2) for k in range(num)]
+    assert rates == pytest.approx([learning_rate(run.config.optim, when, 2) for when in whens])
+    assert (np.diff(rates) < 0).all()
+
+
+@pytest.mark.parametrize("hinge", ["hardest", "sum"])
+def test_a_collapsed_run_says_so(tmp_path, hinge):
+    run = Run(tmp_path, hinge=hinge, optim__lr=1e-12, train__epochs=1)
+    with torch.no_grad():  # every code the same: no gradient leads away from it with hardest negatives
+        for parameter in run.family.parameters():
+            parameter.zero_()
+        for name, parameter in run.family.named_parameters():
+            if name.endswith(("bias", "bias_ih", "bias_ih_l0")):
+                parameter.fill_(1.0)
+    run.loop().run()
+    if hinge == "hardest":
+        assert run.told[0][1]["train/collapse"] == pytest.approx(1.0, abs=0.02)
+        assert len(run.notes) == 1
+        assert run.notes[0].startswith("epoch 1: loss per caption 0.4")
+        assert "objective.warmup=1" in run.notes[0]
+    else:
+        assert run.notes == []
+        assert "train/collapse" not in run.told[0][1]
+
+
+def test_a_note_comes_with_every_epoch_at_the_level_and_with_no_other(tmp_path):
+    run = Run(tmp_path, train__epochs=4)
+    shares = iter([1.2, 0.981, 0.979, 0.1])
+    step = Stepper.step
+    loop = run.loop()
+    current = {}
+
+    def set_share(batch, epoch):
+        if epoch not in current:
+            current[epoch] = next(shares)
+        numbers = step(loop.stepper, batch, epoch)
+        return {name: torch.tensor(current[epoch] * 0.4 * len(batch["sample"])) for name in numbers}
+
+    loop.stepper.step = set_share
+    loop.run()
+    assert [numbers["train/collapse"] for _, numbers in run.told] == pytest.approx([1.2, 0.981, 0.979, 0.1])
+    assert [note.split(":")[0] for note in run.notes] == ["epoch 1", "epoch 2"]
+
+
+def test_checkpoints_within_an_epoch_come_by_the_clock(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("vse.training.loop.time.monotonic", lambda: clock[0])
+    run, saved = Run(tmp_path, train__epochs=1, train__batch_size=2, train__checkpoint_seconds=25), []
+    save = run.checkpoints.save
+    run.checkpoints.save = lambda progress, *rest: (saved.append(progress.step), save(progress, *rest))[1]
+    loop = run.loop()
+    step = loop.stepper.step
+
+    def slow(batch, epoch):
+        clock[0] += 10.0
+        return step(batch, epoch)
+
+    loop.stepper.step = slow
+    loop.run()
+    num = len(epoch_batches(len(run.data), 2, 0, 0))
+    assert saved == [*(k for k in range(3, num, 3)), 0]
+    assert run.told[0][1]["train/seconds"] == 10.0 * num
+
+
+def test_seconds_add_up_over_interruptions(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("vse.training.loop.time.monotonic", lambda: clock[0])
+    run = Run(tmp_path, train__batch_size=2, train__checkpoint_seconds=5, train__epochs=2)
+    num = len(epoch_batches(len(run.data), 2, 0, 0))
+
+    def slowed(loop, limit):
+        step, calls = loop.stepper.step, [0]
+
+        def slow(batch, epoch):
+            calls[0] += 1
+            if calls[0] > limit:
+                raise KeyboardInterrupt
+            clock[0] += 10.0
+            return step(batch, epoch)
+
+        loop.stepper.step = slow
+        return loop
+
+    with pytest.raises(KeyboardInterrupt):
+        slowed(run.loop(), num + 2).run()
+    clock[0] += 1e6  # nobody trained
+    run.scores = iter([5.0, 6.0])
+    progress = slowed(run.loop(), 1000).run()
+    assert progress.seconds == 10.0 * 2 * num
+    assert [numbers["train/seconds"] for _, numbers in run.told] == [10.0 * num] * 2
