@@ -8,7 +8,7 @@ from vse.command import Request, main
 from vse.config import knob
 from vse.environment import command_line, usable_cores
 from vse.errors import InputError
-from vse.evidence import Planner, run_tasks
+from vse.evidence import Planner, Task, run_tasks
 from vse.report.findings import findings
 from vse.report.studies import STUDIES
 from vse.runtime import set_up_logging
@@ -27,6 +27,7 @@ class StudyOptions:
     processes: int = knob(0, "trainings side by side; 0: one a core", low=0)
     root: str = knob("", "data.root of the photographs")
     weights: str = knob("", "features.backbone.weights of the photographs' backbone")
+    vectors: str = knob("", "text.word_vectors of the photographs' families; the floor model has none")
     out: str = knob("evidence", "folder for the result, below the working directory")
 
 
@@ -53,6 +54,7 @@ def run(request: Request) -> str:
             "features.backbone.weights": options.weights,
             "features.backbone.mean": (0.5, 0.5, 0.5),
             "features.backbone.std": (0.5, 0.5, 0.5),
+            "text.word_vectors": options.vectors,
         }
     planner = Planner(study, workspace, given, options.seeds or study.seeds)
     processes = options.processes or usable_cores()
@@ -64,15 +66,14 @@ def run(request: Request) -> str:
     search = [task for each in planner.search_tasks().values() for trainings in each for task in trainings]
     complete = run_tasks(search, workspace, processes, deadline, say)
     chosen = planner.chosen() if complete else None
-    tasks: dict[str, list] = {}
-    while chosen is not None and complete:
-        tasks = planner.arm_tasks(chosen)
-        by_seed = [task for one_of_each in zip(*tasks.values(), strict=True) for task in one_of_each]
-        complete = run_tasks(by_seed, workspace, processes, deadline, say)
-        if len(tasks) == len(study.arms):  # arms that wait for another's seconds come in a second round
+    tasks: dict[str, list[Task]] = {}
+    while chosen is not None:
+        known, tasks = len(tasks), planner.arm_tasks(chosen)
+        complete = run_tasks(planner.in_order(tasks), workspace, processes, deadline, say)
+        if len(tasks) in (known, len(study.arms)):  # an arm that waits for another's seconds comes in a second round
             break
     outputs = {"workspace": workspace.root.uri}
-    if complete:
+    if planner.answerable(tasks):
         out = Folder.open(options.out).child(study.name)
         out.write_json("results.json", findings(planner, tasks, command_line()))
         outputs["results"] = f"{out.uri}/results.json"

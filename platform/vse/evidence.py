@@ -173,6 +173,17 @@ class Planner:
             tasks[name] = [self._task(name, arm, changes, seed, True) for seed in range(self.seeds)]
         return tasks
 
+    def in_order(self, tasks: dict[str, list[Task]]) -> list[Task]:
+        """The arms that answer the claims first, then the others; within each part seed by seed."""
+        first = [each for name, each in tasks.items() if name in list(self.study.arms)[:2]]
+        others = [each for name, each in tasks.items() if name not in list(self.study.arms)[:2]]
+        return [task for part in (first, others) for one_of_each in zip(*part, strict=True) for task in one_of_each]
+
+    def answerable(self, tasks: dict[str, list[Task]]) -> bool:
+        """Whether the arms of the claims are done."""
+        first = [task for name in list(self.study.arms)[:2] for task in tasks.get(name, ())]
+        return bool(first) and all(read_summary(self.workspace, task) is not None for task in first)
+
     def _factor(self, arm: StudyArm, tasks: dict[str, list[Task]]) -> float | None:
         """How many times longer the other arm trains, seconds an epoch against seconds an epoch times epochs."""
         same = next(n for n, a in self.study.arms.items() if a.preset == arm.preset and not a.longer and not a.changes)
@@ -181,7 +192,7 @@ class Planner:
         return None if len(pairs) < self.seeds else float(np.median([a / b for a, b in pairs]))
 
     def _config(self, arm: StudyArm, changes: Changes, seed: int) -> RunConfig:
-        return override(presets.preset(arm.preset), {**self.study.data, **changes, **self.given, "seed": seed})
+        return override(presets.preset(arm.preset), {**self.study.data, **self.given, **changes, "seed": seed})
 
     def _task(self, label: str, arm: StudyArm, changes: Changes, seed: int, measured: bool) -> Task:
         config = self._config(arm, changes, seed)

@@ -153,7 +153,7 @@ def vsepp_flickr8k() -> RunConfig:
         data=Karpathy.Config(file="dataset_flickr8k.json"),
         features=FeatureConfig(backbone=TorchvisionBackbone.Config(arch="mobilenet_v2")),
         text=TextConfig(parser=Parser.Config(), min_count=2),
-        model=VSEPP.Config(dim=512, word_dim=300),
+        model=VSEPP.Config(dim=256, word_dim=300),
         optim=OptimConfig(lr=1e-3, schedule="cosine"),
         train=TrainConfig(epochs=15),
         objective=Ranking.Config(warmup=5),
@@ -165,7 +165,7 @@ def univse_flickr8k() -> RunConfig:
     """UniVSE on Flickr8k (or a part of it) with a MobileNetV2; sizes and schedule are ours."""
     return replace(
         vsepp_flickr8k(),
-        model=UniVSE.Config(dim=512, basic_dim=300),
+        model=UniVSE.Config(dim=256, basic_dim=300),
         objective=UniVSELoss.Config(warmup=5, temperature=0.1),
     )
 

@@ -61,7 +61,8 @@ class Results:
             seconds = [s["seconds"] for s in summaries if s is not None]
             for split in self.planner.study.splits:
                 for alpha in arm.alphas or (None,):
-                    row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seconds": np.median(seconds)}
+                    row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seeds": len(tasks)}
+                    row["seconds"] = np.median(seconds)
                     for metric in METRICS:
                         effect = [(1.0, self.sample(name, split, words, alpha, metric))]
                         found = bootstrap(effect, replicates=1000)
@@ -71,8 +72,12 @@ class Results:
 
 
 def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> dict[str, Any]:
-    """Everything a committed evidence file holds. All tasks must be done."""
-    results = Results(planner, tasks)
+    """Everything a committed evidence file holds. The arms of the claims must be done; of others, seeds that are."""
+    done = {
+        name: [task for task in each if read_summary(planner.workspace, task) is not None]
+        for name, each in tasks.items()
+    }
+    results = Results(planner, {name: each for name, each in done.items() if len(each) > 1})
     study, chosen = planner.study, planner.chosen()
     assert chosen is not None, "the search is not finished"
     swept = [name for name, arm in study.arms.items() if len(arm.alphas) > 2]
