@@ -20,6 +20,7 @@ The agent
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vse.language.caption_words import CLOTHES
 from vse.language.parse import Parse
 from vse.language.syntax import Tree
 
@@ -43,6 +44,7 @@ NO_ATTRIBUTES = _words(
     "several many few much more most other another same own different various multiple numerous such certain enough "
     "next first second third last only else less double single various able ready same half all both each"
 )
+GARMENTS = frozenset(CLOTHES) | {"clothing", "attire", "garment", "outfit", "swimsuit", "bikini", "blouse", "robe"}
 STATIC = _words("park sit stand lie lay seat locate place position situate lean perch rest wait set dock")
 
 
@@ -119,7 +121,7 @@ class _Reader:
         token = self.parse[i]
         if not self.tree.is_noun(i) or token.lemma in NO_OBJECTS or not any(map(str.isalpha, token.text)):
             return False
-        if self.tree.role(i) in ("compound", "flat", "fixed") or self.resolved(i) != i:
+        if self.tree.role(i) in ("compound", "flat", "fixed", "amod") or self.resolved(i) != i:
             return False
         return not (token.lemma in LOCATIONS and self._bare_place(i))
 
@@ -200,7 +202,22 @@ class _Reader:
                 yield subject, word, tokens, obj
 
     def _subjects(self, i: int) -> list[int]:
-        return [noun for subject in self.tree.subjects(i) for noun in self.nouns(subject)]
+        found = [
+            self._wearer(subject) if self.parse[i].tag == "VBG" else [subject] for subject in self.tree.subjects(i)
+        ]
+        return [noun for subjects in found for subject in subjects for noun in self.nouns(subject)]
+
+    def _wearer(self, noun: int) -> list[int]:
+        """Whoever wears `noun`, where it is a garment: those do nothing ("boys in suits holding a board")."""
+        head, case = self.tree.head(noun), [self.parse[word].lemma for word in self.tree.case(noun)]
+        if self.tree.clear and self.tree.role(noun) == "pobj" and head is not None:
+            case, head = [self.parse[head].lemma], self.tree.head(head)
+        if head is None or self.parse[noun].lemma not in GARMENTS:
+            return [noun]
+        if self.tree.is_verb(head):
+            worn = self.parse[head].lemma in ("wear", "dress") and self.tree.role(noun) in ("obj", "obl", "pobj")
+            return self.tree.subjects(head) if worn else [noun]
+        return [head] if case in (["in"], ["with"]) else [noun]
 
     def _of_verb(self, i: int) -> Iterator[_Link]:
         lemma = self.parse[i].lemma

@@ -9,6 +9,7 @@ _CLEAR = {
     "prep": "prep", "pobj": "pobj", "agent": "prep", "acomp": "acomp", "attr": "attr", "oprd": "xcomp", "neg": "advmod",
     "npadvmod": "obl:npmod", "pcomp": "pcomp", "quantmod": "advmod", "predet": "det", "preconj": "cc",
 }  # fmt: skip
+_NOMINAL = frozenset({"nmod", "obl", "obj", "iobj", "nsubj", "pobj"})
 # Clauses that have their subject from the clause above them.
 _CLAUSES = frozenset(
     ["conj", "xcomp", "advcl", "ccomp", "parataxis", "acomp", "advmod", "dep", "attr", "pcomp", "prep"]
@@ -26,6 +27,20 @@ class Tree:
         for i, token in enumerate(parse):
             if token.head != i:
                 self.children[token.head].append(i)
+        stranded = ((i, self._stranded_subject(i)) for i in range(len(parse)))
+        self._stranded = {i: noun for i, noun in stranded if noun is not None}
+        self._no_conjuncts = frozenset(self._stranded.values())
+
+    def _stranded_subject(self, i: int) -> int | None:
+        """The noun before a finite verb without subject, where a parser took it for a conjunct of the noun before
+        "and": "a dog sits on a mat and a cat sits on a chair"."""
+        helpers = [child for child in self.below(i, "aux", "cop") if child < i]
+        before = min([i, *helpers]) - 1
+        finite = any(self.parse[k].tag in ("VBZ", "VBP") for k in (i, *helpers))
+        if before < 0 or not finite or self.head(i) is None or self.below(i, "nsubj", "expl", "cc"):
+            return None
+        subject = self.role(before) == "conj" and self.parse[before].pos in ("NOUN", "PROPN")
+        return before if subject and self.role(i) != "acl" and self.head(before) != i else None
 
     def label(self, i: int) -> str:
         """The label of token `i` with its subtype, in Universal Dependencies terms where there is such a term."""
@@ -48,17 +63,30 @@ class Tree:
         return [child for child in self.children[i] if self.role(child) in roles]
 
     def is_noun(self, i: int) -> bool:
-        """A noun by its coarse part of speech, or by its fine tag where the coarse one is an exclamation ("Man on a
-        bench") or unknown."""
+        """A noun by its coarse part of speech; by its fine tag where the coarse one is an exclamation ("Man on a
+        bench") or unknown, or where the token fills a nominal's place. Not one that rules a clause, as mistagged
+        verbs do."""
         token = self.parse[i]
-        return token.pos in ("NOUN", "PROPN") or (token.tag.startswith("NN") and token.pos in ("INTJ", "X"))
+        if token.pos in ("NOUN", "PROPN"):
+            return not self._rules_clause(i)
+        return token.tag in ("NN", "NNS") and (token.pos in ("INTJ", "X") or self.role(i) in _NOMINAL)
 
     def is_verb(self, i: int) -> bool:
         """A verb with a clause of its own: no auxiliary, no copula beside a predicate, no prenominal participle."""
         token = self.parse[i]
         if token.pos == "VERB":
-            return self.role(i) not in ("amod", "aux", "cop", "case", "compound")
+            return self.role(i) not in ("amod", "aux", "cop", "case", "compound") and not self.is_noun(i)
+        if token.pos in ("NOUN", "PROPN"):
+            return self._rules_clause(i)
         return token.pos == "AUX" and self.role(i) not in ("aux", "cop")
+
+    def _rules_clause(self, i: int) -> bool:
+        """A subject before it and an object after it, and no copula."""
+        return (
+            any(child < i for child in self.below(i, "nsubj"))
+            and any(child > i for child in self.below(i, "obj"))
+            and not self.below(i, "cop", "det")
+        )
 
     def is_passive(self, i: int) -> bool:
         """A past participle used passively."""
@@ -69,10 +97,20 @@ class Tree:
     def conjuncts(self, i: int) -> list[int]:
         """Tokens coordinated with `i` that come after it, chains included."""
         found: list[int] = []
-        for child in self.below(i, "conj"):
-            if child > i:
-                found += [child, *self.conjuncts(child)]
-        return found
+        open_ends = [i]
+        while open_ends:
+            later = [
+                child
+                for child in self.below(open_ends.pop(), "conj")
+                if child > i and child not in found and not self._is_clause(child)
+            ]
+            found += later
+            open_ends += later
+        return sorted(found)
+
+    def _is_clause(self, i: int) -> bool:
+        """A nominal that is a predicate of its own, or the subject of a clause: "..., and the cup is on a table"."""
+        return i in self._no_conjuncts or bool(self.below(i, "cop"))
 
     def case(self, i: int) -> tuple[int, ...]:
         """The preposition's tokens of nominal `i`, fixed parts included."""
@@ -88,9 +126,9 @@ class Tree:
         for child in self.children[i]:
             if (self.clear and self.role(child) in ("prep", "agent", "case")) or (self.clear and self._next_to(child)):
                 found += self._clear_phrases(child, (child,))
-            elif not self.clear and self.role(child) in ("nmod", "obl") and (words := self.case(child)):
-                found.append((child, words))
-        return sorted(found)
+            elif not self.clear and self.role(child) in ("nmod", "obl") and not self._is_clause(child):
+                found.append((child, self.case(child)))
+        return sorted(phrase for phrase in found if phrase[1])  # without a preposition: "last night"
 
     def _next_to(self, i: int) -> bool:
         """CLEAR writes "next to a wall" as an adverb with a preposition below it."""
@@ -126,12 +164,16 @@ class Tree:
         )
 
     def antecedent(self, i: int) -> int:
-        """The noun that a relative pronoun stands for; the token itself where there is none."""
-        j = i
-        while (head := self.head(j)) is not None:
+        """The noun that a relative pronoun stands for, by the tree or, for "which" and "who" outside a relative clause,
+        the last one before it; the token itself where there is none."""
+        j, seen = i, set()
+        while (head := self.head(j)) is not None and j not in seen:
             if self.label(j) == "acl:relcl":
                 return head
+            seen.add(j)
             j = head
+        if self.parse[i].tag in ("WDT", "WP"):
+            return next((k for k in range(i - 1, -1, -1) if self.parse[k].pos in ("NOUN", "PROPN")), i)
         return i
 
     def copula(self, i: int) -> int | None:
@@ -171,6 +213,8 @@ class Tree:
                 own = own or self.below(i, "attr", "obj")
             if own:
                 return own
+            if i in self._stranded:
+                return [self._stranded[i]]
             head, role = self.head(i), self.role(i)
             if head is None:
                 return []
