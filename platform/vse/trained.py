@@ -18,7 +18,7 @@ from vse.presets import preset
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, load_weights
 from vse.training.config import RunConfig
-from vse.training.inputs import Material, split_examples
+from vse.training.inputs import Material, family_inputs, split_examples
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +54,15 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
     config = override(read_config(checkpoint), changes or {})
     vocabulary = Vocabulary.from_json(checkpoint.read_bytes("vocabulary.json"), f"{checkpoint}/vocabulary.json")
     sizes = checkpoint.read_json("context.json")
+    image = family_inputs(config).image
+    if image not in sizes["feature_dims"]:
+        raise InputError(f"{checkpoint}: trained on {', '.join(sizes['feature_dims'])} features, asked to read {image}")
     dim = sizes["word_vector_dim"]
     vectors = None if dim is None else torch.zeros(len(vocabulary), dim)
     context = Context(len(vocabulary), sizes["feature_dims"], vectors)
     family: Family = registry.build("family", config.model, context, config.features.scale)
+    if config.train.precision == "float64":
+        family = family.double()
     load_weights(checkpoint, family)
     return Trained(config, family.eval(), vocabulary, checkpoint)
 

@@ -35,10 +35,9 @@ def load_word_vectors(path: str, vocabulary: Sequence[str]) -> np.ndarray:
                 continue  # "<words> <dimensions>"
             if word not in place:
                 continue
-            try:
-                vector = np.array(rest.split(), dtype=np.float32)
-            except ValueError:
-                raise InputError(f"{path}: line {number}: expected a word and numbers") from None
+            vector = _numbers(rest)
+            if vector is None:
+                raise InputError(f"{path}: line {number}: expected a word and numbers")
             if vectors is None:
                 vectors = np.zeros((len(vocabulary), len(vector)), dtype=np.float32)
             if vector.shape != vectors.shape[1:]:
@@ -47,3 +46,11 @@ def load_word_vectors(path: str, vocabulary: Sequence[str]) -> np.ndarray:
     if vectors is None:
         raise InputError(f"text.word_vectors={path}: holds no word of the vocabulary")
     return vectors
+
+
+def _numbers(text: str) -> np.ndarray | None:
+    try:
+        vector = np.array(text.split(), dtype=np.float32)
+    except ValueError:
+        return None
+    return vector if len(vector) and np.isfinite(vector).all() else None

@@ -24,7 +24,7 @@ class TextConfig:
 
     parser: ComponentConfig = part("parser", doc="dependency parser")
     min_count: float = knob(1, "words seen less often are <unk>; below 1: a share of the captions", above=0)
-    word_vectors: str = knob("", "file of word vectors (.vec, .txt, .npz); empty: vectors are learned")
+    word_vectors: str = knob("", "text file of word vectors (.vec, .txt); empty: vectors are learned")
     drop_components: float = knob(
         0.0, "share of parsed attributes and relations dropped at random (A.2, Table 1)", low=0, high=1
     )
