@@ -1,0 +1,125 @@
+"""The attack stage: one file for every model, parsed like any text, and false of the images."""
+
+import numpy as np
+import pytest
+
+from vse import adversaries as stage
+from vse import pipeline
+from vse.adversaries import FILE, attack_split
+from vse.config import override
+from vse.data.scenes.source import Scenes
+from vse.errors import InputError
+from vse.language.attacks import ATTACKS
+from vse.language.tokens import words
+from vse.presets import preset
+from vse.training.inputs import word_pools
+from vse.workspace import Workspace
+
+SMALL = {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 3}
+CONFIG = override(preset("univse_tiny"), SMALL)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    workspace = Workspace.open(str(tmp_path_factory.mktemp("adversaries")))
+    return workspace, pipeline.prepare(CONFIG, workspace)
+
+
+@pytest.fixture(scope="module", params=["shared", "disjoint"])
+def made(place, request):
+    workspace, material = place
+    return attack_split(CONFIG, workspace, material, "test", request.param)
+
+
+def test_every_kind_of_attack_has_texts(place, made):
+    captions = place[1].records.split("test").captions
+    assert made.texts.keys() == made.owner.keys() == set(ATTACKS)
+    for attack in ATTACKS:
+        texts, owner = made.texts[attack], made.owner[attack]
+        assert len(texts) == len(owner)
+        assert len(texts) > len(captions) / 4, attack
+        assert owner.min() >= 0
+        assert owner.max() < len(captions)
+        assert (np.diff(owner) >= 0).all()
+        assert np.bincount(owner).max() <= 5
+
+
+def test_adversaries_are_false_and_new(place, made):
+    material = place[1]
+    split, judge = material.records.split("test"), Scenes.truth(material.records)
+    known = {}
+    for caption in split.captions:
+        known.setdefault(caption.image, set()).add(words(caption.text))
+    verdicts = []
+    for attack in ATTACKS:
+        for text, owner in zip(made.texts[attack], made.owner[attack], strict=True):
+            image = split.captions[owner].image
+            verdicts.append(judge(image, text))
+            assert words(text) not in known[image]
+    assert True not in verdicts
+    assert verdicts.count(False) > 0.9 * len(verdicts)  # the judge could read nearly all of them
+    assert all(judge(caption.image, caption.text) for caption in split.captions)  # and says yes to the captions
+
+
+def test_texts_are_parsed_by_the_parser(made, place):
+    for attack in ATTACKS:
+        for text in made.texts[attack][:20]:
+            assert tuple(t.text.lower() for t in made.parses.parse(text)) == words(text) or "'" in text
+            assert made.parses.components(text) is not None
+    known = place[1].parses
+    assert known is not None
+    assert made.parses.fingerprint == known.fingerprint
+
+
+def test_disjoint_words_are_no_training_negatives(place):
+    workspace, material = place
+    pools = word_pools(material.records.split("train"), material.parses)
+    training = {w for entries in pools.training.words().values() for w in entries}
+    folder = workspace.language(pipeline.dataset_name(material.records), _made(place, "disjoint").fingerprint)
+    rows = stage.generator.from_json_lines(folder.read_bytes(FILE))
+    assert rows
+    new = {w for row in rows for w in row.words_in}
+    held_out = {w for entries in pools.of("disjoint").words().values() for w in entries}
+    assert new
+    assert new <= held_out
+    assert not held_out & training
+
+
+def _made(place, words_):
+    return attack_split(CONFIG, *place, "test", words_)
+
+
+def test_the_file_is_made_once_and_serves_every_model(place, made, monkeypatch):
+    monkeypatch.setattr(stage, "_generate", lambda *a: pytest.fail("generated again"))
+    workspace, _ = place
+    other = override(preset("vsepp_tiny"), SMALL)
+    material = pipeline.prepare(other, workspace, parsed=True)
+    again = attack_split(other, workspace, material, "test", made.words)
+    assert (again.fingerprint, again.texts) == (made.fingerprint, made.texts)
+    assert all(np.array_equal(again.owner[a], made.owner[a]) for a in ATTACKS)
+
+
+def test_splits_and_words_have_their_own(place, made, monkeypatch):
+    workspace, material = place
+    val = attack_split(CONFIG, workspace, material, "val", "shared")
+    assert val.fingerprint != made.fingerprint
+    assert (val.split, made.split) == ("val", "test")
+    monkeypatch.setattr(stage.generator, "REVISION", 99)
+    assert attack_split(CONFIG, workspace, material, "val", "shared").fingerprint != val.fingerprint
+
+
+def test_a_file_that_was_cut_off_is_made_again(place):
+    workspace, material = place
+    whole = attack_split(CONFIG, workspace, material, "shifted", "shared")
+    folder = workspace.language(pipeline.dataset_name(material.records), whole.fingerprint)
+    path = folder.local(FILE)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    again = attack_split(CONFIG, workspace, material, "shifted", "shared")
+    assert again.texts == whole.texts
+    assert path.read_bytes() == data
+
+
+def test_a_split_that_is_not_there(place):
+    with pytest.raises(InputError, match="no split 'tset'; it has train, val, test, shifted"):
+        attack_split(CONFIG, *place, "tset", "shared")

@@ -1,0 +1,139 @@
+"""Every task on a run: the names of its numbers, kept once, and changed by nothing but what was asked."""
+
+import json
+
+import pytest
+
+from vse import measure
+from vse.config import override, validate
+from vse.errors import InputError
+from vse.evaluation.codes import Codes
+from vse.measure import MeasureOptions, measure_run
+from vse.presets import preset
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+CHANGES = {"data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
+R = ("r1", "r5", "r10")
+PLAIN = {*(f"{side}/{m}" for side in ("i2t", "t2i") for m in (*R, "medr", "meanr")), "rsum", "unknown_words"}
+ATTACKED = {*R, "rsum3", "pair_accuracy", "unknown_words"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return Workspace.open(str(tmp_path_factory.mktemp("measure")))
+
+
+@pytest.fixture(scope="module")
+def univse(place):
+    return run_training(override(preset("univse_tiny"), CHANGES), place).folder
+
+
+@pytest.fixture(scope="module")
+def vsepp(place):
+    return run_training(override(preset("vsepp_tiny"), CHANGES), place).folder
+
+
+def named(split, words=("shared", "disjoint")):
+    keys = {f"{split}/{key}" for key in PLAIN}
+    for kind in ("object", "attribute", "relation"):
+        for one in words:
+            behind = "" if one == "shared" else f"/{one}"
+            keys |= {f"{split}/attack_{kind}{behind}/{key}" for key in ATTACKED}
+    return keys
+
+
+@pytest.mark.parametrize("family", ["univse", "vsepp"])
+def test_names_and_ranges(request, place, family):
+    found = measure_run(request.getfixturevalue(family), place, MeasureOptions())
+    assert found.keys() == named("test")
+    for key, value in found.items():
+        if key.endswith(("medr", "meanr")):
+            assert value >= 1
+        else:
+            assert 0 <= value <= 100 * {"rsum": 6, "rsum3": 3}.get(key.rsplit("/", 1)[-1], 1), key
+    for kind in ("object", "attribute", "relation"):
+        assert found[f"test/attack_{kind}/rsum3"] == pytest.approx(sum(found[f"test/attack_{kind}/{r}"] for r in R))
+        for r in R:  # adversaries only add candidates
+            assert found[f"test/attack_{kind}/{r}"] <= found[f"test/i2t/{r}"] + 1e-9
+    assert found["test/rsum"] == pytest.approx(sum(found[f"test/{side}/{r}"] for side in ("i2t", "t2i") for r in R))
+
+
+def test_computed_once(place, univse, monkeypatch):
+    options = MeasureOptions(attacks=("shared",))
+    first = measure_run(univse, place, options)
+    (name,) = [n for n in univse.child("evaluation").names() if _options(univse, n)["attacks"] == ["shared"]]
+    assert univse.child("evaluation").read_json(name)["metrics"] == first
+    monkeypatch.setattr(measure, "encode_split", lambda *a: pytest.fail("measured again"))
+    assert measure_run(univse, place, options) == first
+    monkeypatch.setattr(measure, "REVISION", 99)
+    with pytest.raises(pytest.fail.Exception):
+        measure_run(univse, place, options)
+
+
+def _options(folder, name):
+    return json.loads(folder.child("evaluation").read_bytes(name))["options"]
+
+
+def test_another_checkpoint_is_measured_anew(place, vsepp, monkeypatch):
+    options = MeasureOptions(attacks=())
+    measure_run(vsepp, place, options)
+    seen: list[int] = []
+    original = measure.encode_split
+
+    def watching(*arguments) -> Codes:
+        seen.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(measure, "encode_split", watching)
+    measure_run(vsepp, place, options)
+    assert not seen
+    trained = measure.load_run(vsepp)
+    other = type(trained)(trained.config, trained.family, trained.vocabulary, trained.checkpoint.child("x"))
+    monkeypatch.setattr(measure, "load_run", lambda *a: other)
+    measure_run(vsepp, place, options)
+    assert seen
+
+
+def test_without_attacks_nothing_is_parsed(vsepp, place, monkeypatch):
+    monkeypatch.setattr("vse.pipeline.parse_captions", lambda *a: pytest.fail("parsed"))
+    found = measure_run(vsepp, place, MeasureOptions(attacks=(), splits=("val", "shifted")))
+    assert found.keys() == named("val", ()) | named("shifted", ())
+
+
+def test_alpha_and_components_change_what_they_should(place, univse):
+    def at(**changes):
+        return measure_run(univse, place, MeasureOptions(attacks=(), **changes))
+
+    configured = at()
+    assert at(alpha=0.75) == configured  # the preset's own
+    ends = [at(alpha=0.0), at(alpha=1.0)]
+    assert ends[0] != ends[1]
+    few = at(components=("object",), alpha=1.0)
+    assert few == ends[1]  # with alpha 1 the components count for nothing
+    assert at(components=("object",), alpha=0.0) != ends[0]
+
+
+def test_a_family_without_alpha_ignores_it(place, vsepp):
+    assert measure_run(vsepp, place, MeasureOptions(attacks=(), alpha=0.3)) == measure_run(
+        vsepp, place, MeasureOptions(attacks=())
+    )
+
+
+def test_folds_average_equal_parts(place, vsepp):
+    whole, halves = (measure_run(vsepp, place, MeasureOptions(attacks=(), folds=n)) for n in (1, 2))
+    assert halves.keys() == whole.keys()
+    assert halves["test/t2i/meanr"] < whole["test/t2i/meanr"]
+    with pytest.raises(InputError, match="6 images cannot be divided into 4 equal folds"):
+        measure_run(vsepp, place, MeasureOptions(attacks=(), folds=4))
+
+
+def test_wrong_requests_are_one_line(place, vsepp):
+    with pytest.raises(InputError, match="no split 'tset'; it has train, val, test, shifted"):
+        measure_run(vsepp, place, MeasureOptions(attacks=(), splits=("tset",)))
+    with pytest.raises(InputError, match="holds no finished checkpoint"):
+        measure_run(place.run("absent"), place, MeasureOptions())
+    for changes in ({"attacks": "both"}, {"alpha": "1.2"}, {"folds": "0"}):
+        with pytest.raises(InputError, match=next(iter(changes))):
+            override(MeasureOptions(), changes)
+    assert validate(override(MeasureOptions(), {"attacks": ""})).attacks == ()

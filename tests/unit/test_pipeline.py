@@ -1,0 +1,148 @@
+"""Stages run if their output is missing and only then; folds share them; what was rejected leaves the records."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vse import pipeline
+from vse.config import override
+from vse.data.records import Caption, Image, Records
+from vse.errors import InputError
+from vse.features.store import FeatureStore
+from vse.presets import preset
+from vse.workspace import Workspace
+
+SMALL = {"data.num_train": 8, "data.num_val": 4, "data.num_test": 4, "data.num_shifted": 2}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return Workspace.open(str(tmp_path_factory.mktemp("pipeline")))
+
+
+def tiny(name="univse_tiny", **changes):
+    return override(preset(name), SMALL | {key.replace("__", "."): value for key, value in changes.items()})
+
+
+def files(workspace: Workspace) -> dict[str, tuple[int, int]]:
+    """Every file of a workspace but its cache, with inode and time: a file written again has others."""
+    found = {}
+    for folder, _, names in os.walk(workspace.root.local()):
+        for name in names:
+            path = Path(folder, name)
+            if "cache" not in path.relative_to(workspace.root.local()).parts:
+                found[str(path)] = (path.stat().st_ino, path.stat().st_mtime_ns)
+    return found
+
+
+@pytest.fixture(scope="module")
+def first(place):
+    return pipeline.prepare(tiny(), place)
+
+
+def test_stages_run_once(place, first, monkeypatch):
+    before = files(place)
+    assert {Path(path).relative_to(place.root.local()).parts[0] for path in before} == {
+        "datasets",
+        "features",
+        "language",
+    }
+    monkeypatch.setattr("vse.features.extraction._run", lambda *a: pytest.fail("extracted again"))
+    monkeypatch.setattr("vse.language.parsing._run", lambda *a: pytest.fail("parsed again"))
+    again = pipeline.prepare(tiny(), place)
+    assert files(place) == before
+    assert again.fingerprints == first.fingerprints
+    assert again.records.images == first.records.images
+    assert set(first.fingerprints) == {"records", "features", "language"}
+
+
+def test_what_was_kept_is_what_the_source_says(place, first):
+    folder = place.dataset(first.records)
+    loaded = Records.load(folder)
+    assert (loaded.images, loaded.captions) == (first.records.images, first.records.captions)
+    for caption in first.records.captions:
+        assert "".join(t.text for t in first.parses.parse(caption.text)) == caption.text.replace(" ", "")
+    ids = tuple(image.id for image in first.records.images)
+    assert len(first.features.array("map", ids)) == len(ids)
+    assert first.features.channels("map") == first.features.array("map", ids[:1]).shape[-1]
+
+
+def test_settings_of_learning_make_no_stage_run(place, first, monkeypatch):
+    monkeypatch.setattr("vse.features.extraction._run", lambda *a: pytest.fail("extracted again"))
+    monkeypatch.setattr("vse.language.parsing._run", lambda *a: pytest.fail("parsed again"))
+    changed = pipeline.prepare(tiny(seed=3, optim__lr=0.5, model__dim=8, objective__eta_c=0.1), place)
+    assert changed.fingerprints == first.fingerprints
+
+
+def test_folds_share_features_and_parses(place, first, monkeypatch):
+    monkeypatch.setattr("vse.features.extraction._run", lambda *a: pytest.fail("extracted again"))
+    monkeypatch.setattr("vse.language.parsing._run", lambda *a: pytest.fail("parsed again"))
+    folds = [pipeline.prepare(tiny(data__folds=3, data__fold=k), place) for k in range(3)]
+    for key in ("features", "language"):
+        assert {f.fingerprints[key] for f in folds} == {first.fingerprints[key]}
+    assert len({f.fingerprints["records"] for f in folds} | {first.fingerprints["records"]}) == 4
+    held_out = [image.id for f in folds for image in f.records.split("val").images]
+    assert sorted(held_out) == sorted(i.id for s in ("train", "val") for i in first.records.split(s).images)
+
+
+def test_other_images_are_extracted(place, first):
+    other = pipeline.prepare(tiny(data__seed=5), place)
+    assert all(other.fingerprints[key] != first.fingerprints[key] for key in ("records", "features"))
+
+
+def test_a_family_without_components_needs_no_parser(tmp_path, monkeypatch):
+    monkeypatch.setattr(pipeline, "parse_captions", lambda *a: pytest.fail("parsed"))
+    place = Workspace.open(str(tmp_path))
+    material = pipeline.prepare(tiny("vsepp_tiny"), place)
+    assert material.parses is None
+    assert set(material.fingerprints) == {"records", "features"}
+    assert not (tmp_path / "language").exists()
+
+
+def test_parses_that_only_attacks_read_are_no_part_of_a_run(place):
+    plain, parsed = (pipeline.prepare(tiny("vsepp_tiny"), place, parsed=flag) for flag in (False, True))
+    assert parsed.parses is not None
+    assert plain.fingerprints == parsed.fingerprints
+
+
+def test_word_vectors_are_part_of_a_run_by_content(place, first, tmp_path):
+    prints = []
+    for text in ("red 1 2\n", "red 1 3\n"):
+        (tmp_path / "vectors.txt").write_text(text)
+        prints.append(
+            dict(pipeline.prepare(tiny(text__word_vectors=str(tmp_path / "vectors.txt")), place).fingerprints)
+        )
+    assert prints[0]["word_vectors"] != prints[1]["word_vectors"]
+    assert {k: v for k, v in prints[0].items() if k != "word_vectors"} == dict(first.fingerprints)
+    with pytest.raises(InputError, match=r"text\.word_vectors=absent: no such file"):
+        pipeline.prepare(tiny(text__word_vectors="absent"), place)
+
+
+def test_rejected_images_leave_with_their_captions(place, first, monkeypatch):
+    chosen = {first.records.images[k].id: "cannot be decoded" for k in (0, 9)}
+    monkeypatch.setattr(FeatureStore, "rejects", chosen)
+    material = pipeline.prepare(tiny(), place)
+    assert {i.id for i in first.records.images} - {i.id for i in material.records.images} == set(chosen)
+    assert {c.image for c in material.records.captions} == {i.id for i in material.records.images}
+    assert material.records.source["rejected"] == sorted(chosen)
+    assert material.records.fingerprint != first.records.fingerprint
+    split = material.records.split("train")
+    assert [split.images[k].id for k in split.caption_to_image] == [c.image for c in split.captions]
+
+
+def test_nothing_rejected_changes_nothing():
+    records = Records("one", (Image("a", "scene:", "train"),), (Caption("c", "a", "A cat."),), {"x": 1})
+    assert pipeline.without(records, set()) is records
+    left = pipeline.without(records, {"a"})
+    assert (left.images, left.captions) == ((), ())
+
+
+def test_features_come_in_the_order_asked_for(first):
+    ids = tuple(image.id for image in first.records.split("val").images)
+    forward, backward = first.features.array("map", ids), first.features.array("map", ids[::-1])
+    np.testing.assert_array_equal(forward[::-1], backward)
+    assert forward.dtype == np.float16
+    assert dataclasses.is_dataclass(first.features)

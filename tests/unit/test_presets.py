@@ -1,0 +1,143 @@
+"""Presets: whole, valid, and with the numbers of the papers where a paper gives one."""
+
+import json
+
+import pytest
+
+from vse import presets, registry
+from vse.config import fingerprint, flatten, from_dict, to_dict, validate
+from vse.errors import InputError
+from vse.training.inputs import family_inputs
+from vse.training.schedule import learning_rate
+
+NAMES = presets.names()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_whole_and_valid(name):
+    config = presets.preset(name)
+    assert validate(config) == config
+    inputs = family_inputs(config)
+    assert inputs.image in ("map", "pooled")
+    objective = registry.build("objective", config.objective)
+    assert (objective.negatives is not None) <= inputs.components  # negatives need a family with components
+    family = registry.name_of("family", config.model)
+    assert name.startswith(family)
+    assert name.endswith(("coco", "scenes", "flickr8k", "tiny"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_survives_json_from_any_frame(name):
+    config = presets.preset(name)
+    text = json.dumps(to_dict(config))
+    for frame in ("vsepp_tiny", "univse_coco"):
+        read = from_dict(presets.preset(frame), json.loads(text))
+        assert read == config
+        assert fingerprint(read) == fingerprint(config)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_small_keeps_everything_but_sizes_and_schedule(name):
+    config = presets.preset(name)
+    small = validate(presets.small(config))
+    before, after = flatten(config), flatten(small)
+    changed = {key for key in before if before[key] != after[key]}
+    assert changed <= {"train.epochs", "optim.every", "model.dim"}
+    assert small.train.epochs == 12
+    assert 64 <= small.model.dim <= max(64, config.model.dim // 4)
+    for share in (0.0, 0.3, 0.6, 0.9):  # the rate has fallen as far at the same share of the way, to an epoch or so
+        here = learning_rate(config.optim, share * config.train.epochs, config.train.epochs)
+        near = [
+            learning_rate(small.optim, share * 12 + d, 12)
+            for d in (-1.5, -1, -0.5, 0, 0.5, 1, 1.5)
+            if share * 12 + d >= 0
+        ]
+        assert min(near) <= here * 1.0001
+        assert here <= max(near) * 1.0001 or config.optim.schedule == "halving"
+
+
+def test_presets_are_told_apart():
+    assert len({fingerprint(presets.preset(name)) for name in NAMES}) == len(NAMES)
+    assert presets.preset("univse_coco") is not presets.preset("univse_coco")
+
+
+def test_an_unknown_preset_lists_the_known_ones():
+    with pytest.raises(InputError, match=r"preset 'univse': unknown; known are .*univse_coco.*vsepp_tiny"):
+        presets.preset("univse")
+
+
+def test_vsepp_coco_is_as_published():
+    """VSE++ (Faghri et al., 2018): section 4, "training with fixed image encoder", and the public code's defaults."""
+    found = flatten(presets.preset("vsepp_coco"))
+    expected = {
+        "model": "vsepp",
+        "model.dim": 1024,
+        "model.word_dim": 300,
+        "model.image": "pooled",
+        "objective": "ranking",
+        "objective.margin": 0.2,
+        "objective.hinge": "hardest",
+        "optim.lr": 2e-4,
+        "optim.schedule": "step",
+        "optim.every": 15,
+        "optim.factor": 0.1,
+        "optim.clip": 2.0,
+        "optim.weight_decay": 0.0,
+        "train.epochs": 30,
+        "train.batch_size": 128,
+        "train.select": "rsum",
+        "features.backbone.arch": "resnet152",
+        "features.scale": "l2",
+        "text.min_count": 4,
+        "data": "karpathy",
+    }
+    assert {key: found[key] for key in expected} == expected
+
+
+def test_univse_coco_is_as_published():
+    """UniVSE (Wu et al., 2019): section 3.5 and supplement A.1-A.3."""
+    config = presets.preset("univse_coco")
+    found = flatten(config)
+    expected = {
+        "model": "univse",
+        "model.dim": 1024,
+        "model.basic_dim": 300,
+        "model.modifier_dim": 100,
+        "model.pooling": "maxk",
+        "model.k": 10,
+        "model.alpha": 0.75,
+        "model.components": ("object", "attribute", "relation"),
+        "model.fixed_words": True,
+        "objective": "univse",
+        "objective.eta_c": 0.5,
+        "objective.eta_o": 0.5,
+        "objective.eta_a": 0.5,
+        "objective.eta_r": 1.0,
+        "objective.relation_epoch": 2,
+        "objective.nouns": 16,
+        "objective.attribute_words": 8,
+        "objective.attribute_nouns": 8,
+        "objective.relation_words": 4,
+        "objective.relation_subjects": 2,
+        "objective.relation_objects": 2,
+        "objective.hinge": "hardest",
+        "optim.lr": 1e-3,
+        "train.batch_size": 128,
+        "features.backbone.arch": "resnet152",
+    }
+    assert {key: found[key] for key in expected} == expected
+    rates = [learning_rate(config.optim, epoch, config.train.epochs) for epoch in range(config.train.epochs)]
+    assert rates[:7] == [1e-3] * 6 + [5e-4]
+    assert rates[-2] > 1e-5
+    assert rates[-1] == pytest.approx(1e-3 / 2**7) or rates[-1] == 1e-5
+
+
+@pytest.mark.parametrize(("kind", "on"), [("obj", {"eta_o"}), ("attr", {"eta_a"}), ("rel", {"eta_r"})])
+def test_ablations_differ_from_the_whole_in_their_losses_and_components(kind, on):
+    whole, part = flatten(presets.preset("univse_coco")), flatten(presets.preset(f"univse_{kind}_coco"))
+    names = {"obj": "object", "attr": "attribute", "rel": "relation"}
+    assert part["model.components"] == (names[kind],)
+    for eta in ("eta_o", "eta_a", "eta_r"):
+        assert part[f"objective.{eta}"] == (whole[f"objective.{eta}"] if eta in on else 0.0)
+    changed = {key for key in whole if whole[key] != part[key]}
+    assert changed <= {"model.components", "objective.eta_o", "objective.eta_a", "objective.eta_r"}
