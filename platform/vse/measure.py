@@ -29,7 +29,7 @@ class MeasureOptions:
 
 
 def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> dict[str, Any]:
-    """Metrics of a run by name, computed once: `{split}/...` plain and `{split}/attack_...`, with `/disjoint` behind the
+    """Metrics of a run by name, computed once: `{split}/...` plain and `{split}/attack_...`, `/disjoint` behind the
     kind where adversaries take words that training negatives never had; and the unknown-word rates of what was read.
 
     What is there is returned as it is. Raises InputError where the run has no checkpoint or the data set no such split.
@@ -54,7 +54,9 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
         for words in options.attacks:
             adversaries = attack_split(trained.config, workspace, material, split, words)
             sets = encode_adversaries(trained, adversaries)
-            attacked = evaluate_attacks(trained.family, codes.images, codes.captions, owner, sets, protocol, knobs=knobs)
+            attacked = evaluate_attacks(
+                trained.family, codes.images, codes.captions, owner, sets, protocol, knobs=knobs
+            )
             behind = "" if words == "shared" else f"/{words}"
             for key, value in attacked.metrics.items():
                 head, _, tail = key.rpartition("/")

@@ -73,8 +73,8 @@ def vsepp_coco() -> RunConfig:
 def univse_coco() -> RunConfig:
     """UniVSE as published (§3.5, A.1-A.3): Adam 1e-3 for six epochs, then halved at each down to 1e-5.
 
-    Ours where the paper is silent: 13 epochs (at the 13th the rate reaches its floor), margin 0.2, clip 2.0. A.3's fixed
-    GloVe vectors are named by `text.word_vectors`.
+    Ours where the paper is silent: 13 epochs (at the 13th the rate reaches its floor), margin 0.2, clip 2.0. The fixed
+    GloVe vectors of A.3 are named by `text.word_vectors`.
     """
     return replace(
         vsepp_coco(),
@@ -116,7 +116,7 @@ def vsepp_scenes() -> RunConfig:
     """VSE++ on rendered scenes with the shipped backbone; sizes and schedule are ours.
 
     The first half of training sums over negatives: with the hardest alone, scenes that differ in one word keep the loss
-    near its collapsed value for most of a run (validation rsum 378 to 435 over rates, against 450 with ten such epochs).
+    near its collapsed value for most of a run (validation rsum 378 to 435 over rates; 450 with ten such epochs).
     """
     return RunConfig(
         data=Scenes.Config(),

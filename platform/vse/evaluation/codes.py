@@ -17,7 +17,7 @@ CAPTIONS_AT_ONCE = 512
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Named tensors of the images (images, ...) and captions (captions, ...) of a split, and whose captions they are."""
+    """Named tensors of the images (images, ...) and captions (captions, ...) of a split; owner: caption -> image."""
 
     images: Encoded
     captions: Encoded

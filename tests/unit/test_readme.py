@@ -1,0 +1,94 @@
+"""What the README says can be done, can be done."""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.synthetic import synthetic
+from vse import presets, registry
+from vse.config import flatten, knob, override
+from vse.models.encoders import PooledEncoder, WordTable, unit
+from vse.models.family import Batch, Context, Encoded, Family, Inputs
+from vse.objectives.ranking import Ranking
+from vse.registry import ComponentConfig, register
+from vse.training.config import OptimConfig
+from vse.training.step import Stepper
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    """Commands of shell blocks and of inline code that begins like one."""
+    lines = [line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines()]
+    lines += re.findall(r"`((?:python jobs/|make |ray submit )[^`]+)`", README)
+    split = [shlex.split(part, comments=True) for line in lines for part in line.split(";")]
+    return [words for words in split if words]
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    asked = {words[1] for words in commands() if words[0] == "make"}
+    assert asked
+    assert asked <= targets
+
+
+def test_jobs_and_files_exist():
+    named = {word for words in commands() for word in words if word.endswith((".py", ".yaml")) and "X.py" not in word}
+    assert "jobs/sweep_alpha.py" in named
+    missing = [name for name in named if not (ROOT / name).is_file()]
+    assert not missing
+
+
+@pytest.mark.parametrize("words", [w for w in commands() if w[0] == "python" and "--preset" in w], ids=" ".join)
+def test_presets_and_keys_are_valid(words):
+    name = words[words.index("--preset") + 1]
+    if name.isupper() or "|" in name:
+        pytest.skip("a placeholder")
+    changes = dict(word.split("=", 1) for word in words if "=" in word)
+    config = presets.preset(name)
+    ours = {
+        key: value for key, value in changes.items() if key.split(".")[0] in {k.split(".")[0] for k in flatten(config)}
+    }
+    override(config, ours)
+
+
+def test_pictures_exist():
+    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", README):
+        assert (ROOT / picture).is_file(), picture
+
+
+def test_the_example_family_trains():
+    (source,) = blocks("python")
+    names = {
+        **{
+            "Batch": Batch,
+            "ComponentConfig": ComponentConfig,
+            "Context": Context,
+            "Encoded": Encoded,
+            "Family": Family,
+        },
+        **{"Inputs": Inputs, "PooledEncoder": PooledEncoder, "WordTable": WordTable, "dataclass": dataclass},
+        **{"knob": knob, "register": register, "unit": unit, "__name__": "example"},
+    }
+    assert len(source.splitlines()) <= 40
+    try:
+        exec(source, names)
+        family = registry.component("family", "mean_words")(names["MeanWords"].Config(dim=16), synthetic(0).context)
+        data = synthetic(0)
+        objective = Ranking(Ranking.Config(hinge="sum"))
+        collate = data.collator(family, objective)
+        stepper = Stepper(family, family, objective, OptimConfig(lr=1e-2), "float32")
+        rows = torch.arange(len(data)).numpy()
+        losses = [float(stepper.step(collate(rows, epoch), epoch)["sent"]) for epoch in range(30)]
+        assert losses[-1] < 0.7 * losses[0]
+    finally:
+        registry._COMPONENTS["family"].pop("mean_words", None)
