@@ -28,7 +28,7 @@ FILE = "adversaries.jsonl"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Adversaries:
-    """Adversaries of a split and kind of words: by attack, their texts and the captions (rows of the split) attacked."""
+    """Adversaries of a split in one kind of words: by attack, their texts and the captions (rows) they attack."""
 
     split: str
     words: str
