@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from vse import pipeline, registry
-from vse.config import override
+from vse.config import flatten, override
 from vse.presets import preset
 from vse.training.config import OptimConfig
 from vse.training.inputs import make_collator, training_inputs
@@ -92,7 +92,7 @@ def test_a_step_costs_little_more_than_its_mathematics(tmp_path_factory, dim):
         batches[f"{name} bare"] = batches[name]
         if name == "vsepp_scenes":
             channels = data.context.feature_dims["pooled"]
-            steps["published"] = published_step(data.context.vocabulary_size, channels, dim, config.model.word_dim)
+            steps["published"] = published_step(data.context.vocabulary_size, channels, dim, flatten(config)["model.word_dim"])
             batches["published"] = batches[name]
     seconds = {name: [] for name in steps}
     for _ in range(ROUNDS):
