@@ -17,7 +17,7 @@ from vse.training.step import Stepper
 from vse.workspace import Workspace
 
 pytestmark = pytest.mark.benchmark
-BATCHES, ROUNDS = 3, 5
+BATCHES, ROUNDS = 2, 5
 SMALL = {"data.num_train": 200, "data.num_val": 10, "data.num_test": 10, "data.num_shifted": 10}
 
 
@@ -92,7 +92,8 @@ def test_a_step_costs_little_more_than_its_mathematics(tmp_path_factory, dim):
         batches[f"{name} bare"] = batches[name]
         if name == "vsepp_scenes":
             channels = data.context.feature_dims["pooled"]
-            steps["published"] = published_step(data.context.vocabulary_size, channels, dim, flatten(config)["model.word_dim"])
+            word_dim = flatten(config)["model.word_dim"]
+            steps["published"] = published_step(data.context.vocabulary_size, channels, dim, word_dim)
             batches["published"] = batches[name]
     seconds = {name: [] for name in steps}
     for _ in range(ROUNDS):
