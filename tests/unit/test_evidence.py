@@ -1,0 +1,265 @@
+"""A miniature study from its search to its verdicts: in slices, once each, and whole."""
+
+import dataclasses
+import json
+import types
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vse import evidence
+from vse.config import override
+from vse.evidence import Planner, Task, perform, read_summary, read_table, results_folder, run_tasks
+from vse.presets import preset
+from vse.report.claims import PLATEAU, UNIVSE_CLAIMS, registered_hash
+from vse.report.findings import METRICS, findings
+from vse.report.studies import Study, StudyArm
+from vse.workspace import Workspace
+
+ALPHAS = (0.0, *PLATEAU, 1.0)
+SPLITS = ("test", "shifted")
+STUDY = Study(
+    name="miniature",
+    data={"data.num_train": 40, "data.num_val": 6, "data.num_test": 6, "data.num_shifted": 5, "train.epochs": 2},
+    arms={
+        "vsepp": StudyArm(preset="vsepp_tiny", family="vsepp"),
+        "univse": StudyArm(preset="univse_tiny", family="univse", alphas=ALPHAS),
+        "vsepp_longer": StudyArm(preset="vsepp_tiny", family="vsepp", longer="univse"),
+        "univse_no_comp": StudyArm(
+            preset="univse_tiny", family="univse", changes={"objective.eta_c": 0.0}, alphas=(0.75, 1.0)
+        ),
+    },
+    search={"vsepp": ({"optim.lr": 1e-9}, {"optim.lr": 2e-3}), "univse": ({"optim.lr": 2e-3},)},
+    splits=SPLITS,
+    seeds=2,
+)
+
+
+class Here:
+    """Stands for the pool of processes: does each task at once, in this one."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        pass
+
+    def __enter__(self) -> "Here":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def submit(self, function: Any, task: Task) -> Future[str]:
+        future: Future[str] = Future()
+        try:
+            future.set_result(function(task))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.fixture(scope="module")
+def planner(tmp_path_factory: pytest.TempPathFactory) -> Planner:
+    workspace = Workspace.open(str(tmp_path_factory.mktemp("evidence")))
+    return Planner(STUDY, workspace, {"model.dim": 32}, 2)
+
+
+def do(planner: Planner, tasks: list[Task], deadline: float = float("inf")) -> tuple[bool, list[str]]:
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "ProcessPoolExecutor", Here)
+        return run_tasks(tasks, planner.workspace, 1, deadline, said.append), said
+
+
+def search(planner: Planner) -> list[Task]:
+    return [task for each in planner.search_tasks().values() for trainings in each for task in trainings]
+
+
+@pytest.fixture(scope="module")
+def done(planner: Planner) -> dict[str, list[Task]]:
+    """Everything, in as many slices as tasks: each slice starts one and stops."""
+    assert planner.chosen() is None
+    slices = 0
+    while planner.chosen() is None:
+        complete, said = _slice(planner, search(planner))
+        slices += 1
+        assert len(said) == 1
+        assert complete == (slices == 3)
+    chosen = planner.chosen()
+    assert chosen is not None
+    tasks = planner.arm_tasks(chosen)
+    assert set(tasks) == {"vsepp", "univse", "univse_no_comp"}  # one arm waits for the seconds of another
+    assert not planner.answerable(tasks)
+    while not _slice(planner, planner.in_order(tasks))[0]:
+        slices += 1
+    slices += 1
+    tasks = planner.arm_tasks(chosen)
+    assert set(tasks) == set(STUDY.arms)
+    assert do(planner, planner.in_order(tasks))[0]
+    assert slices == 3 + 6
+    return tasks
+
+
+def _slice(planner: Planner, tasks: list[Task]) -> tuple[bool, list[str]]:
+    """One task, then the budget is spent."""
+    clock = iter([0.0, *[2.0] * 1000])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+        return do(planner, tasks, deadline=1.0)
+
+
+def test_the_search_is_equal_and_apart(planner: Planner) -> None:
+    tasks = planner.search_tasks()
+    assert [len(each) for each in tasks.values()] == [2, 1]
+    for task in search(planner):
+        assert task.config.seed == STUDY.search_seed
+        assert (task.splits, task.alphas) == ((), ())
+        assert (task.config.model.dim, task.config.train.epochs) == (32, 2)
+    folds = Planner(dataclasses.replace(STUDY, folds=3), planner.workspace, {}, 2).search_tasks()["vsepp"]
+    assert [[(t.config.data.folds, t.config.data.fold) for t in each] for each in folds] == [
+        [(3, 0), (3, 1), (3, 2)]
+    ] * 2
+
+
+def test_names_are_stable_and_tell_tasks_apart(planner: Planner, done: dict[str, list[Task]]) -> None:
+    every = [*search(planner), *(task for tasks in done.values() for task in tasks)]
+    assert len({task.name for task in every}) == len(every)
+    again = [*search(planner), *(t for tasks in planner.arm_tasks(_chosen(planner)).values() for t in tasks)]
+    assert [t.name for t in again] == [t.name for t in every]
+    task = every[0]
+    others = [
+        dataclasses.replace(task, splits=("test",)),
+        dataclasses.replace(task, alphas=(1.0,)),
+        dataclasses.replace(task, config=override(task.config, {"seed": 7})),
+    ]
+    assert len({task.name, *(other.name for other in others)}) == 4
+
+
+def _chosen(planner: Planner) -> dict[str, Any]:
+    chosen = planner.chosen()
+    assert chosen is not None
+    return chosen
+
+
+def test_validation_chooses_and_the_chosen_is_used(planner: Planner, done: dict[str, list[Task]]) -> None:
+    chosen = _chosen(planner)
+    for family, candidates in planner.search_tasks().items():
+        scores = [read_summary(planner.workspace, trainings[0])["metrics"]["val/rsum"] for trainings in candidates]
+        assert chosen[family]["val_rsum"] == pytest.approx(scores)
+        assert chosen[family]["changes"] == STUDY.search[family][int(np.argmax(scores))]
+    for name, tasks in done.items():
+        family = STUDY.arms[name].family
+        assert [task.config.seed for task in tasks] == [0, 1]
+        assert {task.config.optim.lr for task in tasks} == {chosen[family]["changes"]["optim.lr"]}
+    assert {task.config.objective.eta_c for task in done["univse_no_comp"]} == {0.0}
+    longer = done["vsepp_longer"][0].config.train.epochs
+    seconds = {
+        name: [read_summary(planner.workspace, task)["seconds"] for task in done[name]] for name in ("vsepp", "univse")
+    }
+    ratio = np.median([u / v for u, v in zip(seconds["univse"], seconds["vsepp"], strict=True)])
+    assert longer == max(1, round(ratio * STUDY.data["train.epochs"]))
+
+
+def test_what_is_done_is_not_done_again(
+    planner: Planner, done: dict[str, list[Task]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "perform", lambda task: pytest.fail("done again"))
+    assert do(planner, planner.in_order(done)) == (True, [])
+    assert do(planner, search(planner)) == (True, [])
+
+
+def test_a_spent_budget_starts_nothing(planner: Planner) -> None:
+    other = Planner(STUDY, planner.workspace, {"model.dim": 16}, 2)
+    assert do(other, search(other), deadline=0.0) == (False, [])
+
+
+def test_a_failing_task_leaves_the_others_alone(
+    planner: Planner, done: dict[str, list[Task]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = [dataclasses.replace(done["vsepp"][0], label=label) for label in ("one", "two", "three")]
+    finished: list[str] = []
+
+    def some(task: Task) -> str:
+        if task.label == "two":
+            raise ValueError("broken")
+        finished.append(task.label)
+        return task.name
+
+    monkeypatch.setattr(evidence, "perform", some)
+    complete, said = do(planner, tasks)
+    assert not complete
+    assert finished == ["one", "three"]
+    assert [line for line in said if "failed" in line] == ["two seed 0: failed: ValueError('broken'), 1 to go"]
+
+
+def test_tables_agree_with_the_measures_of_the_run(planner: Planner, done: dict[str, list[Task]]) -> None:
+    from vse.evaluation.per_image import counts_of
+    from vse.measure import MeasureOptions, measure_run
+
+    for name, alpha in (("vsepp", "none"), ("univse", "0.75")):
+        task = done[name][0]
+        summary = read_summary(planner.workspace, task)
+        assert summary is not None
+        found = measure_run(planner.workspace.run(summary["run"]), planner.workspace, MeasureOptions(splits=SPLITS))
+        for split in SPLITS:
+            for words, behind in (("shared", ""), ("disjoint", "/disjoint")):
+                table = read_table(planner.workspace, task, split, words, alpha)
+                for kind in ("object", "attribute", "relation"):
+                    hits, number = counts_of(table, f"attack_{kind}/pair_accuracy")
+                    assert 100 * hits.sum() / number.sum() == pytest.approx(
+                        found[f"{split}/attack_{kind}{behind}/pair_accuracy"]
+                    )
+    curve = read_summary(planner.workspace, done["univse"][0])
+    assert curve is not None
+    assert {float(alpha) for alpha in curve["alphas"]} == set(ALPHAS)
+
+
+def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list[Task]]) -> None:
+    found = findings(planner, done, "python jobs/evidence.py")
+    assert json.dumps(found, allow_nan=False)  # as the file is written
+    assert found["study"] == "miniature"
+    assert found["claims_hash"] == registered_hash()
+    assert found["seeds"] == 2
+    assert found["search"].keys() == {"vsepp", "univse"}
+    assert found["alpha"].keys() == {"univse"}
+    assert found["alpha"]["univse"] in ALPHAS
+    for words in ("shared", "disjoint"):
+        assert found["claims"][words].keys() == {claim.name for claim in UNIVSE_CLAIMS}
+        for verdict in found["claims"][words].values():
+            assert verdict["statement"]
+            assert verdict["answer"] in ("holds", "does not hold", "undecided")
+        rows = found["table"][words]
+        expected = {
+            (name, split, alpha)
+            for name, arm in STUDY.arms.items()
+            for split in SPLITS
+            for alpha in arm.alphas or (None,)
+        }
+        assert {(row["arm"], row["split"], row["alpha"]) for row in rows} == expected
+        assert len(rows) == len(expected)
+        for row in rows:
+            assert row["seconds"] > 0
+            for metric in METRICS:
+                mean, low, high = row[metric]
+                assert low <= mean + 1e-3
+                assert mean <= high + 1e-3
+
+
+def test_no_verdict_from_two_seeds_claims_too_much(planner: Planner, done: dict[str, list[Task]]) -> None:
+    verdicts = findings(planner, done, "")["claims"]["shared"]
+    assert {v["answer"] for v in verdicts.values()} == {"undecided"}  # headline claims ask for ten seeds
+
+
+@pytest.mark.slow
+def test_tasks_run_in_processes_of_their_own(tmp_path: Path) -> None:
+    workspace = Workspace.open(str(tmp_path))
+    config = override(preset("vsepp_tiny"), {**STUDY.data, "train.epochs": 1})
+    tasks = [Task("real", override(config, {"seed": seed}), (), (), str(tmp_path)) for seed in (0, 1)]
+    assert evidence.ProcessPoolExecutor is ProcessPoolExecutor
+    said: list[str] = []
+    assert run_tasks(tasks, workspace, 2, float("inf"), said.append)
+    assert len(said) == 2
+    assert all(read_summary(workspace, task) is not None for task in tasks)
+    names = {perform(task) for task in tasks}  # finished runs: measured again, trained no more
+    assert {f"{name}.json" for name in names} == set(results_folder(workspace).names())
