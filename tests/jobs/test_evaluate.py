@@ -1,0 +1,113 @@
+"""jobs/evaluate.py as a user runs it, on a run that jobs/train.py made."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import validate
+
+from tests.jobs.processes import run, run_without_ray, summary_of
+from vse.config import override
+from vse.journal import read
+from vse.presets import preset
+from vse.summary import SCHEMA
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+SIZES = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 5, "data.num_shifted": 4, "train.epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    workspace = tmp_path_factory.mktemp("evaluate") / "workspace"
+    place = Workspace.open(str(workspace))
+    run_training(override(preset("vsepp_tiny"), SIZES), place)
+    return workspace, run_training(override(preset("univse_tiny"), SIZES), place).run
+
+
+@pytest.fixture(scope="module")
+def done(trained: tuple[Path, str]) -> tuple[str, dict[str, Any]]:
+    workspace, name = trained
+    result = run("evaluate", workspace, f"run={name}", "measure.splits=test,shifted", "measure.attacks=shared")
+    return result.stdout, summary_of(result)
+
+
+def test_the_table_the_summary_and_the_journal_agree(
+    trained: tuple[Path, str], done: tuple[str, dict[str, Any]]
+) -> None:
+    out, summary = done
+    validate(summary, SCHEMA)
+    *table, last = out.splitlines()
+    printed = {line.split()[0]: float(line.split()[1]) for line in table}
+    assert printed.keys() == summary["headline"].keys()
+    assert {"test/rsum", "shifted/rsum", "test/attack_object/rsum3", "test/attack_relation/pair_accuracy"} <= set(
+        printed
+    )
+    assert all(abs(printed[key] - value) < 6e-4 for key, value in summary["headline"].items())
+    folder = trained[0] / "runs" / trained[1]
+    assert Path(last).parent == folder / "evaluation"
+    latest = read(folder / "journal.jsonl").latest()
+    assert all(latest[key] == value for key, value in summary["headline"].items())
+    assert read(folder / "journal.jsonl").status == "finished"
+
+
+def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, dict[str, Any]]) -> None:
+    workspace, name = trained
+    files = sorted((workspace / "runs" / name / "evaluation").glob("measures-*"))
+    before = [path.stat().st_mtime_ns for path in files]
+    options = (f"run={name}", "measure.splits=test,shifted", "measure.attacks=shared")
+    again = summary_of(run("evaluate", workspace, *options))
+    assert again["headline"] == done[1]["headline"]
+    assert [path.stat().st_mtime_ns for path in files] == before
+    assert sorted((workspace / "runs" / name / "evaluation").glob("measures-*")) == files
+
+
+WRONG = {
+    "run": (
+        ["run=univse-scenes-s9-00000000"],
+        "no such run; there are univse-scenes-s0-",
+    ),
+    "nothing": ([], "run=: no such run; there are"),
+    "split": (
+        ["run=RUN", "measure.splits=tset", "measure.attacks="],
+        "no split 'tset'; it has train, val, test",
+    ),
+    "alpha": (["run=RUN", "measure.alpha=1.2"], "measure.alpha=1.2: must be between 0 and 1"),
+    "words": (["run=RUN", "measure.attacks=all"], "measure.attacks=all: expected one of shared, disjoint"),
+    "key": (["run=RUN", "measure.split=test"], "measure.split: no such key; did you mean splits?"),
+    "folds": (["run=RUN", "measure.folds=4", "measure.attacks="], "5 images cannot be divided into 4 equal folds"),
+    "components": (["run=RUN", "measure.components=verbs"], "verbs: expected one of object, attribute, relation"),
+    "training": (["run=RUN", "optim.lr=1"], "optim.lr: no such key"),
+    "preset": (["--preset", "vsepp_tiny"], "unrecognized arguments: --preset"),
+    "empty": (["--workspace", "empty", "run=a"], "run=a: no such run; there are none"),
+}
+
+
+@pytest.fixture(scope="module")
+def refused(
+    trained: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[int | None, str, str]]:
+    workspace, name = trained
+    lines = [
+        ["evaluate", "--workspace", str(workspace), *(word.replace("RUN", name) for word in more)]
+        for more, _ in WRONG.values()
+    ]
+    lines.append(["evaluate", "--workspace", str(workspace), f"run={name}", "--dry-run"])
+    found = run_without_ray(lines, tmp_path_factory.mktemp("wrong"))
+    return dict(zip((*WRONG, "dry"), found, strict=True))
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_request_is_one_line(refused: dict[str, tuple[int | None, str, str]], case: str) -> None:
+    status, out, error = refused[case]
+    assert status == 2, error
+    assert out == ""
+    assert len(error.splitlines()) == 1
+    assert error.startswith("evaluate: ")
+    assert WRONG[case][1] in error
+
+
+def test_a_dry_run_starts_nothing(refused: dict[str, tuple[int | None, str, str]]) -> None:
+    status, out, error = refused["dry"]
+    assert (status, error) == (0, "")
+    assert "dry run, nothing is started or written" in out

@@ -1,0 +1,172 @@
+"""jobs/train.py as a user runs it: from an empty workspace, again, stopped, and every wrong request in one line."""
+
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import validate
+
+from tests.jobs.processes import command, environment, run, run_without_ray, summary_of
+from vse.environment import gpus
+from vse.journal import read
+from vse.summary import SCHEMA
+
+SIZES = ("data.num_train=20", "data.num_val=6", "data.num_test=4", "data.num_shifted=0")
+TINY = ("--preset", "vsepp_tiny", *SIZES)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    workspace = tmp_path_factory.mktemp("train") / "workspace"
+    return workspace, summary_of(run("train", workspace, *TINY, "seed=3", "optim.lr=1e-5"))
+
+
+def test_from_an_empty_workspace_to_a_summary(done: tuple[Path, dict[str, Any]]) -> None:
+    workspace, summary = done
+    validate(summary, SCHEMA)
+    assert summary["configuration"]["optim"]["lr"] == 1e-5
+    assert (summary["seeds"], summary["job"]) == ([3], "train")
+    assert summary["headline"]["trained"] is True
+    assert summary["headline"]["epochs"] == 2
+    assert 0 <= summary["headline"]["val/rsum"] <= 600
+    folder = Path(summary["outputs"]["run"])
+    assert folder.parent == workspace / "runs"
+    assert folder.name.endswith(summary["fingerprints"]["run"])
+    assert (Path(summary["outputs"]["checkpoint"]) / "model.safetensors").is_file()
+    story = read(folder / "journal.jsonl")
+    assert (story.status, story.params["optim.lr"]) == ("finished", 1e-5)
+    assert {step for key, step in story.metrics if key == "train/sent"} == {1, 2}
+
+
+def test_again_it_trains_nothing_and_a_copy_of_the_workspace_serves(
+    done: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    shutil.copytree(done[0], tmp_path / "moved", ignore=shutil.ignore_patterns("mlflow"))
+    again = summary_of(run("train", tmp_path / "moved", *TINY, "seed=3", "optim.lr=1e-5"))
+    assert again["headline"] == done[1]["headline"] | {"trained": False}
+    assert again["outputs"]["run"].startswith(str(tmp_path))
+
+
+def test_the_run_is_in_mlflow(done: tuple[Path, dict[str, Any]]) -> None:
+    import sqlite3
+
+    summary = done[1]
+    place = summary["outputs"]["mlflow"]
+    assert place.startswith("sqlite:///")
+    with sqlite3.connect(place.removeprefix("sqlite:///")) as connection:
+        names = [row[0] for row in connection.execute("SELECT name FROM runs")]
+        steps = connection.execute("SELECT step, value FROM metrics WHERE key = 'val/rsum' ORDER BY step").fetchall()
+    connection.close()
+    assert names == [Path(summary["outputs"]["run"]).name]
+    assert [step for step, _ in steps] == [1, 2]
+    assert max(value for _, value in steps) == pytest.approx(summary["headline"]["val/rsum"])
+
+
+@pytest.mark.slow
+def test_a_stopped_job_goes_on_and_ends_with_the_same_numbers(
+    done: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    for part in ("datasets", "features"):
+        shutil.copytree(done[0] / part, tmp_path / "workspace" / part)
+    more = (*TINY, "train.epochs=40", "optim.schedule=constant")
+    process = subprocess.Popen(
+        command("train", tmp_path / "workspace", *more),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("workspace/runs/*/checkpoints/epoch-0003/manifest.json")):
+        assert process.poll() is None, process.stderr
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, error
+    assert error.splitlines()[-1].startswith("train: stopped; what was finished stays")
+    (folder,) = (tmp_path / "workspace" / "runs").iterdir()
+    assert read(folder / "journal.jsonl").status == "killed"
+    reached = {step for key, step in read(folder / "journal.jsonl").metrics if key == "train/sent"}
+    assert len(reached) < 40
+    summary = summary_of(run("train", tmp_path / "workspace", *more))
+    story = read(folder / "journal.jsonl")
+    assert {step for key, step in story.metrics if key == "train/sent"} == set(range(1, 41))
+    for part in ("datasets", "features"):
+        shutil.copytree(done[0] / part, tmp_path / "other" / part)
+    whole = summary_of(run("train", tmp_path / "other", *more))
+    assert whole["headline"] == summary["headline"]
+
+
+WRONG = {
+    "misspelled": (["optm.lr=1"], "optm.lr: no such key; did you mean optim?"),
+    "type": (["optim.lr=fast"], "optim.lr=fast: expected a number"),
+    "range": (["--preset", "univse_tiny", "model.alpha=1.2"], "model.alpha=1.2: must be between 0 and 1"),
+    "negative": (["objective.margin=-0.1"], "objective.margin=-0.1: must be >= 0"),
+    "one": (["train.batch_size=1"], "train.batch_size=1: must be >= 2"),
+    "workers": (["train.workers=64"], "train.workers=64: needs 64 CPUs, but this machine has"),
+    "preset": (["--preset", "univse"], "preset 'univse': unknown; known are"),
+    "pair": (["optim.lr"], "optim.lr: expected key=value"),
+    "twice": (["seed=1", "seed=2"], "seed: given twice"),
+    "component": (["objective=infonse"], "objective"),
+    "vectors": (["text.word_vectors=absent.vec"], "text.word_vectors=absent.vec: no such file"),
+    "root": (["--preset", "vsepp_flickr8k"], "data.root: name the folder"),
+    "truth": (["--preset", "vsepp_flickr8k", "data.root=absent"], "data.root=absent: no such folder"),
+    "mixed": (["objective=univse"], "use objective=ranking"),
+}
+WITHOUT_GPU = {
+    "gpu": (["train.gpus_per_worker=1"], "a GPU is asked for, but this machine has none"),
+    "gpus": (["train.gpus_per_worker=1", "train.workers=2"], "a GPU is asked for, but this machine has none"),
+}
+
+
+@pytest.fixture(scope="module")
+def refused(
+    tmp_path_factory: pytest.TempPathFactory, done: tuple[Path, dict[str, Any]]
+) -> dict[str, tuple[int | None, str, str]]:
+    """What each wrong command line says, in a process in which Ray cannot even be imported."""
+    folder = tmp_path_factory.mktemp("wrong")
+    wrong = WRONG if gpus() else WRONG | WITHOUT_GPU
+    (folder / "file").write_text("")
+    start = ["train", "--workspace", str(done[0])]
+    lines = [[*start, *([] if "--preset" in more else TINY), *more] for more, _ in wrong.values()]
+    lines += [["train", "--workspace", str(folder / "file" / "below"), *TINY]]
+    lines += [["train", "--workspace", str(folder / "dry"), *TINY, "--dry-run", "optim.lr=1e-5"]]
+    found = run_without_ray(lines, folder)
+    assert not (folder / "dry").exists()
+    return dict(zip((*wrong, "unwritable", "dry"), found, strict=True))
+
+
+@pytest.mark.parametrize("case", [*WRONG, *WITHOUT_GPU, "unwritable"])
+def test_a_wrong_request_is_one_line_before_ray(refused: dict[str, tuple[int | None, str, str]], case: str) -> None:
+    if case not in refused:
+        pytest.skip("this machine has a GPU")
+    status, out, error = refused[case]
+    message = {**WRONG, **WITHOUT_GPU, "unwritable": ([], "below: cannot")}[case][1]
+    assert status == 2, error
+    assert out == ""
+    lines = error.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("train: ")
+    assert message in lines[0]
+
+
+def test_a_dry_run_says_what_it_would_do(refused: dict[str, tuple[int | None, str, str]]) -> None:
+    status, out, error = refused["dry"]
+    assert (status, error) == (0, "")
+    assert "optim.lr=1e-05  (set)" in out
+    assert "train vsepp on scenes with seed 0: 2 epochs of 64 captions a step, 1 worker(s), 0 GPU(s) each" in out
+
+
+def test_a_failure_while_running_is_status_one(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    shutil.copytree(done[0] / "datasets", tmp_path / "workspace" / "datasets")
+    result = run("train", tmp_path / "workspace", *TINY, "optim.lr=1e38", "optim.clip=0", "model.dim=16")
+    assert result.returncode == 1, result.stderr
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("train: failed; what was finished stays")
+    assert "Traceback" in result.stderr
