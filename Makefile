@@ -31,7 +31,7 @@ sweep: $(VENV)/.installed  ## from nothing to the alpha curve, on the rendered d
 
 ui: $(VENV)/.installed  ## MLflow's pages on the runs of WORKSPACE, on this machine only
 	$(RUN) -c "import sys; from vse.tracking import ship_all; ship_all(sys.argv[1])" $(WORKSPACE)
-	$(BIN)/mlflow ui --backend-store-uri $(MLFLOW_DB) --host 127.0.0.1 --port $(PORT) --workers 1
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow ui --backend-store-uri $(MLFLOW_DB) --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: $(VENV)/.installed-dev  ## everything that takes seconds
 	$(RUN) -m pytest -m "not slow and not benchmark" $(ARGS)

@@ -101,8 +101,8 @@ PHOTOGRAPHS = Study(
         "floor_hardest": StudyArm(preset="vsepp_flickr8k", family="", changes=_FLOOR),
     },
     search={
-        "vsepp": _grid("model.dropout", (0.0, 0.3), "objective.warmup", (5, 15)),
-        "univse": _grid("model.dropout", (0.0, 0.3), "objective.warmup", (5, 15)),
+        "vsepp": _grid("model.dropout", (0.0, 0.3), "objective.warmup", (5,)),
+        "univse": _grid("model.dropout", (0.0, 0.3), "objective.warmup", (5,)),
     },
     splits=("test",),
     seeds=5,
