@@ -150,7 +150,7 @@ def vsepp_flickr8k() -> RunConfig:
     """VSE++ on Flickr8k (or a part of it) with a MobileNetV2; sizes and schedule are ours."""
     return replace(
         vsepp_scenes(),
-        data=Karpathy.Config(file="dataset_flickr8k.json"),
+        data=Karpathy.Config(),
         features=FeatureConfig(backbone=TorchvisionBackbone.Config(arch="mobilenet_v2")),
         text=TextConfig(parser=Parser.Config(), min_count=2),
         model=VSEPP.Config(dim=256, word_dim=300),
