@@ -29,6 +29,7 @@ def run(request: Request) -> str:
         request.workspace,
         request.options.ray,
         workers=train.workers,
+        cpus_per_worker=train.threads if train.workers > 1 else 1,
         gpus_per_worker=train.gpus_per_worker,
         key="train.workers",
     )

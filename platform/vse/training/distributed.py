@@ -1,30 +1,37 @@
 """One run on several workers through Ray Train: each runs `train_worker` inside a process group."""
 
-import os
+import threading
+from collections.abc import Callable
 from typing import Any
 
-import ray.train
 from ray.train import FailureConfig, ScalingConfig
 from ray.train import RunConfig as TrainRunConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
+from vse import journal
 from vse.config import from_dict, to_dict
+from vse.errors import InputError
+from vse.storage import Folder
 from vse.training.config import RunConfig
+from vse.training.loop import Diverged
 from vse.workspace import Workspace
 
 RETRIES = 3  # a worker lost with its spot instance is no reason to give up; each retry goes on from the checkpoint
+LISTEN_SECONDS = 1.0
+BOOKKEEPING = "ray"  # folder of Ray Train's own notes about a run; checkpoints are the run's
+
+Report = Callable[[dict[str, float]], None]
 
 
-def train_on_workers(config: RunConfig, workspace: Workspace, name: str, parent: str, report: Any) -> None:
+def train_on_workers(
+    config: RunConfig, workspace: Workspace, name: str, parent: str, report: Report | None = None
+) -> None:
     """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
 
-    Epoch numbers are in the run's journal as they come; `report` hears them when the run has ended.
+    `report` hears each epoch from the run's journal, in a thread of its own. Raises InputError and Diverged as a worker
+    raised them, without trying again; lost workers are replaced.
     """
-    from vse.training.run import RESULT
-
-    gpus = config.train.gpus_per_worker
-    # Train's own bookkeeping (no model state: checkpoints are the run's) must lie where every node can read it.
-    os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "600")
+    gpus, folder = config.train.gpus_per_worker, workspace.run(name)
     trainer = TorchTrainer(
         _worker,
         train_loop_config={
@@ -36,29 +43,76 @@ def train_on_workers(config: RunConfig, workspace: Workspace, name: str, parent:
         scaling_config=ScalingConfig(
             num_workers=config.train.workers,
             use_gpu=gpus > 0,
-            resources_per_worker={"CPU": 1, **({"GPU": gpus} if gpus else {})},
+            resources_per_worker={"CPU": config.train.threads, **({"GPU": gpus} if gpus else {})},
         ),
         torch_config=TorchConfig(backend="nccl" if gpus else "gloo", timeout_s=600),
         run_config=TrainRunConfig(
             name=name,
-            storage_path=workspace.run(name).child("ray").uri,
+            storage_path=folder.child(BOOKKEEPING).uri,  # every node must be able to read it
             failure_config=FailureConfig(max_failures=RETRIES),
         ),
     )
-    trainer.fit()
-    if report is not None:
-        for epoch, numbers in enumerate(workspace.run(name).read_json(RESULT)["history"], start=1):
-            report({**numbers, "epoch": epoch})
+    listener = _Listener(folder, report) if report is not None else None
+    try:
+        refusal = trainer.fit().return_value
+    finally:
+        if listener is not None:
+            listener.close()
+    folder.delete(BOOKKEEPING)
+    if refusal is not None:
+        kind, text = refusal
+        raise (InputError if kind == InputError.__name__ else Diverged)(text)
 
 
-def _worker(arguments: dict[str, Any]) -> None:
+def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
+    """Train; returns (kind, text) of an error that would come again, since Ray tries again after whatever is raised."""
     from vse import pipeline
     from vse.presets import preset
     from vse.training.run import train_worker
 
-    # Any preset serves as the frame: the data name every component and every value.
-    config = from_dict(preset("vsepp_tiny"), arguments["config"])
-    workspace = Workspace.open(arguments["workspace"])
-    material = pipeline.prepare(config, workspace)
-    train_worker(config, workspace, arguments["run"], material, arguments["parent"])
-    ray.train.report({"done": 1})
+    try:
+        # Any preset serves as the frame: the data name every component and every value.
+        config = from_dict(preset("vsepp_tiny"), arguments["config"])
+        workspace = Workspace.open(arguments["workspace"])
+        material = pipeline.prepare(config, workspace)
+        train_worker(config, workspace, arguments["run"], material, arguments["parent"])
+    except (InputError, Diverged) as error:
+        return type(error).__name__, str(error)
+    return None
+
+
+class _Listener:
+    """Reports the epochs that appear in a run's journal after it was made; those that were there are known."""
+
+    def __init__(self, folder: Folder, report: Report) -> None:
+        self.folder, self.report = folder, report
+        self.heard = max(self._epochs(), default=0)
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        """Hear the rest and stop."""
+        self.over.set()
+        self.thread.join()
+
+    def _listen(self) -> None:
+        while not self.over.wait(LISTEN_SECONDS):
+            self._tell()
+        self._tell()
+
+    def _tell(self) -> None:
+        for epoch, numbers in sorted(self._epochs().items()):
+            if epoch > self.heard:
+                self.heard = epoch
+                self.report({**numbers, "epoch": epoch})
+
+    def _epochs(self) -> dict[int, dict[str, float]]:
+        if not self.folder.exists(journal.FILE_NAME):
+            return {}
+        epochs: dict[int, dict[str, float]] = {}
+        story = journal.parse(self.folder.read_bytes(journal.FILE_NAME))
+        for (key, step), (value, _) in story.metrics.items():
+            if key.startswith(("train/", "val/")):
+                epochs.setdefault(step, {})[key] = value
+        return epochs

@@ -129,8 +129,7 @@ def train_worker(
         {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
     )
     try:
-        if rank == 0:
-            _tell_again(journal, checkpoints)
+        _tell_again(journal if rank == 0 else None, checkpoints)
         progress = Loop(
             config, family, objective, collate, checkpoints, Hooks(validate, epoch_done, journal.note)
         ).run()
@@ -153,13 +152,17 @@ def _open_journal(journal: Journal, config: RunConfig, folder: Folder, material:
     folder.write_json("config.json", to_dict(config))
 
 
-def _tell_again(journal: Journal, checkpoints: Checkpoints) -> None:
-    """Put the last finished epoch into the journal again: a kill may have come between checkpoint and record."""
+def _tell_again(journal: Journal | None, checkpoints: Checkpoints) -> None:
+    """Put the last finished epoch into the journal again: a kill may have come between checkpoint and record.
+
+    Every worker reads the checkpoint, so that all of them refuse one that does not fit and none waits for the others.
+    """
     newest = checkpoints.newest()
     if newest is not None:
         before = read_progress(newest)
-        for numbers in before.history[-1:]:
-            journal.metrics({n: v for n, v in numbers.items() if n != "seconds"}, step=len(before.history))
+        if journal is not None and before.history:
+            numbers = {n: v for n, v in before.history[-1].items() if n != "seconds"}
+            journal.metrics(numbers, step=len(before.history))
 
 
 def _finish(journal: Journal, folder: Folder, progress: Progress) -> None:
