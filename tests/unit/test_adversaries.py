@@ -86,7 +86,7 @@ def test_disjoint_words_are_no_training_negatives(place):
 
 
 def _made(place, words_):
-    return attack_split(CONFIG, *place, "test", words_)
+    return attack_split(CONFIG, place[0], place[1], "test", words_)
 
 
 def test_the_file_is_made_once_and_serves_every_model(place, made, monkeypatch):
@@ -122,4 +122,4 @@ def test_a_file_that_was_cut_off_is_made_again(place):
 
 def test_a_split_that_is_not_there(place):
     with pytest.raises(InputError, match="no split 'tset'; it has train, val, test, shifted"):
-        attack_split(CONFIG, *place, "tset", "shared")
+        attack_split(CONFIG, place[0], place[1], "tset", "shared")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vse import evidence
-from vse.config import override
+from vse.config import flatten, override
 from vse.evidence import Planner, Task, perform, read_summary, read_table, results_folder, run_tasks
 from vse.presets import preset
 from vse.report.claims import PLATEAU, UNIVSE_CLAIMS, registered_hash
@@ -115,11 +115,10 @@ def test_the_search_is_equal_and_apart(planner: Planner) -> None:
     for task in search(planner):
         assert task.config.seed == STUDY.search_seed
         assert (task.splits, task.alphas) == ((), ())
-        assert (task.config.model.dim, task.config.train.epochs) == (32, 2)
+        assert (flatten(task.config)["model.dim"], task.config.train.epochs) == (32, 2)
     folds = Planner(dataclasses.replace(STUDY, folds=3), planner.workspace, {}, 2).search_tasks()["vsepp"]
-    assert [[(t.config.data.folds, t.config.data.fold) for t in each] for each in folds] == [
-        [(3, 0), (3, 1), (3, 2)]
-    ] * 2
+    flat = [[flatten(task.config) for task in each] for each in folds]
+    assert [[(one["data.folds"], one["data.fold"]) for one in each] for each in flat] == [[(3, 0), (3, 1), (3, 2)]] * 2
 
 
 def test_names_are_stable_and_tell_tasks_apart(planner: Planner, done: dict[str, list[Task]]) -> None:
@@ -142,21 +141,25 @@ def _chosen(planner: Planner) -> dict[str, Any]:
     return chosen
 
 
+def summary(planner: Planner, task: Task) -> dict[str, Any]:
+    found = read_summary(planner.workspace, task)
+    assert found is not None
+    return found
+
+
 def test_validation_chooses_and_the_chosen_is_used(planner: Planner, done: dict[str, list[Task]]) -> None:
     chosen = _chosen(planner)
     for family, candidates in planner.search_tasks().items():
-        scores = [read_summary(planner.workspace, trainings[0])["metrics"]["val/rsum"] for trainings in candidates]
+        scores = [summary(planner, trainings[0])["metrics"]["val/rsum"] for trainings in candidates]
         assert chosen[family]["val_rsum"] == pytest.approx(scores)
         assert chosen[family]["changes"] == STUDY.search[family][int(np.argmax(scores))]
     for name, tasks in done.items():
         family = STUDY.arms[name].family
         assert [task.config.seed for task in tasks] == [0, 1]
         assert {task.config.optim.lr for task in tasks} == {chosen[family]["changes"]["optim.lr"]}
-    assert {task.config.objective.eta_c for task in done["univse_no_comp"]} == {0.0}
+    assert {flatten(task.config)["objective.eta_c"] for task in done["univse_no_comp"]} == {0.0}
     longer = done["vsepp_longer"][0].config.train.epochs
-    seconds = {
-        name: [read_summary(planner.workspace, task)["seconds"] for task in done[name]] for name in ("vsepp", "univse")
-    }
+    seconds = {name: [summary(planner, task)["seconds"] for task in done[name]] for name in ("vsepp", "univse")}
     ratio = np.median([u / v for u, v in zip(seconds["univse"], seconds["vsepp"], strict=True)])
     assert longer == max(1, round(ratio * STUDY.data["train.epochs"]))
 

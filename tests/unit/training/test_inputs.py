@@ -91,7 +91,9 @@ def test_word_vectors_reach_the_family(material, tmp_path):
         "word_vector_dim": 3,
         "fingerprints": {"a": "b"},
     }
-    assert plain.checkpoint_files({})["context.json"]["word_vector_dim"] is None
+    sizes = plain.checkpoint_files({})["context.json"]
+    assert isinstance(sizes, dict)
+    assert sizes["word_vector_dim"] is None
 
 
 def test_negatives_are_training_words_and_no_attack_word(material):

@@ -142,7 +142,12 @@ def test_checkpoints_within_an_epoch_come_by_the_clock(tmp_path, monkeypatch):
     monkeypatch.setattr("vse.training.loop.time.monotonic", lambda: clock[0])
     run, saved = Run(tmp_path, train__epochs=1, train__batch_size=2, train__checkpoint_seconds=25), []
     save = run.checkpoints.save
-    run.checkpoints.save = lambda progress, *rest: (saved.append(progress.step), save(progress, *rest))[1]
+
+    def watched(progress, model, optimizers, scaler):
+        saved.append(progress.step)
+        return save(progress, model, optimizers, scaler)
+
+    run.checkpoints.save = watched
     loop = run.loop()
     step = loop.stepper.step
 
@@ -179,7 +184,7 @@ def test_seconds_add_up_over_interruptions(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         slowed(run.loop(), num + 2).run()
     clock[0] += 1e6  # nobody trained
-    run.scores = iter([5.0, 6.0])
+    run.scores = iter([5, 6])
     progress = slowed(run.loop(), 1000).run()
     assert progress.seconds == 10.0 * 2 * num
     assert [numbers["train/seconds"] for _, numbers in run.told] == [10.0 * num] * 2

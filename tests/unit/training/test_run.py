@@ -256,7 +256,7 @@ def test_the_name_says_configuration_seed_and_data(workspace, whole):
     from vse.training.run import run_name
 
     material = pipeline.prepare(config(), workspace)
-    names = {run_name(config(**changes), material) for changes in ({}, {"seed": 1}, {"optim__lr": 1e-3})}
+    names = {run_name(changed, material) for changed in (config(), config(seed=1), config(optim__lr=1e-3))}
     assert len(names) == 3
     assert run_name(config(seed=1), material).startswith("vsepp-scenes-s1-")
     assert whole(config()).run == run_name(config(), material)
