@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
-from vse.journal import Journal
 from vse.measure import MeasureOptions, measure_run
 from vse.runtime import set_up_logging
 from vse.summary import write_summary
 from vse.tracking import Shipper
+from vse.training.run import run_journal
 from vse.workspace import Workspace
 
 
@@ -34,7 +34,7 @@ def run(request: Request) -> str:
     folder = workspace.run(options.run)
     with Shipper(request.workspace, request.tracking).every(30):
         metrics = measure_run(folder, workspace, options.measure)
-        Journal(folder.local("journal.jsonl")).metrics(metrics, step=0)
+        run_journal(workspace, options.run).metrics(metrics, step=0)
     width = max(map(len, metrics))
     for name, value in metrics.items():
         print(f"{name:{width}}  {value:8.3f}")

@@ -110,9 +110,9 @@ def train_worker(
         family = family.double()
     objective = registry.build("objective", config.objective)
     collate = make_collator(config, data, inputs, objective.negatives)
-    journal = open_in(folder, workspace.cache().child("journals", fingerprint(folder.uri)).local())
+    journal = run_journal(workspace, name)
     if rank == 0:
-        _open_journal(journal, config, folder, material, parent)
+        _open_journal(journal, config, folder, material, name, parent)
 
     def validate(family: Family) -> dict[str, float]:
         codes = encode_examples(family, data.val)
@@ -141,8 +141,15 @@ def train_worker(
         _finish(journal, folder, progress)
 
 
-def _open_journal(journal: Journal, config: RunConfig, folder: Folder, material: Material, parent: str) -> None:
-    name = folder.uri.rsplit("/", 1)[-1]
+def run_journal(workspace: Workspace, name: str) -> Journal:
+    """The journal of a run; where the workspace is remote it is written on this machine and copied there."""
+    folder = workspace.run(name)
+    return open_in(folder, workspace.cache().child("journals", fingerprint(folder.uri)).local())
+
+
+def _open_journal(
+    journal: Journal, config: RunConfig, folder: Folder, material: Material, name: str, parent: str
+) -> None:
     around: dict[str, Any] = environment()
     tags = {f"fingerprint.{stage}": digits for stage, digits in material.fingerprints.items()}
     tags |= {f"version.{package}": version for package, version in around["versions"].items()}
