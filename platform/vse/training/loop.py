@@ -116,9 +116,12 @@ class Loop:
         self.stepper.set_rate(learning_rate(self.config.optim, when, self.config.train.epochs))
         batch = {name: value.to(self.device, non_blocking=True) for name, value in self.collate(share, epoch).items()}
         for name, value in self.stepper.step(batch, epoch).items():
-            progress.totals[name] = progress.totals.get(name, 0.0) + float(value)
-            if not math.isfinite(progress.totals[name]):
-                raise Diverged(f"epoch {epoch + 1}, step {step + 1}: {name} is {float(value)}; try a lower optim.lr")
+            number = float(value)
+            if not math.isfinite(number):
+                if name == "gradient" and self.stepper.scaler.is_enabled():
+                    continue  # float16 overflowed: the scaler skips this update and scales less from now on
+                raise Diverged(f"epoch {epoch + 1}, step {step + 1}: {name} is {number}; try a lower optim.lr")
+            progress.totals[name] = progress.totals.get(name, 0.0) + number
 
     def _alone(self) -> bool:
         # Several workers would have to agree on the moment; they checkpoint at every epoch only.

@@ -10,7 +10,7 @@ from vse.data.batches import Collator, epoch_batches
 from vse.presets import preset
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints
-from vse.training.loop import Hooks, Loop
+from vse.training.loop import Diverged, Hooks, Loop
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
 
@@ -188,3 +188,24 @@ def test_seconds_add_up_over_interruptions(tmp_path, monkeypatch):
     progress = slowed(run.loop(), 1000).run()
     assert progress.seconds == 10.0 * 2 * num
     assert [numbers["train/seconds"] for _, numbers in run.told] == [10.0 * num] * 2
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_an_overflow_of_scaled_gradients_is_no_divergence(tmp_path, monkeypatch, scaled):
+    run = Run(tmp_path, train__epochs=1)
+    loop, calls = run.loop(), []
+    step = loop.stepper.step
+
+    def overflowing(batch, epoch):
+        calls.append(1)
+        return step(batch, epoch) | ({"gradient": torch.tensor(torch.inf)} if len(calls) == 2 else {})
+
+    loop.stepper.step = overflowing
+    monkeypatch.setattr(loop.stepper.scaler, "is_enabled", lambda: scaled)
+    if scaled:
+        monkeypatch.setattr(loop.checkpoints, "save", lambda *arguments: None)  # its state is a GPU's
+        loop.run()
+        assert np.isfinite(run.told[0][1]["train/gradient"])
+    else:
+        with pytest.raises(Diverged, match=r"epoch 1, step 2: gradient is inf; try a lower optim\.lr"):
+            loop.run()
