@@ -82,6 +82,11 @@ class Folder:
     def __str__(self) -> str:
         return self.uri
 
+    @property
+    def name(self) -> str:
+        """The last step of its path, without the options that S3 addresses may carry."""
+        return self.uri.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
+
     def child(self, *names: str) -> "Folder":
         """The folder below this one; each name is one step and may not leave the folder."""
         for name in names:

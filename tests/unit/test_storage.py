@@ -146,3 +146,8 @@ def test_the_workspace_is_laid_out_by_stage(tmp_path, monkeypatch):
     assert Workspace.open(str(tmp_path)).root.local() == tmp_path
     monkeypatch.delenv("VSE_WORKSPACE")
     assert Workspace.open().root.local().name == "workspace"
+
+
+def test_a_folders_name_is_the_last_step_of_its_path(tmp_path):
+    assert Folder.open(tmp_path / "runs").child("a-b").name == "a-b"
+    assert Folder("s3://bucket/prefix/run-1?endpoint_override=http://127.0.0.1:1/x").name == "run-1"

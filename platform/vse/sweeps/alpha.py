@@ -130,7 +130,7 @@ class _Sweep:
     @property
     def name(self) -> str:
         """Name of the sweep, which is the id of its parent run as well."""
-        return self.folder.uri.rsplit("/", 1)[-1]
+        return self.folder.name
 
     def run(self) -> tuple[AlphaResults, list[Entry]]:
         """All trials to their end; the results and the ledger's entries they come from."""

@@ -60,7 +60,7 @@ def _train(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
         "epochs": result.epochs,
         "best": result.best,
         "seconds": result.seconds,
-        "checkpoint": result.checkpoint.uri.rsplit("/", 1)[-1],
+        "checkpoint": result.checkpoint.name,
     }
 
 
@@ -96,7 +96,7 @@ def _encode(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
     folders = {}
     for split in SPLITS:
         adversaries = attack_split(trained.config, workspace, material, split, WORDS)
-        folders[split] = store_codes(trained, run, material, adversaries).uri.rsplit("/", 1)[-1]
+        folders[split] = store_codes(trained, run, material, adversaries).name
     return {"folders": folders}
 
 
