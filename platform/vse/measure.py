@@ -36,7 +36,7 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
     """
     changes = {"model.components": options.components} if options.components else {}
     trained = load_run(run, changes)
-    name = f"measures-{fingerprint([options, str(trained.checkpoint.uri.rsplit('/', 1)[-1]), REVISION])}.json"
+    name = f"measures-{fingerprint([options, trained.checkpoint.name, REVISION])}.json"
     folder = run.child("evaluation")
     if folder.exists(name):
         return folder.read_json(name)["metrics"]
