@@ -174,10 +174,12 @@ class Planner:
         return tasks
 
     def in_order(self, tasks: dict[str, list[Task]]) -> list[Task]:
-        """The arms that answer the claims first, then the others; within each part seed by seed."""
-        first = [each for name, each in tasks.items() if name in list(self.study.arms)[:2]]
-        others = [each for name, each in tasks.items() if name not in list(self.study.arms)[:2]]
-        return [task for part in (first, others) for one_of_each in zip(*part, strict=True) for task in one_of_each]
+        """The arms that answer the claims first, then those of equal wall clock, then the others; each seed by seed."""
+        arms = self.study.arms
+        parts: tuple[list[list[Task]], ...] = ([], [], [])
+        for name, each in tasks.items():
+            parts[0 if name in list(arms)[:2] else 1 if arms[name].longer else 2].append(each)
+        return [task for part in parts for one_of_each in zip(*part, strict=True) for task in one_of_each]
 
     def answerable(self, tasks: dict[str, list[Task]]) -> bool:
         """Whether the arms of the claims are done."""
