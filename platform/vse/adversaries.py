@@ -46,15 +46,16 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
     digits = fingerprint(["attacks", generator.REVISION, *key])
     folder = workspace.language(dataset_name(material.records), digits)
     part = material.records.split(split)
-    if folder.read_manifest() is None:
-        made = tuple(_generate(config, material, part, pools, words))
-        folder.write_bytes(FILE, generator.to_json_lines(made))
-        content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
-        folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
-    found = generator.from_json_lines(folder.read_bytes(FILE), f"{folder}/{FILE}")
-    texts, owner = _by_attack(found, part)
-    every = [text for each in texts.values() for text in each]
-    parses = parse_texts_to(every, parser_of(config), folder.child("parses"))
+    with folder.locked():
+        if folder.read_manifest() is None:
+            made = tuple(_generate(config, material, part, pools, words))
+            folder.write_bytes(FILE, generator.to_json_lines(made))
+            content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
+            folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
+        found = generator.from_json_lines(folder.read_bytes(FILE), f"{folder}/{FILE}")
+        texts, owner = _by_attack(found, part)
+        every = [text for each in texts.values() for text in each]
+        parses = parse_texts_to(every, parser_of(config), folder.child("parses"))
     return Adversaries(split, words, digits, texts, owner, parses)
 
 

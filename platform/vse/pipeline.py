@@ -1,4 +1,7 @@
-"""From a configuration to what training reads: each stage runs if its output is missing, and only then."""
+"""From a configuration to what training reads: each stage runs if its output is missing, and only then.
+
+A stage is made under a lock of its folder: of several processes that lack it, one works and the others find it done.
+"""
 
 import dataclasses
 import itertools
@@ -13,7 +16,7 @@ from vse.features.extraction import extract, features_fingerprint
 from vse.features.store import FeatureStore
 from vse.language.corpus import Language
 from vse.language.parser import Parser
-from vse.language.parsing import parse_captions
+from vse.language.parsing import language_fingerprint, parse_captions
 from vse.language.word_vectors import file_digits
 from vse.registry import ComponentConfig
 from vse.storage import Folder
@@ -28,7 +31,8 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
     records = source.describe()
     folder = workspace.dataset(records)
     if folder.read_manifest() is None:
-        records.save(folder)
+        with folder.locked():
+            records.save(folder)
     return records
 
 
@@ -47,7 +51,8 @@ def show(config: RunConfig, workspace: Workspace, records: Records, outputs: tup
     for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
         if folder_of((*outputs, *more)).is_committed():
             return extract(records, backbone, sorted((*outputs, *more)), folder_of((*outputs, *more)), root=root)
-    return extract(records, backbone, sorted(outputs), folder_of(outputs), root=root)
+    with folder_of(outputs).locked():
+        return extract(records, backbone, sorted(outputs), folder_of(outputs), root=root)
 
 
 def _has_shapes(backbone: ComponentConfig) -> bool:
@@ -57,7 +62,9 @@ def _has_shapes(backbone: ComponentConfig) -> bool:
 
 def say(config: RunConfig, workspace: Workspace, records: Records) -> Language:
     """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>."""
-    return parse_captions(records, parser_of(config), workspace)
+    parser = parser_of(config)
+    with workspace.language(dataset_name(records), language_fingerprint(parser)).locked():
+        return parse_captions(records, parser, workspace)
 
 
 def parser_of(config: RunConfig) -> Parser.Config:

@@ -4,13 +4,15 @@ A stage writes its data files first and then `manifest.json`, which names every 
 A folder without a manifest, or whose files differ from it, counts as not made.
 """
 
+import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -201,6 +203,24 @@ class Folder:
             system.delete_dir(path)
         elif info.type == pafs.FileType.File:
             system.delete_file(path)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process of this machine at a time; others wait for it to end.
+
+        So two jobs that lack the same stage make it once. On S3 there is no lock: both make the same files.
+        """
+        if not self.is_local:
+            yield
+            return
+        try:
+            self.local().mkdir(parents=True, exist_ok=True)
+            stream = self.local(f"{_TEMPORARY}lock").open("a")
+        except OSError as error:
+            raise InputError(f"{self.uri}: cannot be written to ({error.strerror})") from None
+        with stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)  # the system releases it however the process ends
+            yield
 
     def check_writable(self) -> "Folder":
         """Write and remove a probe; returns the folder. Raises InputError in one line where it cannot be written to."""

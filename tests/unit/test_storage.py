@@ -1,7 +1,9 @@
 """Folders: atomic writes, manifests that notice damage, refusals in one line, S3 through a local server."""
 
+import multiprocessing
 import os
 import pickle
+import time
 
 import pytest
 
@@ -151,3 +153,22 @@ def test_the_workspace_is_laid_out_by_stage(tmp_path, monkeypatch):
 def test_a_folders_name_is_the_last_step_of_its_path(tmp_path):
     assert Folder.open(tmp_path / "runs").child("a-b").name == "a-b"
     assert Folder("s3://bucket/prefix/run-1?endpoint_override=http://127.0.0.1:1/x").name == "run-1"
+
+
+def _hold(path: str, order: str) -> None:
+    with Folder(path).locked(), open(order, "a") as file:
+        file.write("in ")
+        file.flush()
+        time.sleep(0.3)
+        file.write("out ")
+
+
+def test_one_process_at_a_time_makes_a_stage(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    jobs = [context.Process(target=_hold, args=(str(tmp_path / "stage"), str(tmp_path / "order"))) for _ in range(3)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join(60)
+    assert (tmp_path / "order").read_text().split() == ["in", "out"] * 3
+    assert Folder(str(tmp_path / "stage")).names() == ()
