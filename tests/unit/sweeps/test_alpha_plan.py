@@ -64,7 +64,7 @@ def test_photographs_are_judged_by_the_standard_error() -> None:
     assert plan.rule.standard_error
     assert "one standard error" in plan.definition()["rule"]
     assert plan.reference == "vsepp"
-    assert flatten(plan.arms["vsepp"])["data.file"] == "dataset_flickr8k.json"
+    assert flatten(plan.arms["vsepp"])["data"] == "karpathy"
     assert not make_plan(request("univse_flickr8k", sweep__standard_error=False)).rule.standard_error
 
 
