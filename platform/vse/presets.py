@@ -3,13 +3,14 @@
 `<family>_<source>`. A number that its paper gives is that number here; others are this project's and say so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import vse.data
 import vse.features.backbones
 import vse.language.parser  # noqa: F401  (components register themselves)
-from vse.config import override
+from vse.config import from_dict, override
 from vse.data.karpathy import Karpathy
 from vse.data.scenes.source import Scenes
 from vse.errors import InputError
@@ -35,6 +36,11 @@ def preset(name: str) -> RunConfig:
     if name not in _PRESETS:
         raise InputError(f"preset {name!r}: unknown; known are {', '.join(names())}")
     return _PRESETS[name]()
+
+
+def from_data(data: Mapping[str, Any], where: str = "configuration") -> RunConfig:
+    """A run configuration as `to_dict` wrote it. Any preset serves as the frame: the data name everything."""
+    return from_dict(vsepp_tiny(), data, where)
 
 
 def _preset(make: Callable[[], RunConfig]) -> Callable[[], RunConfig]:

@@ -7,14 +7,14 @@ import torch
 
 from vse import registry
 from vse.adversaries import Adversaries
-from vse.config import from_dict, override
+from vse.config import override
 from vse.data.examples import encode_texts
 from vse.data.vocabulary import Vocabulary
 from vse.errors import InputError
 from vse.evaluation.attacks import AttackSet
 from vse.evaluation.codes import Codes, encode_captions, encode_examples
 from vse.models.family import Context, Family
-from vse.presets import preset
+from vse.presets import from_data
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, load_weights
 from vse.training.config import RunConfig
@@ -33,7 +33,7 @@ class Trained:
 
 def read_config(folder: Folder) -> RunConfig:
     """The configuration that a run or a checkpoint keeps; any preset serves as the frame, the file names everything."""
-    return from_dict(preset("vsepp_tiny"), folder.read_json("config.json"), f"{folder}/config.json")
+    return from_data(folder.read_json("config.json"), f"{folder}/config.json")
 
 
 def load_run(run: Folder, changes: dict[str, Any] | None = None) -> Trained:

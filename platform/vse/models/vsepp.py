@@ -4,11 +4,9 @@ With a map instead of a pooled feature it becomes the control that has UniVSE's 
 pooling) and nothing else of it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from vse.config import knob
 from vse.models.encoders import PooledEncoder, RegionEncoder, WordTable, distinct, unit
@@ -59,7 +57,3 @@ class VSEPP(Family):
         """captions (batch, dim): the GRU's state at <end>."""
         words, (tokens,) = distinct(batch["tokens"])
         return {"captions": unit(self.sentence(self.dropout(self.words(words)), tokens, batch["lengths"]))}
-
-    def combine(self, parts: Mapping[str, Tensor], **knobs: float) -> torch.Tensor:
-        assert not knobs, "VSE++ has no knobs"
-        return parts["score"]

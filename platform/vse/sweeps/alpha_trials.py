@@ -7,9 +7,9 @@ from typing import Any
 
 from vse import pipeline
 from vse.adversaries import attack_split
-from vse.config import from_dict, override
+from vse.config import override
 from vse.measure import MeasureOptions, measure_run
-from vse.presets import preset
+from vse.presets import from_data
 from vse.storage import Folder
 from vse.sweeps.experiment import say
 from vse.training.config import RunConfig
@@ -30,7 +30,7 @@ class Setting:
 
     def config(self, arm: str, seed: int) -> RunConfig:
         """The run configuration of an arm at a seed."""
-        return override(from_dict(preset("vsepp_tiny"), self.arms[arm], f"arm {arm}"), {"seed": seed})
+        return override(from_data(self.arms[arm], f"arm {arm}"), {"seed": seed})
 
     def at(self) -> Workspace:
         """The workspace, opened."""

@@ -9,7 +9,7 @@ from ray.train import RunConfig as TrainRunConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
 from vse import journal
-from vse.config import from_dict, to_dict
+from vse.config import to_dict
 from vse.errors import InputError
 from vse.storage import Folder
 from vse.training.config import RunConfig
@@ -67,12 +67,11 @@ def train_on_workers(
 def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     """Train; returns (kind, text) of an error that would come again, since Ray tries again after whatever is raised."""
     from vse import pipeline
-    from vse.presets import preset
+    from vse.presets import from_data
     from vse.training.run import train_worker
 
     try:
-        # Any preset serves as the frame: the data name every component and every value.
-        config = from_dict(preset("vsepp_tiny"), arguments["config"])
+        config = from_data(arguments["config"])
         workspace = Workspace.open(arguments["workspace"])
         material = pipeline.prepare(config, workspace)
         train_worker(config, workspace, arguments["run"], material, arguments["parent"])

@@ -1,6 +1,5 @@
 """The data set that the project renders itself, as a source of records."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,9 +9,8 @@ from vse.config import knob
 from vse.data.annotations import AnnotatedObject, AnnotatedRelation, Annotation, Annotations
 from vse.data.records import Caption, Image, Records
 from vse.data.scenes.grammar import captions_of
-from vse.data.scenes.interpret import interpret
 from vse.data.scenes.layout import CANVAS, Address, scene_of
-from vse.data.scenes.truth import clear_relations, holds, true_pairs
+from vse.data.scenes.truth import clear_relations, text_truth, true_pairs
 from vse.data.scenes.words import WORDINGS
 from vse.data.scenes.world import REVISION
 from vse.data.sources import SourceConfig, arranged
@@ -69,14 +67,7 @@ class Scenes:
     @staticmethod
     def truth(records: Records) -> Callable[[str, str], bool | None]:
         """A judge of any text: (image id, text) -> whether it holds, None where the text cannot be read."""
-        uris = {image.id: image.uri for image in records.images}
-        known = functools.cache(lambda image: scene_of(uris[image]))
-
-        def is_true(image: str, text: str) -> bool | None:
-            meaning = interpret(text)
-            return None if meaning is None else holds(meaning, known(image))
-
-        return is_true
+        return text_truth(records)
 
     def annotations(self, records: Records) -> Annotations:
         """Objects with boxes in pixels, attributes, and the relations a caption may state."""
