@@ -28,7 +28,7 @@ def run(request: Request) -> str:
     """Parse what is not parsed yet; print counts."""
     started, config, options = time.time(), request.config, request.options
     set_up_logging()
-    workspace = Workspace.open(request.workspace)
+    workspace = Workspace.open(request.workspace).check_writable()
     records = describe(config, workspace)
     with contextlib.ExitStack() as stack:
         on_cluster = cluster_address(options.ray) is not None

@@ -28,7 +28,7 @@ def run(request: Request) -> str:
     started, options = time.time(), request.options
     set_up_logging()
     set_threads(1)
-    workspace = Workspace.open(request.workspace)
+    workspace = Workspace.open(request.workspace).check_writable()
     output = Path(options.output).expanduser() if options.output else workspace.root.child("parser").local("en_vse")
     report = train(Path(options.treebank), output, options.training, say=lambda line: print(line, file=sys.stderr))
     headline = {f"{split}_{key}": report[split][key] for split in ("dev", "test") for key in report[split]}

@@ -65,7 +65,7 @@ def parse_texts(texts: Sequence[str], config: Parser.Config, num_processes: int 
     distinct = list(dict.fromkeys(texts))
     most = max(1, min(num_processes, len(distinct) // WORTH_A_PROCESS))
     parses: list[Parse] | None = None
-    if most > 1 and _main_can_be_imported():
+    if most > 1 and main_can_be_imported():
         bounds = [len(distinct) * k // most for k in range(most + 1)]
         shares = [distinct[low:high] for low, high in pairwise(bounds)]
         try:
@@ -147,14 +147,14 @@ def _run(
 ) -> Iterator[int]:
     """Numbers of texts, shard by shard as they are written."""
     num_texts = sum(map(len, shards))
-    if num_texts >= WORTH_RAY and num_workers != 1 and _ray_runs(connect):
+    if num_texts >= WORTH_RAY and num_workers != 1 and ray_runs(connect):
         from vse.language.parsing_ray import parse_with_ray  # Ray takes seconds to import
 
         yield from parse_with_ray(shards, config, folder, num_workers)
         return
     most = min(4, os.cpu_count() or 1) if num_workers is None else num_workers
     most = min(most, len(shards), max(1, num_texts // WORTH_A_PROCESS))
-    if most > 1 and _main_can_be_imported():
+    if most > 1 and main_can_be_imported():
         try:
             yield from _run_processes(shards, config, folder, most)
             return
@@ -172,13 +172,13 @@ def _run_processes(shards: list[list[str]], config: Parser.Config, folder: Folde
             yield future.result()
 
 
-def _main_can_be_imported() -> bool:
+def main_can_be_imported() -> bool:
     """Whether a fresh process could import this one's main module; a script on standard input cannot."""
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     return path is None or os.path.exists(path)
 
 
-def _ray_runs(connect: Callable[[], object] | None) -> bool:
+def ray_runs(connect: Callable[[], object] | None) -> bool:
     if connect is not None:
         connect()
     ray = sys.modules.get("ray")  # not imported: not running

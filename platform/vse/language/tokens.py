@@ -1,21 +1,36 @@
 """The one tokeniser: vocabulary, word vectors and parser all mean the same thing by a token."""
 
+import functools
 import re
+import unicodedata
 from dataclasses import dataclass
 
 # Order matters: contractions split before the apostrophe ("is" + "n't", "man" + "'s"), as treebanks write them;
-# numbers keep inner separators; any other visible character that is not part of a word stands alone.
-_PIECES = re.compile(
-    r"""
+# numbers keep inner separators; any other visible character that is not part of a word stands alone. Marks (vowel
+# signs, points, accents) belong to the character before them: without that, words of Devanagari or Thai fall to pieces.
+_PIECES = r"""
     \d+(?:[.,:]\d+)*                       # 12  3,000  10:30
   | [^\W\d_]+(?=n['\u2019]t\b)             # is|n't  (the word before a negation)
   | n['\u2019]t\b                          # n't
   | ['\u2019](?:s|re|ve|ll|d|m)\b          # 's 're 've 'll 'd 'm
-  | (?:[^\W\d_][\u0300-\u036f]*)+          # letters of any script, with combining marks
-  | [^\w\s]|_                              # punctuation and symbols, one by one
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+  | [^\W\d_]+(?:[MARKS]+[^\W\d_]*)*       # letters of any script, with their marks
+  | (?:[^\w\s]|_)[MARKS]*                  # punctuation and symbols, one by one
+"""
+_PLANES_WITH_MARKS = (range(0x20000), range(0xE0000, 0xE0200))  # the others hold ideographs or nothing
+
+
+@functools.cache
+def _pieces() -> re.Pattern[str]:
+    """The pattern with every mark of Unicode (categories Mn, Mc, Me) that this Python knows, as ranges."""
+    marks = [k for plane in _PLANES_WITH_MARKS for k in plane if unicodedata.category(chr(k))[0] == "M"]
+    ranges: list[list[int]] = []
+    for mark in marks:
+        if ranges and mark == ranges[-1][1] + 1:
+            ranges[-1][1] = mark
+        else:
+            ranges.append([mark, mark])
+    written = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+    return re.compile(_PIECES.replace("MARKS", written), re.VERBOSE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +46,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
     """Tokens of `text` in order, with character offsets; white space and control characters separate and vanish."""
     return tuple(
         Token(match.group(), match.start(), match.end())
-        for match in _PIECES.finditer(text)
+        for match in _pieces().finditer(text)
         if match.group().isprintable()
     )
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vse.data.vocabulary import UNKNOWN, build_vocabulary
+from vse.language.parser import Parser, shared_parser
 from vse.language.tokens import tokenize, words
+from vse.language.word_vectors import word_vectors
+
+# Words whose vowels are marks of their own: a tokeniser of letters alone takes them to pieces
+HINDI, THAI = "\u0939\u093f\u0928\u094d\u0926\u0940", "\u0e19\u0e49\u0e33"
+HEBREW, ARABIC = "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd", "\u0643\u0650\u062a\u0627\u0628"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +35,18 @@ from vse.language.tokens import tokenize, words
             "caf\u00e9 cafe\u0301 \u0447\u0430\u0448\u043a\u0430",
             ["caf\u00e9", "cafe\u0301", "\u0447\u0430\u0448\u043a\u0430"],
         ),
+        (
+            "\u0939\u093f\u0928\u094d\u0926\u0940 \u0e19\u0e49\u0e33",
+            ["\u0939\u093f\u0928\u094d\u0926\u0940", "\u0e19\u0e49\u0e33"],
+        ),
+        (
+            "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd \u0643\u0650\u062a\u0627\u0628",
+            ["\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd", "\u0643\u0650\u062a\u0627\u0628"],
+        ),
+        ("\u2600\ufe0f sun", ["\u2600\ufe0f", "sun"]),
+        ("\u0663 \u0643\u0644\u0627\u0628", ["\u0663", "\u0643\u0644\u0627\u0628"]),
+        ("rock'n'roll o'clock", ["rock", "'", "n", "'", "roll", "o", "'", "clock"]),
+        ("A/C 4x4 50% #1", ["A", "/", "C", "4", "x", "4", "50", "%", "#", "1"]),
         ("size 10m", ["size", "10", "m"]),
         ("\u732b\u3068\u72ac", ["\u732b\u3068\u72ac"]),
         ("smile \U0001f600!", ["smile", "\U0001f600", "!"]),
@@ -66,7 +85,10 @@ def test_spaces_separate(parts: list[str]) -> None:
     assert whole == [token.text for part in parts for token in tokenize(part)]
 
 
-@given(st.text(max_size=60) | st.text(alphabet="ants'\u2019 .,1:-", max_size=16))
+MARKED = "a\u0301\u093e\u094d\u0939\u0e33\u05b8\ufe0f\u200d1.'\u20e3 nt"
+
+
+@given(st.text(max_size=60) | st.text(alphabet="ants'\u2019 .,1:-", max_size=16) | st.text(MARKED, max_size=16))
 def test_tokens_of_tokens_are_themselves(text: str) -> None:
     """Joined by spaces and split again nothing changes: adversaries are made so and parsed like any text."""
     tokens = [token.text for token in tokenize(text)]
@@ -75,3 +97,44 @@ def test_tokens_of_tokens_are_themselves(text: str) -> None:
 
 def test_words_are_lower_case() -> None:
     assert words("A Dog ISN'T here") == ("a", "dog", "is", "n't", "here")
+
+
+TEXTS = st.text(max_size=40) | st.text(MARKED + "'\u2019s-\u732b", max_size=20)
+
+
+@given(TEXTS)
+def test_words_read_again_are_themselves(text: str) -> None:
+    """Lower case changes no border, so what a vocabulary lists is what it finds."""
+    found = words(text)
+    assert words(" ".join(found)) == found
+
+
+@given(TEXTS)
+def test_every_word_of_a_caption_is_in_the_vocabulary_made_of_it(text: str) -> None:
+    special = {"<pad>", "<start>", "<end>", "<unk>"}
+    vocabulary = build_vocabulary([text])
+    assert UNKNOWN not in vocabulary.encode(words(text))
+    assert not special & set(words(text))
+    assert vocabulary.encode_caption(text)[1:-1] == vocabulary.encode(words(text))
+
+
+SCRIPTS = [
+    "The man's dogs aren't black-and-white, they're 3,000!",
+    "\u092c\u093f\u0932\u094d\u0932\u0940 \u0915\u0941\u0930\u094d\u0938\u0940 \u092a\u0930",
+    "\u0427\u0451\u0440\u043d\u0430\u044f \u043a\u043e\u0448\u043a\u0430, \u732b\u3068\u72ac; cafe\u0301 \u2600\ufe0f",
+    "na\u00efve\u200b\u00a0x\u2028y",
+]
+
+
+def test_vocabulary_word_vectors_and_parser_see_the_same_tokens(tmp_path) -> None:
+    vocabulary = build_vocabulary(SCRIPTS)
+    path = tmp_path / "all.vec"
+    path.write_bytes("".join(f"{word} {k + 1} 0.5\n" for k, word in enumerate(vocabulary.words)).encode())
+    vectors = word_vectors(str(path), vocabulary.words).vectors
+    parser = shared_parser(Parser.Config())
+    for text in SCRIPTS:
+        parse = parser.parse(text)
+        assert tuple(token.text.lower() for token in parse) == words(text)
+        assert all(text[token.start : token.end] == token.text for token in parse)
+        ids = [vocabulary.ids[word] - 4 for word in words(text)]
+        assert (vectors[ids, 0] == [k + 1 for k in ids]).all()  # each word has its own row in the file too

@@ -1,0 +1,86 @@
+"""The shipped sub-lexicon from a WordNet database: `python jobs/derive_lexicon.py captions=FILE,FILE`."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from vse.command import Request, main
+from vse.config import knob
+from vse.errors import InputError
+from vse.language.lexicon import compact
+from vse.language.lexicon.wordnet import DEBIAN, read_wordnet
+from vse.language.tokens import words
+from vse.language.word_vector_training import read_captions
+from vse.summary import write_summary
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    wordnet: str = knob(DEBIAN, "directory of a WordNet 3.0 database")
+    captions: tuple[str, ...] = knob((), "files whose words are kept: text, one a line, or .csv with a column caption")
+    min_count: int = knob(8, "how often a word of the captions must occur", low=1)
+    least_uses: int = knob(2, "tagged uses from which a concrete noun of WordNet is kept anyhow", low=1)
+    out: str = knob("", "file to write; empty: lexicon/nouns.json in the workspace")
+
+
+def run(request: Request) -> str:
+    """Derive, write, and say how much of the captions' nouns is covered."""
+    started, options = time.time(), request.options
+    counts: Counter[str] = Counter()
+    for path in options.captions:
+        for caption in read_captions(path):
+            counts.update(words(caption))
+    frequent = [word for word, count in counts.items() if count >= options.min_count and len(word) > 1]
+    data = compact.derive(options.wordnet, frequent, options.least_uses)
+    folder = Workspace.open(request.workspace).check_writable().root.child("lexicon")
+    path = Path(options.out) if options.out else folder.local("nouns.json")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise InputError(f"out={path}: cannot be written ({error.strerror})") from None
+    found, whole = compact.read_compact(path), read_wordnet(options.wordnet)
+    nouns = {word: count for word, count in counts.items() if word in whole}
+    covered = sum(count for word, count in nouns.items() if word in found.lexicon)
+    headline = {
+        "words": len(found.lexicon),
+        "bytes": len(data),
+        "threshold": found.concreteness.threshold,
+        "share_concrete": found.concreteness.share,
+        "coverage_of_caption_nouns": covered / max(sum(nouns.values()), 1),
+    }
+    for name, value in headline.items():
+        print(f"{name:26} {value:10.4g}")
+    return write_summary(
+        folder,
+        job="derive_lexicon",
+        started=started,
+        options=options,
+        fingerprints={"lexicon": found.lexicon.fingerprint},
+        headline=headline,
+        outputs={"lexicon": path},
+    )
+
+
+def plan(request: Request) -> Iterable[str]:
+    """Say what would be read."""
+    yield f"WordNet database {request.options.wordnet}: {len(read_wordnet(request.options.wordnet))} nouns"
+    yield f"captions: {', '.join(request.options.captions) or 'none'}"
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "derive_lexicon",
+            run,
+            description="Noun relations and concreteness of visual words, from a WordNet 3.0 database.",
+            options=Options(),
+            plan=plan,
+        )
+    )

@@ -1,0 +1,67 @@
+"""A page of captions with what contrastive captions are made of them: `python jobs/show_contrast.py captions=FILE`."""
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vse.command import Request, main
+from vse.config import knob
+from vse.errors import InputError
+from vse.language.contrast.page import page_of, read_images
+from vse.language.contrast.rules import Rules
+from vse.language.contrast.words import KINDS
+from vse.language.parser import Parser
+from vse.runtime import set_up_logging
+from vse.summary import write_summary
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    captions: tuple[str, ...] = knob((), "files of captions: text, .csv with a column caption, or SugarCrepe's")
+    out: str = knob("", "file to write; empty: contrast/page.txt in the workspace")
+    number: int = knob(40, "captions on the page", low=1)
+    samples: int = knob(3, "adversaries of each paradigm and caption", low=1)
+    seed: int = knob(0, "which captions and adversaries", low=0)
+    words: str = knob("all", "kind of words put in", choices=KINDS)
+    rules: Rules = field(default_factory=Rules)
+
+
+def run(request: Request) -> str:
+    """Parse the captions, take their own words, write the page."""
+    started, options = time.time(), request.options
+    if not options.captions:
+        raise InputError("captions: name at least one file")
+    set_up_logging()
+    images = [image for path in options.captions for image in read_images(path)]
+    page = page_of(images, options.rules, Parser.Config(), options.words, options.number, options.samples, options.seed)
+    folder = Workspace.open(request.workspace).check_writable().root.child("contrast")
+    path = Path(options.out) if options.out else folder.local("page.txt")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page.text, encoding="utf-8")
+    for name, value in page.headline.items():
+        print(f"{name:36} {value:10.3f}")
+    return write_summary(
+        folder, job="show_contrast", started=started, options=options, headline=page.headline, outputs={"page": path}
+    )
+
+
+def plan(request: Request) -> Iterable[str]:
+    """Say what would be read."""
+    yield f"captions: {', '.join(request.options.captions) or 'none'}"
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "show_contrast",
+            run,
+            description="Captions with noun, numeral and relation adversaries, to be read by people.",
+            options=Options(),
+            plan=plan,
+        )
+    )

@@ -1,0 +1,68 @@
+"""What must change along with the number of a noun: the verbs that agree with it."""
+
+from vse.language.contrast.inflection import plural_verb, singular_verb
+from vse.language.contrast.slots import Fixed
+from vse.language.syntax import Tree
+
+_PAST = {"was", "were"}
+
+
+def agreeing_verbs(tree: Tree, noun: int) -> list[int]:
+    """Tokens of the finite verbs whose form depends on the number of the noun at `noun`."""
+    found: list[int] = []
+    role, head = tree.role(noun), tree.head(noun)
+    coordinated = bool(tree.conjuncts(noun)) or role == "conj"
+    if role == "nsubj" and head is not None and not coordinated:
+        clauses = [head, *(v for v in tree.below(head, "conj") if not tree.below(v, "nsubj", "expl"))]
+        found += [verb for clause in clauses if (verb := _finite(tree, clause)) is not None]
+    for clause in tree.children[noun]:
+        if tree.label(clause) == "acl:relcl" and any(tree.is_relative(s) for s in tree.below(clause, "nsubj")):
+            verb = _finite(tree, clause)
+            found += [] if verb is None else [verb]
+    return sorted(set(found))
+
+
+def _finite(tree: Tree, clause: int) -> int | None:
+    """The verb of a clause that shows number, if one does."""
+    helpers = [i for i in tree.below(clause, "aux", "cop") if i < clause]
+    token = tree.parse[helpers[0] if helpers else clause]
+    index = helpers[0] if helpers else clause
+    if token.tag in ("VBZ", "VBP") or token.text.lower() in _PAST:
+        return index
+    return None
+
+
+def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
+    """Edits of the verbs when the noun becomes plural or singular; None where that cannot be told safely."""
+    if tree.is_predicate(noun) and not tree.case(noun):
+        return None  # "the animal is a dog"
+    head = tree.head(noun)
+    clause = head is not None and tree.role(noun) == "nsubj" and not tree.below(head, "cop")
+    if clause and tree.parse[tree.parse[noun].head].tag in ("NN", "NNS"):
+        return None  # a verb taken for a noun: "a skateboarder balances"
+    edits: list[Fixed] = []
+    agreeing = agreeing_verbs(tree, noun)
+    if any(_stray(tree, index, noun) for index in range(noun + 1, len(tree.parse)) if index not in agreeing):
+        return None
+    for index in agreeing:
+        token = tree.parse[index]
+        is_singular = token.tag == "VBZ" or token.text.lower() == "was"
+        if is_singular != plural:
+            return None  # verb and noun did not agree as parsed
+        form = plural_verb(token.text, token.lemma) if plural else singular_verb(token.text)
+        if form is None:
+            return None
+        edits.append((index, index + 1, form))
+    return edits
+
+
+def _stray(tree: Tree, index: int, noun: int) -> bool:
+    """Whether a verb after the noun shows number and has no subject by the parse: it may be the noun."""
+    token = tree.parse[index]
+    if token.tag not in ("VBZ", "VBP") and token.text.lower() not in _PAST:
+        return False
+    clause = index
+    if tree.role(index) in ("aux", "cop"):
+        clause = tree.parse[index].head
+    subjects = tree.below(clause, "nsubj", "expl")
+    return not subjects or (noun in subjects and len(subjects) > 1)

@@ -1,0 +1,45 @@
+"""The rules by which contrastive adversarial captions are made: ours, and VSE-C's as published."""
+
+from dataclasses import dataclass
+
+from vse.config import knob
+from vse.language.lexicon.compact import SHIPPED
+from vse.language.lexicon.concreteness import PUBLISHED_SHARE
+
+REVISION = 1  # part of a stage's fingerprint: raise it whenever the same inputs give other candidates
+PARADIGMS = ("noun", "numeral", "shuffle", "preposition")
+CLASSES = {"noun": ("noun",), "numeral": ("numeral",), "relation": ("shuffle", "preposition")}
+
+# "More than 200 in MS-COCO" (section 3.2), as a share of the 616,767 captions of train and validation 2014.
+FREQUENT = 200 / 616_767
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """How candidates are made (VSE-C, section 3.2). Defaults are ours; `PUBLISHED` follows the paper and its code."""
+
+    paradigms: tuple[str, ...] = knob(PARADIGMS, "which kinds of candidates are made", choices=PARADIGMS)
+    frequent: float = knob(FREQUENT, "share of the training captions in which a word must occur", low=0, high=1)
+    minimum: int | None = knob(None, "occurrences in the training captions, instead of the share", low=1)
+    lexicon: str = knob(SHIPPED, "`shipped`, or the directory of a WordNet database")
+    concreteness: str = knob("", "file word<TAB>score; empty: the scores of the lexicon")
+    concrete_share: float = knob(PUBLISHED_SHARE, "share of a source's words that counts as concrete", above=0, high=1)
+    transitive: bool = knob(True, "hypernyms and hyponyms at any distance; false: one step, as published")
+    image_wide: bool = knob(True, "nothing that any caption of the image mentions or is related to is swapped in")
+    agreement: bool = knob(True, "number, articles and verbs agree with what is swapped in")
+    plain_quantities: bool = knob(True, "`two dogs` never becomes `a dog`, which would still be true")
+    asymmetric: bool = knob(True, "noun phrases in a symmetric relation (`next to`) are not shuffled")
+    sensible_prepositions: bool = knob(True, "only places and directions that cannot hold at the same time")
+    leak: bool = knob(False, "the published code's slip: only the first set that lacks the word protects it")
+
+
+PUBLISHED = Rules(
+    minimum=200,
+    transitive=False,
+    image_wide=False,
+    agreement=False,
+    plain_quantities=False,
+    asymmetric=False,
+    sensible_prepositions=False,
+    leak=True,
+)
