@@ -1,56 +1,180 @@
-"""Word vectors from text files, restricted to a vocabulary."""
+"""Word vectors from files, restricted to a vocabulary, kept beside the data set, with a report of what they cover."""
 
-from collections.abc import Sequence
+import functools
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from vse.config import fingerprint
 from vse.errors import InputError
-from vse.storage import sha256_of_file
+from vse.language.word_vector_files import read_rows, split_path
+from vse.storage import Folder, sha256_of_file
+
+REVISION = 1  # of what is kept: raise it whenever the same file gives other rows
+_ARRAYS = ("vectors.npy", "found.npy", "composed.npy")
+_WORDS = "words.json"
+
+
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """Rows of a vocabulary: `vectors` (words, dim) float32, zero where `found` is False.
+
+    `composed` marks words that fastText made of character n-grams. `fingerprint` names file and vocabulary.
+    """
+
+    words: tuple[str, ...]
+    vectors: np.ndarray
+    found: np.ndarray
+    composed: np.ndarray
+    form: str
+    fingerprint: str
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return int(self.vectors.shape[1])
+
+    @cached_property
+    def row(self) -> Mapping[str, int]:
+        """Row of every word that has a vector."""
+        return {word: k for k, word in enumerate(self.words) if self.found[k]}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coverage:
+    """How much of a vocabulary the vectors know. Shares of tokens count every occurrence in the training captions."""
+
+    words: int
+    found: int
+    composed: int
+    tokens: int
+    tokens_found: int
+    missing: tuple[str, ...]
+
+    def numbers(self) -> dict[str, float]:
+        """Flat numbers for a run's parameters or journal."""
+        return {
+            "word_vectors/words": float(self.words),
+            "word_vectors/found": self.found / max(self.words, 1),
+            "word_vectors/composed": self.composed / max(self.words, 1),
+            "word_vectors/tokens_found": self.tokens_found / max(self.tokens, 1),
+        }
+
+    def line(self, show: int = 12) -> str:
+        """One line for people, with the most frequent missing words."""
+        text = (
+            f"word vectors: {self.found} of {self.words} words ({100 * self.found / max(self.words, 1):.1f} %), "
+            f"{100 * self.tokens_found / max(self.tokens, 1):.1f} % of the tokens"
+        )
+        if self.composed:
+            text += f"; {self.composed} composed of n-grams"
+        if self.missing:
+            more = len(self.missing) - show
+            text += f"; missing: {' '.join(self.missing[:show])}" + (f" and {more} more" if more > 0 else "")
+        return text
+
+
+def coverage(vectors: WordVectors, counts: Mapping[str, int]) -> Coverage:
+    """What the vectors know of words with their counts (special tokens left out by having none).
+
+    Missing words come most frequent first, ties in alphabetical order.
+    """
+    known = vectors.row
+    missing = sorted((w for w in counts if w not in known), key=lambda w: (-counts[w], w))
+    return Coverage(
+        words=len(counts),
+        found=len(counts) - len(missing),
+        composed=sum(bool(vectors.composed[known[w]]) for w in counts if w in known),
+        tokens=sum(counts.values()),
+        tokens_found=sum(n for w, n in counts.items() if w in known),
+        missing=tuple(missing),
+    )
 
 
 def file_digits(path: str) -> str:
-    """Eight digits of a file's SHA-256: a run's identity has the vectors' content, not their address."""
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"text.word_vectors={path}: no such file")
-    return sha256_of_file(file)[:8]
+    """Eight digits of what a file holds, not of its address: SHA-256 of all its bytes, and the member of an archive.
 
-
-def load_word_vectors(path: str, vocabulary: Sequence[str]) -> np.ndarray:
-    """Vectors (len(vocabulary), dim) in single precision, zero rows for words the file lacks.
-
-    Reads the text form of word2vec, fastText (.vec, with a header line) and GloVe (without), line by line: memory
-    holds the kept vectors only. Raises InputError naming file and line for anything else.
+    A whole-file hash costs less than the reading that follows (0.5 to 2 GB/s). A process takes it once for a file that
+    keeps its size and time of change.
     """
-    place = {word: k for k, word in enumerate(vocabulary)}
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"text.word_vectors={path}: no such file")
-    vectors: np.ndarray | None = None
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
-            word, _, rest = line.rstrip("\n").partition(" ")
-            if number == 1 and len(rest.split()) == 1:
-                continue  # "<words> <dimensions>"
-            if word not in place:
-                continue
-            vector = _numbers(rest)
-            if vector is None:
-                raise InputError(f"{path}: line {number}: expected a word and numbers")
-            if vectors is None:
-                vectors = np.zeros((len(vocabulary), len(vector)), dtype=np.float32)
-            if vector.shape != vectors.shape[1:]:
-                raise InputError(f"{path}: line {number}: {len(vector)} numbers, earlier lines have {vectors.shape[1]}")
-            vectors[place[word]] = vector
-    if vectors is None:
+    file, member = split_path(path)
+    stat = file.stat()
+    whole = _hash(str(file.resolve()), stat.st_size, stat.st_mtime_ns)
+    return whole[:8] if member is None else fingerprint([whole, member])
+
+
+@functools.lru_cache(maxsize=64)
+def _hash(file: str, size: int, changed: int) -> str:
+    return sha256_of_file(Path(file))
+
+
+def vectors_fingerprint(path: str, words: Sequence[str], *, subwords: bool = False) -> str:
+    """Eight digits that name the rows of these words in this file."""
+    return fingerprint(["word_vectors", REVISION, file_digits(path), list(words), subwords])
+
+
+def word_vectors(
+    path: str, words: Sequence[str], *, subwords: bool = False, place: Callable[[str], Folder] | None = None
+) -> WordVectors:
+    """The rows of `words` (all different) in a file of vectors: GloVe or .vec text, word2vec binary, fastText .bin.
+
+    place: says for a fingerprint in which folder the rows are kept, such as `partial(workspace.language, dataset)`; the
+    file is then read once for a vocabulary. subwords: see `read_rows`. Raises InputError in one line for a file that
+    is missing, damaged, of another kind, or that holds none of the words.
+    """
+    digits = vectors_fingerprint(path, words, subwords=subwords)
+    if place is None:
+        return _read(path, words, subwords, digits)
+    folder = place(digits)
+    with folder.locked():
+        kept = _open(folder, digits)
+        if kept is None:
+            kept = _read(path, words, subwords, digits)
+            _keep(folder, kept)
+    return kept
+
+
+def _read(path: str, words: Sequence[str], subwords: bool, digits: str) -> WordVectors:
+    place = {word: k for k, word in enumerate(words)}
+    assert len(place) == len(words), "words must differ"
+    rows = read_rows(path, place, subwords=subwords)
+    if not rows.found.any():
         raise InputError(f"text.word_vectors={path}: holds no word of the vocabulary")
-    return vectors
+    return WordVectors(tuple(words), rows.vectors, rows.found, rows.composed, rows.form, digits)
 
 
-def _numbers(text: str) -> np.ndarray | None:
-    try:
-        vector = np.array(text.split(), dtype=np.float32)
-    except ValueError:
+def _keep(folder: Folder, kept: WordVectors) -> None:
+    for name, values in zip(_ARRAYS, (kept.vectors, kept.found, kept.composed), strict=True):
+        save_array(folder, name, values)
+    folder.write_text(_WORDS, json.dumps(kept.words, ensure_ascii=False))
+    content = {"kind": "word_vectors", "fingerprint": kept.fingerprint, "form": kept.form}
+    folder.commit_manifest([*_ARRAYS, _WORDS], content)
+
+
+def _open(folder: Folder, digits: str) -> WordVectors | None:
+    manifest = folder.read_manifest()
+    if manifest is None or manifest.get("fingerprint") != digits:
         return None
-    return vector if len(vector) and np.isfinite(vector).all() else None
+    vectors, found, composed = (load_array(folder, name) for name in _ARRAYS)
+    words: list[Any] = folder.read_json(_WORDS)
+    return WordVectors(tuple(words), vectors, found, composed, manifest["form"], digits)
+
+
+def save_array(folder: Folder, name: str, values: np.ndarray) -> None:
+    """One array as .npy, without pickle."""
+    sink = io.BytesIO()
+    np.save(sink, values, allow_pickle=False)
+    folder.write_bytes(name, sink.getbuffer().tobytes())
+
+
+def load_array(folder: Folder, name: str, *, mapped: bool = False) -> np.ndarray:
+    """What `save_array` wrote; `mapped` leaves it on a local disk until it is used."""
+    if mapped and folder.is_local:
+        return np.load(folder.local(name), mmap_mode="r", allow_pickle=False)
+    return np.load(io.BytesIO(folder.read_bytes(name)), allow_pickle=False)

@@ -7,7 +7,7 @@ import pytest
 
 from vse.errors import InputError
 from vse.language.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
-from vse.language.word_vectors import load_word_vectors
+from vse.language.word_vectors import word_vectors
 
 
 def test_captions_of_text_and_tables(tmp_path):
@@ -54,5 +54,5 @@ def test_words_in_like_company_are_alike(subwords):
 def test_what_is_saved_is_read_back(tmp_path):
     vectors = np.array([[1.5, -2.0], [0.25, 3.0]], dtype=np.float32)
     save_text(tmp_path / "v.vec", ["dog", "café"], vectors)
-    found = load_word_vectors(str(tmp_path / "v.vec"), ("<pad>", "café", "dog"))
+    found = word_vectors(str(tmp_path / "v.vec"), ("<pad>", "café", "dog")).vectors
     assert found.tolist() == [[0, 0], [0.25, 3.0], [1.5, -2.0]]

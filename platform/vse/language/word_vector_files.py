@@ -1,0 +1,230 @@
+"""Files of word vectors, read as a stream: text (GloVe, .vec), word2vec's binary form, fastText's .bin.
+
+Memory holds the rows of wanted words and one buffer, whatever the file's size. The form is told from the content, not
+from the name. Packed files (.gz, .zip) are read packed; a file in an archive of several is named `archive.zip/member`.
+"""
+
+import contextlib
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from vse.errors import InputError
+from vse.language import fasttext_binary
+
+_HEAD = 1 << 20  # bytes looked at to tell the form; the longest line of text we accept
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Vectors of wanted words in single precision: (wanted, dim), zero where the file lacks the word.
+
+    `found` (wanted,) bool; `composed` marks rows that fastText put together from pieces of a word it does not list.
+    """
+
+    vectors: np.ndarray
+    found: np.ndarray
+    composed: np.ndarray
+    form: str
+
+
+class Kept:
+    """Rows of wanted words as they come by; a word that comes twice keeps its first, more frequent, entry."""
+
+    def __init__(self, place: Mapping[str, int], dim: int) -> None:
+        self.place = {word.encode("utf-8", "surrogatepass"): k for word, k in place.items()}
+        self.vectors = np.zeros((len(place), dim), dtype=np.float32)
+        self.found = np.zeros(len(place), dtype=bool)
+
+    def wants(self, word: bytes) -> bool:
+        """Whether a row of this word is wanted and not there yet."""
+        k = self.place.get(word)
+        return k is not None and not self.found[k]
+
+    def put(self, word: bytes, vector: np.ndarray) -> None:
+        """Keep a row. Raises ValueError where it is not finite."""
+        if not np.isfinite(vector).all():
+            raise ValueError("a number that is not finite")
+        k = self.place[word]
+        self.vectors[k], self.found[k] = vector, True
+
+    def rows(self, form: str) -> Rows:
+        """What was kept."""
+        return Rows(self.vectors, self.found, np.zeros_like(self.found), form)
+
+
+def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -> Rows:
+    """Rows of the words of `wanted` (word -> row, rows 0 to n - 1). Raises InputError in one line for any other file.
+
+    subwords: in a fastText .bin, words it does not list are composed of their character n-grams (Bojanowski et al.,
+    2017); other forms hold no n-grams and refuse the option.
+    """
+    try:
+        with opened(path) as stream:
+            head = stream.peek(_HEAD)[:_HEAD]
+            if head[:4] == fasttext_binary.MAGIC:
+                return _fasttext(path, stream, wanted, subwords)
+            if subwords:
+                raise InputError(f"{path}: is no fastText .bin; only that form holds the pieces of unknown words")
+            count, dim, start = _header(head)
+            if dim is not None and _looks_binary(head[start:], dim):
+                stream.read(start)
+                return _binary(path, stream, Kept(wanted, dim), count)
+            return _text(path, stream, wanted)
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: a damaged packed file ({error})") from None
+
+
+def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int], subwords: bool) -> Rows:
+    if not stream.seekable() or isinstance(stream.raw, gzip.GzipFile | zipfile.ZipExtFile):
+        raise InputError(f"{path}: a fastText .bin is read at places; unpack it first")
+    vectors, found, composed = fasttext_binary.read(path, stream, wanted, subwords=subwords)
+    return Rows(vectors, found, composed, "fasttext-bin")
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[io.BufferedReader]:
+    """The bytes of a file of vectors, unpacked. Raises InputError where it is missing or one of several is meant."""
+    with contextlib.ExitStack() as stack:
+        file, member = split_path(path)
+        if member is None and not zipfile.is_zipfile(file):
+            packed = file.name.endswith(".gz")
+            source = stack.enter_context(gzip.GzipFile(file) if packed else file.open("rb", buffering=0))
+        else:
+            archive = stack.enter_context(zipfile.ZipFile(file))
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            if member is None and len(names) != 1:
+                raise InputError(f"{path}: holds {', '.join(names) or 'nothing'}; name one as {path}/MEMBER")
+            if member is not None and member not in names:
+                raise InputError(f"{path}: {file.name} holds {', '.join(names) or 'nothing'}, not {member}")
+            source = stack.enter_context(archive.open(member or names[0]))
+        # every source has readinto; one buffer over all of them gives `peek` of the size that telling the form needs
+        yield stack.enter_context(io.BufferedReader(cast(Any, source), _HEAD))
+
+
+def split_path(path: str) -> tuple[Path, str | None]:
+    """(the file on disk, the member of it that is meant or None). Raises InputError where there is no such file."""
+    file = Path(path).expanduser()
+    if file.is_file():
+        return file, None
+    for parent in file.parents:
+        if parent.is_file() and zipfile.is_zipfile(parent):
+            return parent, file.relative_to(parent).as_posix()
+    raise InputError(f"text.word_vectors={path}: no such file")
+
+
+def _header(head: bytes) -> tuple[int | None, int | None, int]:
+    """(number of words, dimension, bytes) of a first line "<words> <dimension>"; (None, None, 0) without one."""
+    line, newline, _ = head.partition(b"\n")
+    parts = line.split()
+    if newline and len(parts) == 2 and all(part.isdigit() for part in parts):
+        return int(parts[0]), int(parts[1]), len(line) + 1
+    return None, None, 0
+
+
+def _looks_binary(body: bytes, dim: int) -> bool:
+    """Whether what follows the header is no line of a word and `dim` numbers in text."""
+    fields = body.partition(b"\n")[0].rstrip(b" \r").split(b" ")
+    return len(fields) <= dim or _numbers(fields[-dim:]) is None
+
+
+def _binary(path: str, stream: io.BufferedReader, kept: Kept, count: int | None) -> Rows:
+    """word2vec's binary form: word, space, little-endian single floats; a line feed after each is optional."""
+    size = kept.vectors.shape[1] * 4
+    buffer, at = b"", 0
+    for number in range(1, (count or 0) + 1):
+        space = buffer.find(b" ", at)
+        if space < 0 or len(buffer) < space + 1 + size:
+            buffer, at = buffer[at:] + stream.read(max(_BLOCK, 4 * size)), 0
+            space = buffer.find(b" ")
+            if space < 0 or len(buffer) < space + 1 + size:
+                raise InputError(f"{path}: ends in word {number} of {count}; a torn or cut file")
+        word = buffer[at:space].lstrip(b"\n")
+        if kept.wants(word):
+            try:
+                kept.put(word, np.frombuffer(buffer, "<f4", kept.vectors.shape[1], space + 1))
+            except ValueError as error:
+                raise InputError(f"{path}: word {number}: {error}") from None
+        at = space + 1 + size
+    if (buffer[at:] + stream.read(2)).strip(b"\n"):
+        raise InputError(f"{path}: goes on after the {count} words its header names; no file of vectors in this form")
+    return kept.rows("word2vec-bin")
+
+
+def _text(path: str, stream: io.BufferedReader, wanted: Mapping[str, int]) -> Rows:
+    """One word a line with its numbers. Every line's width is checked, kept or not."""
+    kept: Kept | None = None
+    count: int | None = None
+    dim = lines = 0
+    for number, line in enumerate(_lines(path, stream), start=1):
+        if number == 1:
+            count, dim_said, _ = _header(line)
+            dim = dim_said or _first_width(path, line)
+            kept = Kept(wanted, dim)
+            if count is not None:
+                continue
+        assert kept is not None
+        lines += 1
+        line = line.rstrip(b" \r\n")
+        if line.count(b" ") != dim:
+            _explain(path, number, line, dim)
+            continue  # a word with spaces in it (GloVe 840B has some): no token of ours
+        word, _, rest = line.partition(b" ")
+        if kept.wants(word):
+            try:
+                kept.put(word, np.array(rest.split(b" "), dtype=np.float32))
+            except ValueError:
+                raise InputError(f"{path}: line {number}: expected a word and numbers") from None
+    if kept is None:
+        raise InputError(f"{path}: an empty file")
+    if count is not None and lines != count:
+        raise InputError(f"{path}: its first line names {count} words, {lines} follow; a torn or cut file")
+    return kept.rows("text")
+
+
+def _lines(path: str, stream: io.BufferedReader) -> Iterator[bytes]:
+    """Lines, none longer than a buffer: a file without line feeds is not read into memory."""
+    number = 0
+    while line := stream.readline(_HEAD):
+        number += 1
+        if len(line) == _HEAD and not line.endswith(b"\n"):
+            raise InputError(f"{path}: line {number}: has no end; no text file of vectors")
+        yield line
+
+
+def _first_width(path: str, line: bytes) -> int:
+    fields = line.rstrip(b" \r\n").split(b" ")
+    dim = 0
+    while dim < len(fields) - 1 and _numbers(fields[-dim - 1 :][:1]) is not None:
+        dim += 1
+    if dim == 0:
+        raise InputError(f"{path}: line 1: expected a word and numbers; no file of word vectors")
+    return dim
+
+
+def _explain(path: str, number: int, line: bytes, dim: int) -> None:
+    """Nothing where the surplus fields are part of the word; otherwise raises InputError with what is wrong."""
+    fields = line.split(b" ")
+    surplus = fields[1:-dim]
+    if len(fields) > dim + 1 and _numbers(fields[-dim:]) is not None and _numbers(surplus) is None:
+        return
+    if len(fields) < 2 or _numbers(fields[1:]) is None:
+        raise InputError(f"{path}: line {number}: expected a word and numbers")
+    raise InputError(f"{path}: line {number}: {len(fields) - 1} numbers, earlier lines have {dim}")
+
+
+def _numbers(fields: list[bytes]) -> np.ndarray | None:
+    """Finite numbers, or None."""
+    try:
+        found = np.array(fields, dtype=np.float32)
+    except ValueError:
+        return None
+    return found if len(found) and np.isfinite(found).all() else None

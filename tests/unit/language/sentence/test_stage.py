@@ -1,0 +1,155 @@
+"""Sentence features as a stage: fitted on training captions only, kept, the same for any text."""
+
+import numpy as np
+import pytest
+
+from vse import registry
+from vse.config import override, to_dict
+from vse.errors import InputError
+from vse.language.sentence.features import SentenceFeatures
+from vse.language.sentence.kinds import GMM, HGLMM, Mean, NoSentence, sentence_fingerprint
+from vse.language.sentence.stage import SentenceStore, fitted
+from vse.language.word_vectors import WordVectors
+from vse.storage import Folder
+
+NOUNS, PLACES = ("dog", "cat", "man", "bird", "kite"), ("grass", "sofa", "street", "roof")
+TRAIN = [f"A {n} on the {p}." for n in NOUNS for p in PLACES[:3]] + [f"one {NOUNS[0]}"]
+OTHERS = ["A kite on the roof.", "zebra", "", "A dog on the grass."]
+VOCABULARY = ("<pad>", "a", "on", "the", ".", "one", *NOUNS, *PLACES)
+
+
+@pytest.fixture
+def vectors():
+    values = np.random.default_rng(0).normal(size=(len(VOCABULARY), 6)).astype(np.float32)
+    found = np.array([word not in ("<pad>", "one") for word in VOCABULARY])
+    return WordVectors(VOCABULARY, values * found[:, None], found, np.zeros_like(found), "text", "0123abcd")
+
+
+def config(kind, **changes):
+    return override(registry.component("sentence", kind).Config(), changes)
+
+
+SMALL = {"num_components": 2, "dims": 8}
+
+
+def test_defaults_are_the_published_ones():
+    assert registry.names("sentence") == ("gmm", "hglmm", "mean", "none")
+    for kind in (GMM, HGLMM):
+        published = {"num_components": 30, "dims": 6000, "power": 0.5}
+        assert published.items() <= to_dict(kind.Config()).items()
+    assert Mean.Config().dims == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "dim"),
+    [
+        ("mean", {}, 6),
+        ("mean", {"dims": 4}, 4),
+        ("gmm", SMALL, 8),
+        ("hglmm", SMALL, 8),
+        ("hglmm", {"num_components": 2, "dims": 0}, 24),
+    ],
+)
+def test_fit_keep_and_encode(tmp_path, vectors, kind, changes, dim):
+    place, chosen = Folder.open(tmp_path).child, config(kind, **changes)
+    features = fitted(chosen, TRAIN, vectors, place)
+    assert features is not None
+    assert features.dim == dim
+    found = features.encode(OTHERS)
+    assert found.shape == (4, dim)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[1], found[2], atol=1e-6)  # no known word in either
+    direct = registry.build("sentence", chosen).fit(TRAIN, vectors)
+    np.testing.assert_array_equal(direct.encode(OTHERS), found)
+    np.testing.assert_allclose(features.encode(OTHERS[3:]), found[3:], atol=1e-5)  # neighbours change nothing
+    again = SentenceFeatures.open(place(features.fingerprint).child("fit"))
+    np.testing.assert_array_equal(again.encode(OTHERS), found)
+
+
+def test_there_are_as_many_components_as_the_training_captions_have(vectors):
+    features = registry.build("sentence", config("hglmm", num_components=3)).fit(TRAIN, vectors)
+    whole = features.unreduced(features.bags(TRAIN)).astype(np.float64)
+    values = np.linalg.svd(whole - whole.mean(0), compute_uv=False)
+    assert features.dim == (values > 1e-5 * values[0]).sum() <= len(TRAIN) - 1
+
+
+def test_mean_is_the_mean_of_the_known_words(vectors):
+    features = Mean(Mean.Config()).fit(TRAIN, vectors)
+    rows = [VOCABULARY.index(word) for word in ("a", "dog", "on", "the", "grass", ".")]
+    np.testing.assert_allclose(features.encode([OTHERS[3]])[0], vectors.vectors[rows].mean(0), rtol=1e-5)
+    np.testing.assert_array_equal(features.encode(["one zebra"]), np.zeros((1, 6)))
+
+
+def test_what_is_fitted_depends_on_training_captions_alone(tmp_path, vectors):
+    chosen = config("hglmm", **SMALL)
+    one = registry.build("sentence", chosen).fit(TRAIN, vectors)
+    other = registry.build("sentence", chosen).fit(TRAIN[:-1], vectors)
+    assert one.fingerprint != other.fingerprint
+    digits = {
+        sentence_fingerprint(chosen, TRAIN, vectors),
+        sentence_fingerprint(config("gmm", **SMALL), TRAIN, vectors),
+        sentence_fingerprint(override(chosen, {"seed": 1}), TRAIN, vectors),
+        sentence_fingerprint(chosen, TRAIN[::-1], vectors),
+    }
+    assert len(digits) == 4
+    assert one.fingerprint in digits
+
+
+@pytest.mark.parametrize(("power", "weight"), [(1.0, 0.75), (0.5, 3**0.5 / (1 + 3**0.5)), (0.0, 0.5)])
+def test_frequent_words_weigh_by_a_power_of_their_count(vectors, power, weight):
+    features = registry.build("sentence", config("gmm", num_components=2, dims=0, count_power=power)).fit(
+        ["dog", "dog cat dog"], vectors
+    )
+    assert features.mixture.weights.max() == pytest.approx(weight)
+
+
+def test_none_is_none(tmp_path, vectors):
+    assert fitted(NoSentence.Config(), TRAIN, vectors, Folder.open(tmp_path).child) is None
+    assert NoSentence(NoSentence.Config()).fit(TRAIN, vectors) is None
+
+
+def test_captions_without_a_known_word_are_refused(vectors):
+    with pytest.raises(InputError, match="know no word of the training captions"):
+        HGLMM(HGLMM.Config()).fit(["zebra", "one"], vectors)
+    with pytest.raises(InputError, match=r"text\.sentence\.dims: components need two training captions"):
+        HGLMM(HGLMM.Config()).fit(["dog"], vectors)
+
+
+class TestStore:
+    @pytest.fixture
+    def store(self, tmp_path, vectors, monkeypatch):
+        monkeypatch.setattr("vse.language.sentence.stage.SHARD_TEXTS", 4)
+        place = Folder.open(tmp_path).child
+        features = fitted(config("hglmm", **SMALL), TRAIN, vectors, place)
+        assert features is not None
+        return SentenceStore.make(features, [*TRAIN, *TRAIN], place)
+
+    def test_kept_and_other_texts_in_any_order(self, store):
+        texts = [TRAIN[9], OTHERS[0], TRAIN[0], OTHERS[0], TRAIN[9]]
+        found = store.array(texts)
+        assert (found.dtype, found.shape) == (np.float32, (5, store.dim))
+        np.testing.assert_allclose(found, store.features.encode(texts), atol=1e-3)
+        np.testing.assert_array_equal(found[0], found[4])
+        assert store.array([]).shape == (0, store.dim)
+
+    def test_kept_ones_are_not_computed_again(self, store, monkeypatch):
+        monkeypatch.setattr(SentenceFeatures, "encode", lambda *a: pytest.fail("computed"))
+        assert np.isfinite(store.array(TRAIN)).all()
+
+    def test_a_stopped_run_goes_on(self, store, tmp_path, monkeypatch):
+        before = store.array(TRAIN)
+        store.folder.delete("manifest.json")
+        store.folder.delete("vectors-00001.npy")
+        encoded = []
+        encode = SentenceFeatures.encode
+        monkeypatch.setattr(SentenceFeatures, "encode", lambda self, t: (encoded.extend(t), encode(self, t))[1])
+        again = SentenceStore.make(store.features, TRAIN, Folder.open(tmp_path).child)
+        assert encoded == TRAIN[4:8]
+        np.testing.assert_array_equal(again.array(TRAIN), before)
+
+    def test_mapped_is_the_same_and_made_once(self, store, tmp_path):
+        texts = [TRAIN[5], OTHERS[0]]
+        mapped = store.mapped(texts, tmp_path / "cache")
+        np.testing.assert_array_equal(mapped, store.array(texts).astype(np.float16))
+        assert store.mapped(texts, tmp_path / "cache").shape == mapped.shape
+        assert len(list((tmp_path / "cache").rglob("*.npy"))) == 1

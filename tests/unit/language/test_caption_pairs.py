@@ -1,0 +1,74 @@
+"""Files of (image, caption, negative caption): SugarCrepe's JSON, JSON lines, tables."""
+
+import json
+
+import pytest
+
+from tests.shared import SHARED
+from vse.errors import InputError
+from vse.language.caption_pairs import CaptionPair, match_images, read_pairs
+
+ROW = {"filename": "1.jpg", "caption": "a dog", "negative_caption": "a cat"}
+PAIR = CaptionPair("1.jpg", "a dog", "a cat", "add_obj")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("add_obj.json", json.dumps({"0": ROW, "1": ROW})),
+        ("add_obj.json", json.dumps([ROW, ROW])),
+        ("add_obj.jsonl", f"{json.dumps(ROW)}\n\n{json.dumps(ROW)}\n"),
+        ("add_obj.tsv", "image\tcaption\tnegative\n1.jpg\ta dog\ta cat\n1.jpg\ta dog\ta cat\n"),
+        ("add_obj.csv", 'filename,caption,negative_caption\n1.jpg,"a dog",a cat\n1.jpg,a dog,a cat\n'),
+    ],
+)
+def test_formats(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    assert read_pairs(str(path)) == (PAIR, PAIR)
+
+
+def test_a_category_of_its_own_and_a_single_line(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(ROW | {"category": "swap"}))
+    assert read_pairs(str(path)) == (CaptionPair("1.jpg", "a dog", "a cat", "swap"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.json", "{", "neither JSON nor JSON lines"),
+        ("x.json", "{}", "holds no pairs"),
+        ("x.json", "", "holds no pairs"),
+        ("x.json", json.dumps({"7": {"filename": "1.jpg", "caption": "a dog"}}), "entry 7: expected texts for"),
+        ("x.json", json.dumps({"7": ROW | {"caption": " "}}), "entry 7: expected texts for"),
+        ("x.json", "3", "expected texts for"),
+        ("x.tsv", "image\tcaption\n1.jpg\ta dog\n", "line 2: expected texts for"),
+    ],
+)
+def test_wrong_files_are_named(tmp_path, name, text, message):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_pairs(str(path))
+    with pytest.raises(InputError, match=r"absent.json: cannot be read"):
+        read_pairs(str(tmp_path / "absent.json"))
+
+
+def test_images_are_found_by_name():
+    names = ("1.jpg", "a/b/2.png", "000000000042.jpg", "9.jpg")
+    pairs = [CaptionPair(name, "a", "b", "c") for name in names]
+    images = [("one", "dir/1.jpg"), ("2", "whatever.png"), ("coco", "val2014/COCO_val2014_000000000042.jpg?x=y")]
+    assert match_images(pairs, images) == {"1.jpg": "one", "a/b/2.png": "2", "000000000042.jpg": "coco"}
+
+
+@pytest.mark.skipif(SHARED is None, reason="the shared data are not here")
+def test_sugarcrepe_as_published():
+    assert SHARED is not None
+    files = sorted((SHARED / "data" / "sugarcrepe").glob("*.json"))
+    pairs = [pair for file in files for pair in read_pairs(str(file))]
+    assert len(pairs) == 7511
+    assert {pair.category for pair in pairs} == {
+        *("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+    }
+    assert all(pair.caption != pair.negative for pair in pairs)
