@@ -18,12 +18,11 @@ def test_is_whole_and_valid(name):
     config = presets.preset(name)
     assert validate(config) == config
     inputs = family_inputs(config)
-    assert inputs.image in ("map", "pooled")
+    assert inputs.image in ("map", "pooled", "fc1")
     objective = registry.build("objective", config.objective)
     assert (objective.negatives is not None) <= inputs.components  # negatives need a family with components
-    family = registry.name_of("family", config.model)
-    assert name.startswith(family)
-    assert name.endswith(("coco", "scenes", "flickr8k", "tiny"))
+    assert registry.name_of("family", config.model)
+    assert name.endswith(("coco", "flickr30k", "scenes", "flickr8k", "tiny"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,9 +41,11 @@ def test_small_keeps_everything_but_sizes_and_schedule(name):
     small = validate(presets.small(config))
     before, after = flatten(config), flatten(small)
     changed = {key for key in before if before[key] != after[key]}
-    assert changed <= {"train.epochs", "optim.every", "model.dim"}
+    sizes = {key for key in changed if key.startswith("model.") and key.endswith("dim")}
+    assert changed <= {"train.epochs", "optim.every", "optim.milestones", *sizes}
+    assert all(min(before[key], 32) <= after[key] < before[key] for key in sizes)
     assert small.train.epochs == 12
-    assert 64 <= after["model.dim"] <= max(64, before["model.dim"] // 4)
+    assert min(64, before["model.dim"]) <= after["model.dim"] <= max(64, before["model.dim"] // 4)
     for share in (0.0, 0.3, 0.6, 0.9):  # the rate has fallen as far at the same share of the way, to an epoch or so
         here = learning_rate(config.optim, share * config.train.epochs, config.train.epochs)
         near = [
@@ -54,6 +55,15 @@ def test_small_keeps_everything_but_sizes_and_schedule(name):
         ]
         assert min(near) <= here * 1.0001
         assert here <= max(near) * 1.0001 or config.optim.schedule == "halving"
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("_coco")])
+def test_every_published_system_has_a_twin_on_scenes(name):
+    twin = presets.preset(name.removesuffix("_coco") + "_scenes")
+    assert registry.name_of("source", twin.data) == "scenes"
+    assert type(twin.model) is type(presets.preset(name).model)
+    assert twin.text.word_vectors == ("captions" if family_inputs(twin).sentence else "")
+    assert twin.train.epochs <= 30
 
 
 def test_presets_are_told_apart():

@@ -7,9 +7,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from vse.models.dropout import KeyedDropout
 from vse.models.family import Context, FeatureScale
+from vse.models.gpo import GPO
 from vse.models.pooling import pool_regions
 
+IMAGES, WORDS, MODIFIERS = 900, 901, 902  # streams of dropout
 EPSILON = 1e-8  # of every normalisation: a zero vector stays zero instead of becoming NaN
 
 
@@ -58,30 +61,46 @@ def linear_xavier(inputs: int, outputs: int) -> nn.Linear:
     return layer
 
 
+def present(features: Float[Tensor, "batch regions channels"]) -> Bool[Tensor, "batch regions"] | None:
+    """Which regions there are: absent ones of ready-made arrays are zeros. None where none is absent."""
+    there = (features != 0).any(-1)
+    return None if bool(there.all()) else there
+
+
 class RegionEncoder(nn.Module):
-    """A 1x1 convolution over frozen regions (UniVSE §3.3) and a pooling Ψ of them (supplement A.2)."""
+    """A 1x1 convolution over frozen regions (UniVSE §3.3) and a pooling Ψ of them (supplement A.2, or `gpo`)."""
 
     def __init__(self, channels: int, dim: int, pooling: str, k: int, scale: str, dropout: float = 0.0) -> None:
         super().__init__()
-        self.scale, self.dropout = FeatureScale(channels, scale), nn.Dropout(dropout)
+        self.scale, self.dropout = FeatureScale(channels, scale), KeyedDropout(dropout, IMAGES)
         self.project = linear_xavier(channels, dim)
         self.pooling, self.k = pooling, k
+        self.gpo = GPO() if pooling == "gpo" else None
 
     def forward(
-        self, features: Float[Tensor, "batch regions channels"], mask: Bool[Tensor, "batch regions"] | None = None
+        self,
+        features: Float[Tensor, "batch regions channels"],
+        mask: Bool[Tensor, "batch regions"] | None = None,
+        draw: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch regions dim"], Float[Tensor, "batch dim"]]:
-        """(local embeddings V, not normalised; unit embedding v of the image)."""
-        regions = self.project(self.dropout(self.scale(features)))
-        return regions, unit(pool_regions(regions, self.pooling, self.k, mask))
+        """(local embeddings V, not normalised; unit embedding v of the image). `draw`: keys of dropout, in training."""
+        regions = self.project(self.dropout(self.scale(features), draw))
+        pooled = self.gpo(regions, mask) if self.gpo else pool_regions(regions, self.pooling, self.k, mask)
+        return regions, unit(pooled)
 
 
 class PooledEncoder(nn.Module):
-    """One linear map of a pooled CNN feature, normalised (VSE++)."""
+    """One linear map of a pooled CNN feature, normalised (VSE++) or not (VSE0)."""
 
-    def __init__(self, channels: int, dim: int, scale: str, dropout: float = 0.0) -> None:
+    def __init__(self, channels: int, dim: int, scale: str, dropout: float = 0.0, normalize: bool = True) -> None:
         super().__init__()
-        self.scale, self.dropout = FeatureScale(channels, scale), nn.Dropout(dropout)
+        self.scale, self.dropout = FeatureScale(channels, scale), KeyedDropout(dropout, IMAGES)
         self.project = linear_xavier(channels, dim)
+        self.normalize = normalize
 
-    def forward(self, features: Float[Tensor, "batch channels"]) -> Float[Tensor, "batch dim"]:
-        return unit(self.project(self.dropout(self.scale(features))))
+    def forward(
+        self, features: Float[Tensor, "batch channels"], draw: Int[Tensor, " batch"] | None = None
+    ) -> Float[Tensor, "batch dim"]:
+        """`draw`: keys of dropout, in training."""
+        codes = self.project(self.dropout(self.scale(features), draw))
+        return unit(codes) if self.normalize else codes

@@ -1,6 +1,6 @@
 """What a model family is: encoders of both sides, and how their codes are scored."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,30 +15,42 @@ Encoded = dict[str, Tensor]
 
 
 class Inputs(NamedTuple):
-    """What a batch must hold for a family: the feature output its images need and whether captions are parsed."""
+    """What a batch must hold for a family; the stages to run follow from it."""
 
     image: str  # "pooled" or "map" (or any named output of the feature store)
-    components: bool
+    components: bool  # captions are parsed
+    sentence: bool = False  # one vector a caption, made without training (mean of word vectors, Fisher vector)
+    contrast: bool = False  # adversarial captions of each caption, to train against
+    siblings: bool = False  # the sentence vector of another caption of each caption's image, in training
 
 
 @dataclass(frozen=True)
 class Context:
     """What a family learns about the data when it is built.
 
-    `feature_dims` maps an output to its channels; `word_vectors` is None or (vocabulary, dim), zero rows where unknown.
+    `feature_dims` maps an output to its channels; `word_vectors` is None or (vocabulary, dim), zero rows where unknown;
+    `sentence_dim` is the length of a caption's vector for families that read one.
     """
 
     vocabulary_size: int
     feature_dims: Mapping[str, int]
     word_vectors: Tensor | None = None
+    sentence_dim: int = 0
 
 
 class Phase(NamedTuple):
-    """One optimiser's share of a step: the losses it descends and the parameters it moves."""
+    """One optimiser's share of a step: the losses it descends and the parameters it moves.
+
+    rate: factor on the learning rate; betas: of Adam; every: steps between its updates, on the steps k with
+    k % every == every - 1.
+    """
 
     name: str
     losses: frozenset[str] | None  # None: all
     parameters: tuple[nn.Parameter, ...]
+    rate: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    every: int = 1
 
 
 class Family(nn.Module):
@@ -50,15 +62,19 @@ class Family(nn.Module):
 
     inputs: Inputs
     Config: ClassVar[type[ComponentConfig]]
-    knobs: ClassVar[tuple[str, ...]] = ()  # arguments of `combine` that may be swept without training again
+    knobs: tuple[str, ...] = ()  # arguments of `combine` that may be swept without training again
+    unit_codes: bool = True  # every code is a unit vector (or zero) over its last dimension
+    # A pairwise family scores a batch itself, its own images against everybody's captions, and the objective compares
+    # the scores: these codes of captions travel to every worker. Empty: the score is the product of two codes.
+    pairwise: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def requires(cls, config: Any) -> Inputs:
         """What batches must hold for a family of this configuration; the stages to run follow from it."""
         raise TypeError(f"{cls.__name__} does not say what it reads")
 
-    def forward(self, batch: Batch) -> Encoded:
-        """Named tensors for the objective; keys in `images` and `captions` have one row an item."""
+    def forward(self, batch: Batch, phase: str = "") -> Encoded:
+        """Named tensors for the objective, one row an item; a family of several phases makes what `phase` compares."""
         return {**self.encode_images(batch), **self.encode_captions(batch)}
 
     def encode_images(self, batch: Batch) -> Encoded:
@@ -83,8 +99,27 @@ class Family(nn.Module):
         return self.combine(self.score_parts(images, captions))
 
     def phases(self) -> tuple[Phase, ...]:
-        """Ordered phases of a step; one phase over everything unless a family has an adversary."""
-        return (Phase("all", None, tuple(p for p in self.parameters() if p.requires_grad)),)
+        """Ordered phases of a step; one phase over everything unless a family has an adversary.
+
+        A family that is fitted in closed form has none.
+        """
+        return (Phase("all", None, trainable(self)),)
+
+    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
+        """Learn what is learned before the first step: in closed form, from batches of all training captions.
+
+        Each call of `batches` goes over the training captions once, in their order.
+        """
+
+    def add_scalars(self, initial: Mapping[str, float]) -> None:
+        """Learnable scalars that the objective asks for, such as a temperature; they come in `encoded` by name."""
+        for name, value in initial.items():
+            self.register_parameter(name, nn.Parameter(torch.tensor(value)))
+
+
+def trainable(module: nn.Module) -> tuple[nn.Parameter, ...]:
+    """The parameters of a module that are learned."""
+    return tuple(p for p in module.parameters() if p.requires_grad)
 
 
 class FeatureScale(nn.Module):
@@ -97,9 +132,10 @@ class FeatureScale(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, channels: int, how: str) -> None:
+    def __init__(self, channels: int, how: str, images: bool = True) -> None:
+        """`images`: of image features; the scale of other vectors is fitted by its family's `fit`."""
         super().__init__()
-        self.how = how
+        self.how, self.images = how, images
         self.register_buffer("mean", torch.zeros(channels))
         self.register_buffer("std", torch.ones(channels))
 
@@ -126,5 +162,5 @@ class FeatureScale(nn.Module):
 
 
 def feature_scales(model: nn.Module) -> list[FeatureScale]:
-    """Every scaling module of a model."""
-    return [m for m in model.modules() if isinstance(m, FeatureScale)]
+    """Every module of a model that scales image features."""
+    return [m for m in model.modules() if isinstance(m, FeatureScale) and m.images]

@@ -6,6 +6,8 @@ taken once per distinct word. Values and gradients equal `torch.nn.GRU` (tested)
 for captions and a quarter for triples with negatives. On CUDA, cuDNN's kernel is used.
 """
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 
 
 class PrefixGRU(nn.Module):
-    """GRU whose last state (at each sequence's true length) is the code of the sequence."""
+    """GRU whose last state (at each sequence's true length) is the code of the sequence; all states where asked."""
 
     def __init__(self, input_dim: int, dim: int) -> None:
         super().__init__()
@@ -31,32 +33,64 @@ class PrefixGRU(nn.Module):
             return self(table, sequences.new_zeros(1, 1), lengths.new_ones(1))[:0]
         if table.is_cuda:
             return self._cudnn(table, sequences, lengths)
+        order, finished = lengths.argsort(descending=True, stable=True), []
+        for state, inverse, num_next in self._steps(table, sequences[order], lengths):
+            if num_next < len(inverse):
+                finished.append(F.embedding(inverse[num_next:], state))
+        last = torch.cat(finished[::-1])
+        return last[torch.argsort(order)]
+
+    def states(
+        self,
+        table: Float[Tensor, "words input"],
+        sequences: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"],
+    ) -> Float[Tensor, "batch time dim"]:
+        """The states after every row number, zero behind each length; lengths are at least 1."""
+        batch, time = sequences.shape
+        if batch == 0:
+            return self.states(table, sequences.new_zeros(1, max(1, time)), lengths.new_ones(1))[:0, :time]
+        if table.is_cuda:
+            return self._cudnn_states(table, sequences, lengths)
+        order = lengths.argsort(descending=True, stable=True)
+        # Row 0 of all states is what lies behind a sequence's end.
+        found, place, total = [table.new_zeros(1, self.gru.hidden_size)], torch.zeros(batch, time, dtype=torch.long), 1
+        for t, (state, inverse, _) in enumerate(self._steps(table, sequences[order], lengths)):
+            place[: len(inverse), t] = inverse + total
+            found.append(state)
+            total += len(state)
+        return F.embedding(place[torch.argsort(order)], torch.cat(found))
+
+    def _steps(self, table: Tensor, ordered: Tensor, lengths: Tensor) -> Iterator[tuple[Tensor, Tensor, int]]:
+        """For each place: states of the distinct prefixes, which of them each longer sequence has, how many go on.
+
+        `ordered` are the sequences from the longest to the shortest.
+        """
         weights = dict(self.gru.named_parameters())
         inputs = F.linear(table, weights["weight_ih_l0"], weights["bias_ih_l0"])
-        order = lengths.argsort(descending=True, stable=True)
-        ordered = sequences[order]
         # active[t]: how many sequences are longer than t; they come first in the order.
         longest = int(lengths.max())
         active = (lengths[None, :] > torch.arange(longest)[:, None]).sum(1).tolist()
         state, parent = table.new_zeros(1, self.gru.hidden_size), torch.zeros(len(ordered), dtype=torch.long)
-        finished = []
         for t in range(longest):
             num = active[t]
             nodes, inverse = torch.unique(parent[:num] * len(table) + ordered[:num, t], return_inverse=True)
             hidden = F.linear(state, weights["weight_hh_l0"], weights["bias_hh_l0"])
             state = _cell(inputs, nodes % len(table), hidden, state, nodes // len(table))
-            num_next = active[t + 1] if t + 1 < longest else 0
-            if num_next < num:
-                finished.append(F.embedding(inverse[num_next:], state))
+            yield state, inverse, active[t + 1] if t + 1 < longest else 0
             parent = inverse
-        last = torch.cat(finished[::-1])
-        return last[torch.argsort(order)]
 
-    def _cudnn(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
-        packed = nn.utils.rnn.pack_padded_sequence(
+    def _packed(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> nn.utils.rnn.PackedSequence:
+        return nn.utils.rnn.pack_padded_sequence(
             F.embedding(sequences, table), lengths.cpu(), batch_first=True, enforce_sorted=False
         )
-        return self.gru(packed)[1][0]
+
+    def _cudnn(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
+        return self.gru(self._packed(table, sequences, lengths))[1][0]
+
+    def _cudnn_states(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
+        packed = self.gru(self._packed(table, sequences, lengths))[0]
+        return nn.utils.rnn.pad_packed_sequence(packed, batch_first=True, total_length=sequences.shape[1])[0]
 
 
 def _cell(inputs: Tensor, words: Tensor, hidden: Tensor, state: Tensor, parents: Tensor) -> Tensor:
@@ -69,3 +103,9 @@ def _cell(inputs: Tensor, words: Tensor, hidden: Tensor, state: Tensor, parents:
     hidden_r, hidden_z, hidden_n = hidden.chunk(3, dim=1)
     reset, update = torch.sigmoid(input_r + hidden_r), torch.sigmoid(input_z + hidden_z)
     return torch.lerp(torch.tanh(torch.addcmul(input_n, reset, hidden_n)), state, update)
+
+
+def reversed_rows(sequences: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]) -> Int[Tensor, "batch time"]:
+    """Each sequence backwards up to its length; padding stays behind."""
+    place = lengths[:, None] - 1 - torch.arange(sequences.shape[1], device=sequences.device)[None, :]
+    return sequences.gather(1, place.clamp_min(0)) * (place >= 0)

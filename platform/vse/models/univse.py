@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from vse.config import knob
 from vse.errors import InputError
 from vse.models.aggregation import Aggregation
-from vse.models.encoders import RegionEncoder, WordTable, distinct, unit
+from vse.models.dropout import KeyedDropout, word_keys
+from vse.models.encoders import MODIFIERS, WORDS, RegionEncoder, WordTable, distinct, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import PrefixGRU
 from vse.registry import ComponentConfig, register
@@ -34,7 +35,7 @@ class ObjectEncoder(nn.Module):
         self, context: Context, basic_dim: int, modifier_dim: int, dim: int, fixed: bool, dropout: float
     ) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout, self.modifier_dropout = KeyedDropout(dropout, WORDS), KeyedDropout(dropout, MODIFIERS)
         self.basic = WordTable(context, basic_dim, fixed)
         self.modifier = nn.Embedding(context.vocabulary_size, modifier_dim, padding_idx=0)
         nn.init.uniform_(self.modifier.weight, -0.1, 0.1)
@@ -43,7 +44,8 @@ class ObjectEncoder(nn.Module):
 
     def halves(self, words: Int[Tensor, " words"]) -> tuple[Tensor, Tensor]:
         """What a word contributes as noun and as modifier, both (words, 2·dim)."""
-        basic, modifier = self.dropout(self.basic(words)), self.dropout(self.modifier(words))
+        keys = word_keys(words)
+        basic, modifier = self.dropout(self.basic(words), keys), self.modifier_dropout(self.modifier(words), keys)
         return self.from_basic(basic), self.from_modifier(modifier)
 
     @staticmethod
@@ -100,7 +102,7 @@ class UniVSE(Family):
         """The weight of u_sent: learned or configured."""
         return torch.sigmoid(self.alpha_logit) if self.config.learn_alpha else self.config.alpha
 
-    def forward(self, batch: Batch) -> Encoded:
+    def forward(self, batch: Batch, phase: str = "") -> Encoded:
         """Codes of both sides and, where the batch holds them, negatives as row numbers of the component tables."""
         encoded = {**self.encode_regions(batch), **self._encode_texts(batch)}
         if self.config.learn_alpha:
@@ -118,7 +120,7 @@ class UniVSE(Family):
 
         Dividing a similarity by the norm is far cheaper than normalising every region.
         """
-        regions, images = self.image(batch["map"].to(self.phi.modifier.weight.dtype))
+        regions, images = self.image(batch["map"].to(self.phi.modifier.weight.dtype), draw=batch.get("draw"))
         return {"images": images, "regions": regions, "region_norms": regions.square().sum(-1).clamp_min(1e-16).sqrt()}
 
     def encode_captions(self, batch: Batch) -> Encoded:

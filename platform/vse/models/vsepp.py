@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from torch import nn
 
 from vse.config import knob
-from vse.models.encoders import PooledEncoder, RegionEncoder, WordTable, distinct, unit
+from vse.errors import InputError
+from vse.models.dropout import KeyedDropout, word_keys
+from vse.models.encoders import WORDS, PooledEncoder, RegionEncoder, WordTable, distinct, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import PrefixGRU
 from vse.registry import ComponentConfig, register
@@ -27,8 +29,11 @@ class VSEPP(Family):
         word_dim: int = knob(300, "dimension of learned word vectors", low=1)
         fixed_words: bool = knob(False, "keep given word vectors fixed")
         image: str = knob("pooled", "which features", choices=("pooled", "map"))
-        pooling: str = knob("maxk", "of a map's regions", choices=("avg", "max", "maxk"))
+        pooling: str = knob("maxk", "of a map's regions", choices=("avg", "max", "maxk", "gpo"))
         k: int = knob(10, "largest responses that max-k pooling averages", low=1)
+        normalize_images: bool = knob(
+            True, "unit images; false, for pooled features: VSE0, which ranks by their length"
+        )
         dropout: float = knob(0.0, "of image features and word vectors", low=0, high=0.9)
 
     @classmethod
@@ -41,19 +46,26 @@ class VSEPP(Family):
         channels = context.feature_dims[config.image]
         self.image: nn.Module
         if config.image == "pooled":
-            self.image = PooledEncoder(channels, config.dim, scale, config.dropout)
+            self.image = PooledEncoder(channels, config.dim, scale, config.dropout, config.normalize_images)
+            self.unit_codes = config.normalize_images
         else:
+            if not config.normalize_images:
+                raise InputError("model.normalize_images=false: only with model.image=pooled")
             self.image = RegionEncoder(channels, config.dim, config.pooling, config.k, scale, config.dropout)
         self.words = WordTable(context, config.word_dim, config.fixed_words)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = KeyedDropout(config.dropout, WORDS)
         self.sentence = PrefixGRU(self.words.dim, config.dim)
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels) or `map` (batch, regions, channels)."""
-        out = self.image(batch[self.inputs.image].to(self.words.embedding.weight.dtype))
-        return {"images": out[1] if isinstance(out, tuple) else out}
+        features, draw = batch[self.inputs.image], batch.get("draw")
+        typed = features.to(self.words.embedding.weight.dtype)
+        if self.inputs.image == "pooled":
+            return {"images": self.image(typed, draw=draw)}
+        return {"images": self.image(typed, mask=present(features), draw=draw)[1]}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim): the GRU's state at <end>."""
         words, (tokens,) = distinct(batch["tokens"])
-        return {"captions": unit(self.sentence(self.dropout(self.words(words)), tokens, batch["lengths"]))}
+        table = self.dropout(self.words(words), word_keys(words))
+        return {"captions": unit(self.sentence(table, tokens, batch["lengths"]))}

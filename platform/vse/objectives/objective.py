@@ -1,8 +1,9 @@
 """What an objective is: named losses over encoded items, and their weights."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from types import MappingProxyType
 
+from jaxtyping import Float
 from torch import Tensor
 
 from vse.language.negatives import NegativeCounts
@@ -10,17 +11,26 @@ from vse.language.negatives import NegativeCounts
 Encoded = Mapping[str, Tensor]
 
 
+def batch_scores(everyone: Encoded) -> Float[Tensor, "items items"]:
+    """Scores of a global batch, images x captions: a pairwise family's own, else the product of the two codes."""
+    return everyone["scores"] if "scores" in everyone else everyone["images"] @ everyone["captions"].T
+
+
 class Objective:
     """Compares encoded items. It owns no parameters; learnable scalars belong to the family and come in `encoded`.
 
     `gathers` names the tensors of which it needs the rows of every worker; they come in `everyone` (in one process, the
-    same tensors as in `encoded`). Losses in `local` sum over the worker's own rows only and add up over workers; all
-    others are computed whole by every worker.
+    same tensors as in `encoded`); those also in `ragged` are codes over time, padded with zeros to the longest. Losses
+    in `local` sum over the worker's own rows only and add up over workers; others are computed whole by every worker.
     """
 
-    gathers: ClassVar[frozenset[str]] = frozenset()
-    local: ClassVar[frozenset[str]] = frozenset()
+    gathers: frozenset[str] = frozenset()
+    ragged: frozenset[str] = frozenset()
+    local: frozenset[str] = frozenset()
+    semi_supervised: bool = False  # batches may hold items whose partner is not known (`paired` says which)
     negatives: NegativeCounts | None = None  # what batches must draw, for objectives over components
+    adversaries: tuple[tuple[str, ...], int] | None = None  # kinds and number a caption, for objectives over them
+    scalars: Mapping[str, float] = MappingProxyType({})  # learnable scalars the family holds for it, with first values
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         """Named losses, each summed over the captions of the (global or own) batch; weight 0 may be left out."""

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
-from vse.objectives.objective import Encoded, Objective
+from vse.objectives.objective import Encoded, Objective, batch_scores
 from vse.registry import ComponentConfig, register
 
 
@@ -14,7 +14,8 @@ from vse.registry import ComponentConfig, register
 class Ranking(Objective):
     """One loss, `sent`: the bidirectional hinge over images and captions of the global batch."""
 
-    gathers = frozenset({"images", "captions", "image_group", "text_group"})
+    gathers = frozenset({"images", "captions", "scores"})
+    semi_supervised = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -29,7 +30,7 @@ class Ranking(Objective):
         self.config = config
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        scores = everyone["images"] @ everyone["captions"].T
+        scores = batch_scores(everyone)
         excluded = excluded_pairs(everyone, self.config.mask)
         return {"sent": bidirectional_hinge(scores, excluded, self.config.margin, self._hardest(epoch))}
 

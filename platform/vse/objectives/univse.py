@@ -5,6 +5,7 @@ components of a type, the sum over captions; the relevance map of eq. 2 has a te
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -37,7 +38,30 @@ def region_scores(
         products = (table @ regions.flatten(0, 1).T).view(num * batch, regions.shape[1])
         rows = index * batch + torch.arange(batch, device=index.device)[:, None]
         return F.embedding(rows, products)
-    return F.embedding(index, table) @ regions.transpose(1, 2)
+    return _GatheredProduct.apply(table, index, regions)
+
+
+class _GatheredProduct(torch.autograd.Function):
+    """table[index] @ regionsᵀ image by image, with both gradients made in the layout in which they are added up.
+
+    Left to itself, autograd makes the transpose of the regions' gradient, the largest tensor of a step, and copies it.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor, regions: Tensor) -> Tensor:
+        rows = F.embedding(index, table)
+        ctx.save_for_backward(rows, index, regions)
+        ctx.num = len(table)
+        return torch.bmm(rows, regions.transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, Tensor]:
+        (grad,) = grad_outputs
+        rows, index, regions = ctx.saved_tensors
+        # Under autocast the product, and so its gradient, is of half precision while the factors may not be.
+        to_rows = torch.bmm(grad, regions.to(grad.dtype)).to(rows.dtype)
+        to_table = torch.ops.aten.embedding_dense_backward(to_rows, index, ctx.num, -1, False)
+        return to_table, None, torch.bmm(grad.transpose(1, 2), rows.to(grad.dtype)).to(regions.dtype)
 
 
 def region_hinge(

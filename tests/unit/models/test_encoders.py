@@ -71,7 +71,8 @@ def test_dropout_keeps_the_mean_of_scaled_features():
         encoder.project.weight.fill_(1.0)
     encoder.project.register_forward_hook(lambda module, args, out: seen.extend(args[0].flatten().tolist()))
     seen: list[float] = []
-    encoder(torch.full((1000, 1), 11.0))
+    encoder(torch.full((1000, 1), 11.0), torch.arange(1000))
+    assert 400 < seen.count(0.0) < 600
     assert set(seen) == {0.0, 2.0}
     seen.clear()
     encoder.eval()(torch.full((3, 1), 11.0))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from vse.models.gru import PrefixGRU
+from vse.models.word_states import WordStates
 
 
 def _oracle(module, table, sequences, lengths):
@@ -35,6 +36,36 @@ def test_values_and_gradients(seed, batch, longest, words):
     lengths = torch.randint(1, longest + 1, (batch,))
     for ours, torchs in zip(*_both(module, table, sequences, lengths, torch.randn(batch, 4).double()), strict=True):
         torch.testing.assert_close(ours, torchs, rtol=1e-10, atol=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 6), st.integers(1, 4))
+def test_all_states_of_both_directions_equal_a_bidirectional_gru(seed, batch, longest, words):
+    torch.manual_seed(seed)
+    module, oracle = WordStates(3, 4).double(), nn.GRU(3, 4, batch_first=True, bidirectional=True).double()
+    weights = dict(oracle.named_parameters())
+    with torch.no_grad():
+        for end, part in (("", module.onward), ("_reverse", module.back)):
+            for name, weight in part.gru.named_parameters():
+                weights[name + end].copy_(weight)
+    table = torch.randn(words, 3, dtype=torch.float64)
+    sequences, lengths = torch.randint(words, (batch, longest)), torch.randint(1, longest + 1, (batch,))
+    weight, found = torch.randn(batch, longest, 4, dtype=torch.float64), []
+    for route in ("ours", "torch's"):
+        leaf = table.clone().requires_grad_()
+        if route == "ours":
+            states = module(leaf, sequences, lengths)
+        else:
+            packed = nn.utils.rnn.pack_padded_sequence(leaf[sequences], lengths, batch_first=True, enforce_sorted=False)
+            both = nn.utils.rnn.pad_packed_sequence(oracle(packed)[0], batch_first=True, total_length=longest)[0]
+            states = (both[..., :4] + both[..., 4:]) / 2
+        (states * weight).sum().backward()
+        found.append((states.detach(), leaf.grad))
+    for ours, torchs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, torchs, rtol=1e-10, atol=1e-12)
+    for end, part in (("", module.onward), ("_reverse", module.back)):
+        for name, parameter in part.gru.named_parameters():
+            torch.testing.assert_close(parameter.grad, weights[name + end].grad, rtol=1e-10, atol=1e-12)
 
 
 def test_equal_prefixes_nested_sequences_and_repeats():

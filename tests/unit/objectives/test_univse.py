@@ -48,6 +48,19 @@ def test_both_routes_are_taken():
     torch.testing.assert_close(region_scores(table, index, local), region_scores(longer, index, local))
 
 
+def test_region_scores_under_autocast():
+    torch.manual_seed(0)
+    table, local = torch.randn(40, 6, requires_grad=True), torch.randn(2, 5, 6, requires_grad=True)
+    index = torch.randint(40, (2, 4))
+    exact = torch.autograd.grad(region_scores(table, index, local).square().sum(), (table, local))
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = region_scores(table, index, local)
+    assert scores.dtype == torch.bfloat16
+    for near, far in zip(torch.autograd.grad(scores.float().square().sum(), (table, local)), exact, strict=True):
+        assert near.dtype == torch.float32
+        torch.testing.assert_close(near, far, rtol=0.05, atol=0.2)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.1])
 def test_region_hinge_gradcheck(temperature):
     torch.manual_seed(1)

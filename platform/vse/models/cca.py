@@ -1,0 +1,134 @@
+"""Canonical correlation analysis of image features and sentence vectors: the baseline without negatives.
+
+Our reading of Klein et al. (CVPR 2015) as the jWAE paper compares with it; that paper is not among our sources. Regular
+CCA on mean word vectors or Fisher vectors; codes are the canonical variables, each scaled by its correlation to a power
+and compared by cosine (Gong et al., IJCV 2014, power 4). Every default is ours.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vse.config import knob
+from vse.models.encoders import unit
+from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs, Phase
+from vse.registry import ComponentConfig, register
+
+
+class Moments(NamedTuple):
+    """Means and covariances (divided by the number of rows) of two sets of paired rows, in float64."""
+
+    mean_x: Float[Tensor, " x"]
+    mean_y: Float[Tensor, " y"]
+    xx: Float[Tensor, "x x"]
+    yy: Float[Tensor, "y y"]
+    xy: Float[Tensor, "x y"]
+
+
+def moments(pairs: Callable[[], Iterator[tuple[Tensor, Tensor]]]) -> Moments:
+    """Moments of rows that come in blocks, twice over: means first, so that nothing large is subtracted later."""
+    count = 0
+    sums: tuple[Tensor, Tensor] | None = None
+    for x, y in pairs():
+        count += len(x)
+        block = x.double().sum(0), y.double().sum(0)
+        sums = block if sums is None else (sums[0] + block[0], sums[1] + block[1])
+    assert sums is not None, "no pair to learn from"
+    mean_x, mean_y = sums[0] / count, sums[1] / count
+    xx = torch.zeros(len(mean_x), len(mean_x), dtype=torch.float64)
+    yy = torch.zeros(len(mean_y), len(mean_y), dtype=torch.float64)
+    xy = torch.zeros(len(mean_x), len(mean_y), dtype=torch.float64)
+    for x, y in pairs():
+        a, b = x.double() - mean_x, y.double() - mean_y
+        xx.addmm_(a.T, a, alpha=1 / count)
+        yy.addmm_(b.T, b, alpha=1 / count)
+        xy.addmm_(a.T, b, alpha=1 / count)
+    return Moments(mean_x, mean_y, xx, yy, xy)
+
+
+def canonical_maps(
+    found: Moments, dim: int, ridge: float
+) -> tuple[Float[Tensor, "x dim"], Float[Tensor, "y dim"], Float[Tensor, " dim"]]:
+    """Maps A, B and correlations ρ, falling: AᵀC_xx A = BᵀC_yy B = I and AᵀC_xy B = diag ρ.
+
+    `ridge` times a covariance's mean variance is added to its diagonal. `dim` is at most the smaller dimension.
+    """
+
+    def root(covariance: Tensor) -> Tensor:
+        """Lower Cholesky factor of the regularised covariance."""
+        add = ridge * covariance.diagonal().mean().clamp_min(1e-12)
+        return torch.linalg.cholesky(covariance + add * torch.eye(len(covariance), dtype=covariance.dtype))
+
+    root_x, root_y = root(found.xx), root(found.yy)
+    half = torch.linalg.solve_triangular(root_x, found.xy, upper=False)
+    whitened = torch.linalg.solve_triangular(root_y, half.T, upper=False).T
+    u, correlations, v = torch.linalg.svd(whitened, full_matrices=False)
+    a = torch.linalg.solve_triangular(root_x.T, u[:, :dim], upper=True)
+    b = torch.linalg.solve_triangular(root_y.T, v[:dim].T, upper=True)
+    return a, b, correlations[:dim]
+
+
+@register("family", "cca")
+class CCA(Family):
+    """`images` and `captions` are unit vectors; nothing is trained by steps."""
+
+    image_map: nn.Parameter
+    image_mean: nn.Parameter
+    caption_map: nn.Parameter
+    caption_mean: nn.Parameter
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """All ours."""
+
+        dim: int = knob(1024, "canonical variables kept, at most the smaller input", low=1)
+        image: str = knob("pooled", "which features", choices=("pooled", "fc1"))
+        ridge: float = knob(0.1, "added to the variances, as a share of their mean", above=0)
+        power: float = knob(4.0, "of the correlations that scale the variables (Gong et al.)", low=0)
+
+    @classmethod
+    def requires(cls, config: "CCA.Config") -> Inputs:
+        return Inputs(image=config.image, components=False, sentence=True)
+
+    def __init__(self, config: "CCA.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__()
+        self.config, self.inputs = config, self.requires(config)
+        channels, length = context.feature_dims[config.image], context.sentence_dim
+        dim = min(config.dim, channels, length)
+        self.scale = FeatureScale(channels, scale)
+        for side, size in (("image", channels), ("caption", length)):
+            self.register_parameter(f"{side}_map", nn.Parameter(torch.zeros(size, dim), requires_grad=False))
+            self.register_parameter(f"{side}_mean", nn.Parameter(torch.zeros(size), requires_grad=False))
+
+    def phases(self) -> tuple[Phase, ...]:
+        """None: it is fitted in closed form."""
+        return ()
+
+    @torch.no_grad()
+    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
+        """Exact, and out of core: two passes over the pairs; what is kept are means and covariances."""
+
+        def pairs() -> Iterator[tuple[Tensor, Tensor]]:
+            for batch in batches():
+                yield self.scale(batch[self.inputs.image]), batch["sentence"]
+
+        found = moments(pairs)
+        a, b, correlations = canonical_maps(found, self.image_map.shape[1], self.config.ridge)
+        shrink = correlations.clamp_min(0) ** self.config.power
+        for side, matrix, mean in (("image", a, found.mean_x), ("caption", b, found.mean_y)):
+            self.get_parameter(f"{side}_map").copy_(matrix * shrink)
+            self.get_parameter(f"{side}_mean").copy_(mean)
+
+    def encode_images(self, batch: Batch) -> Encoded:
+        """images (batch, dim) from features (batch, channels)."""
+        features = self.scale(batch[self.inputs.image].to(self.image_map.dtype))
+        return {"images": unit((features - self.image_mean) @ self.image_map)}
+
+    def encode_captions(self, batch: Batch) -> Encoded:
+        """captions (batch, dim) from sentence vectors (batch, length)."""
+        vectors = batch["sentence"].to(self.image_map.dtype)
+        return {"captions": unit((vectors - self.caption_mean) @ self.caption_map)}

@@ -1,0 +1,185 @@
+"""Stacked cross attention (Lee et al., 2018, SCAN, eqs. 4-11) between all images and all captions of a block at once.
+
+The published code goes caption by caption and holds the attended vectors, images x captions x words x dim. Here neither
+is needed: an attended vector is c = Σ_k a_k x_k, so its product with a query is Σ_k a_k (x_k · q), and its length is
+‖c‖² = aᵀ G a with the Gram matrix G of the context, which is small. Scores are made in blocks of captions of similar
+length; the backward pass makes them again, and only for pairs whose score has a gradient where these are few, as under
+a hinge with the hardest negatives.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+EPSILON = 1e-8  # of both normalisations, as in the public code
+FEW = 0.1  # share of pairs with a gradient below which they are taken one by one
+AT_ONCE = {"cpu": 2**21, "cuda": 2**26}  # similarities of one block
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How a query attends to a context, and how the relevance of all queries becomes one score."""
+
+    direction: str  # t2i: words attend to regions; i2t: regions attend to words
+    softmax: float  # λ₁, inverse temperature of the attention
+    aggregate: str  # lse, mean, max or sum over the queries
+    lse: float  # λ₂ of LogSumExp
+    slope: float  # of negative similarities: 0 as printed, 0.1 in the public code
+
+
+def relevance(
+    raw: Float[Tensor, "contexts k queries l"],
+    gram: Float[Tensor, "contexts k k"],
+    context_mask: Bool[Tensor, "contexts k"],
+    query_mask: Bool[Tensor, "#contexts queries l"],
+    how: Attention,
+) -> Float[Tensor, "contexts queries"]:
+    """Score of each context (k vectors) with each query group (l unit vectors) from their products and the Gram matrix.
+
+    Similarities are clipped at `slope`, divided by their norm over the query's vectors, and softmaxed over the context;
+    products of absent vectors must be zero.
+    """
+    clipped = F.leaky_relu(raw, how.slope) if how.slope else raw.relu()
+    clipped = clipped / (torch.linalg.vector_norm(clipped, dim=-1, keepdim=True) + EPSILON)
+    clipped = (how.softmax * clipped).masked_fill(~context_mask[:, :, None, None], torch.finfo(raw.dtype).min)
+    weights = clipped.softmax(1)
+    product = (weights * raw).sum(1)
+    square = (weights * (gram @ weights.flatten(2)).view_as(weights)).sum(1)
+    cosine = product / square.clamp_min(EPSILON**2).sqrt()
+    if how.aggregate in ("lse", "max"):
+        shown = cosine.masked_fill(~query_mask, torch.finfo(raw.dtype).min / how.lse)
+        return shown.amax(-1) if how.aggregate == "max" else (how.lse * shown).logsumexp(-1) / how.lse
+    total = (cosine * query_mask).sum(-1)
+    if how.aggregate == "sum":
+        return total
+    assert how.aggregate == "mean", how.aggregate
+    return total / query_mask.sum(-1).clamp_min(1)
+
+
+def cross_attention(
+    regions: Float[Tensor, "images r dim"], words: Float[Tensor, "captions t dim"], how: Attention
+) -> Float[Tensor, "images captions"]:
+    """Scores of all pairs; vectors are unit, absent ones zero. Computed in single precision at least."""
+    kind = torch.promote_types(torch.promote_types(regions.dtype, words.dtype), torch.float32)
+    with torch.autocast(regions.device.type, enabled=False):
+        return _Scores.apply(regions.to(kind), words.to(kind), how)
+
+
+class _Scores(torch.autograd.Function):
+    """Scores without their graph; the backward pass asks autograd for each block again."""
+
+    @staticmethod
+    def forward(ctx: Any, regions: Tensor, words: Tensor, how: Attention) -> Tensor:
+        ctx.save_for_backward(regions, words)
+        ctx.how = how
+        scores, grams = regions.new_zeros(len(regions), len(words)), _gram(regions, how)
+        there = _present(regions)
+        for chosen, some in _blocks(regions, words):
+            scores[:, chosen] = _score(_products(regions, some, how), _own_gram(grams, some), there, some, how)
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None]:
+        regions, words = ctx.saved_tensors
+        (grad,) = grad_outputs
+        few = int(grad.count_nonzero()) <= FEW * grad.numel()
+        route = _pair_gradients if few else _block_gradients
+        return (*route(regions, words, ctx.how, grad), None)
+
+
+def _room(regions: Tensor) -> int:
+    return AT_ONCE.get(regions.device.type, AT_ONCE["cpu"])
+
+
+def _present(vectors: Tensor) -> Tensor:
+    return (vectors != 0).any(-1)
+
+
+def _blocks(regions: Tensor, words: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """(caption numbers, their words) in blocks of similar length, without the padding that none of a block needs."""
+    order, longest = _by_length(words)
+    room = _room(regions) // max(1, regions.shape[0] * regions.shape[1])
+    size = max(1, room * len(longest) // max(1, sum(longest)))
+    for start in range(0, len(longest), size):
+        chosen = order[start : start + size]
+        yield chosen, words[chosen, : max(1, longest[start + len(chosen) - 1])]
+
+
+def _by_length(words: Tensor) -> tuple[Tensor, list[int]]:
+    """Captions in order of length, and these lengths."""
+    lengths, order = _present(words).sum(1).sort()
+    return order, lengths.tolist()
+
+
+def _gram(regions: Tensor, how: Attention) -> Tensor | None:
+    return regions @ regions.mT if how.direction == "t2i" else None
+
+
+def _own_gram(gram: Tensor | None, words: Tensor) -> Tensor:
+    return words @ words.mT if gram is None else gram
+
+
+def _products(regions: Tensor, words: Tensor, how: Attention) -> Tensor:
+    """(images, regions, captions, words) for t2i, (captions, words, images, regions) for i2t: context first."""
+    context, query = (regions, words) if how.direction == "t2i" else (words, regions)
+    return (context.flatten(0, 1) @ query.flatten(0, 1).T).view(*context.shape[:2], *query.shape[:2])
+
+
+def _score(raw: Tensor, gram: Tensor, there: Tensor, words: Tensor, how: Attention) -> Tensor:
+    """(images, captions) of a block; `there` says which regions there are."""
+    if how.direction == "t2i":
+        return relevance(raw, gram, there, _present(words)[None], how)
+    return relevance(raw, gram, _present(words), there[None], how).T
+
+
+def _block_gradients(regions: Tensor, words: Tensor, how: Attention, grad: Tensor) -> tuple[Tensor, Tensor]:
+    over_regions, over_words, grams = torch.zeros_like(regions), torch.zeros_like(words), _gram(regions, how)
+    there, flat = _present(regions), regions.flatten(0, 1)
+    over_gram = torch.zeros(()) if grams is None else torch.zeros_like(grams)
+    for chosen, some in _blocks(regions, words):
+        raw, gram = _products(regions, some, how).requires_grad_(), _own_gram(grams, some).detach().requires_grad_()
+        with torch.enable_grad():
+            scores = _score(raw, gram, there, some, how)
+        over_raw, over_own = torch.autograd.grad(scores, (raw, gram), grad[:, chosen])
+        flat_words = some.flatten(0, 1)
+        table = over_raw.reshape(len(flat), -1) if how.direction == "t2i" else over_raw.reshape(len(flat_words), -1).T
+        over_regions += (table @ flat_words).view_as(regions)
+        pulled = (table.T @ flat).view_as(some)
+        if how.direction == "t2i":
+            over_gram += over_own
+        else:
+            pulled += (over_own + over_own.mT) @ some
+        over_words[chosen, : some.shape[1]] = pulled
+    if how.direction == "t2i":
+        over_regions += (over_gram + over_gram.mT) @ regions
+    return over_regions, over_words
+
+
+def _pair_gradients(regions: Tensor, words: Tensor, how: Attention, grad: Tensor) -> tuple[Tensor, Tensor]:
+    """As `_block_gradients`, pair by pair, for those with a gradient; some dozens at a time."""
+    over_regions, over_words = torch.zeros_like(regions), torch.zeros_like(words)
+    order, longest = _by_length(words)
+    pairs = grad[:, order].T.nonzero()
+    region_there, word_there = _present(regions), _present(words)
+    numbers = (regions.shape[1] + words.shape[1]) * words.shape[2]
+    size = max(1, 8 * _room(regions) // max(1, numbers))
+    for part in pairs.split(size) if len(pairs) else ():
+        image, caption = part[:, 1], order[part[:, 0]]
+        time = max(1, longest[int(part[-1, 0])])
+        own_regions = regions[image].requires_grad_()
+        own_words = words[caption, :time].requires_grad_()
+        here, asked = region_there[image], word_there[caption, :time]
+        if how.direction == "i2t":
+            here, asked = asked, here
+        with torch.enable_grad():
+            context, query = (own_regions, own_words) if how.direction == "t2i" else (own_words, own_regions)
+            scores = relevance((context @ query.mT)[:, :, None], context @ context.mT, here, asked[:, None], how)
+        pulled = torch.autograd.grad(scores, (own_regions, own_words), grad[image, caption][:, None])
+        over_regions.index_add_(0, image, pulled[0])
+        over_words[:, :time].index_add_(0, caption, pulled[1])
+    return over_regions, over_words

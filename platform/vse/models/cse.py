@@ -1,0 +1,97 @@
+"""CSE (You et al.), as the relational thesis describes it (section 1.4.3): a convolutional highway sentence encoder.
+
+Our reading of a paper that is not among our sources: words are projected, go through highway convolutions of width
+three (y = g·ReLU(c) + (1 − g)·x, gate g and content c of the same window), and after each layer the largest response
+over time, linearly mapped, is a code of the sentence. The last one is the sentence's; in training those before it are
+aligned with the image too ("an intermediate loss"). Images are one linear map of a frozen feature. Defaults are ours.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vse.config import knob
+from vse.models.encoders import PooledEncoder, WordTable, linear_xavier, unit
+from vse.models.family import Batch, Context, Encoded, Family, Inputs
+from vse.registry import ComponentConfig, register
+
+CARRY = -1.0  # first bias of the gates: layers begin by passing on what they get
+
+
+class HighwayConvolution(nn.Module):
+    """One gated convolution over a window of three words; what is no word is zero before and after."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.window = nn.Linear(3 * dim, 2 * dim)
+        with torch.no_grad():
+            self.window.bias[dim:].add_(CARRY)
+
+    def forward(
+        self, x: Float[Tensor, "batch time dim"], mask: Bool[Tensor, "batch time"]
+    ) -> Float[Tensor, "batch time dim"]:
+        padded = F.pad(x, (0, 0, 1, 1))
+        content, gate = self.window(torch.cat([padded[:, :-2], x, padded[:, 2:]], dim=2)).chunk(2, dim=2)
+        gate = torch.sigmoid(gate)
+        return (gate * content.relu() + (1 - gate) * x) * mask[..., None]
+
+
+@register("family", "cse")
+class CSE(Family):
+    """`images`, `captions` (batch, dim) and, in training, `middle` (batch, layers − 1, dim) are unit vectors."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """All ours."""
+
+        dim: int = knob(1024, "dimension of the joint space", low=1)
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
+        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        convolution_dim: int = knob(512, "channels of the convolutions", low=1)
+        layers: int = knob(3, "highway convolutions", low=1)
+        dropout: float = knob(0.0, "of image features", low=0, high=0.9)
+
+    @classmethod
+    def requires(cls, config: "CSE.Config") -> Inputs:
+        return Inputs(image="pooled", components=False)
+
+    def __init__(self, config: "CSE.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__()
+        self.inputs = self.requires(config)
+        width = config.convolution_dim
+        self.image = PooledEncoder(context.feature_dims["pooled"], config.dim, scale, config.dropout)
+        self.words = WordTable(context, config.word_dim, config.fixed_words)
+        self.enter = nn.Linear(self.words.dim, width)
+        self.layers = nn.ModuleList(HighwayConvolution(width) for _ in range(config.layers))
+        self.codes = nn.ModuleList(linear_xavier(width, config.dim) for _ in range(config.layers))
+
+    def forward(self, batch: Batch, phase: str = "") -> Encoded:
+        """Codes of both sides and those of the sentences' lower layers."""
+        codes = self._layer_codes(batch, len(self.layers))
+        return {**self.encode_images(batch), "captions": codes[:, -1], "middle": codes[:, :-1]}
+
+    def encode_images(self, batch: Batch) -> Encoded:
+        """images (batch, dim) from `pooled` (batch, channels)."""
+        features = batch["pooled"].to(self.words.embedding.weight.dtype)
+        return {"images": self.image(features, draw=batch.get("draw"))}
+
+    def encode_captions(self, batch: Batch) -> Encoded:
+        """captions (batch, dim): the code of the last layer."""
+        return {"captions": self._layer_codes(batch, 1)[:, 0]}
+
+    def _layer_codes(self, batch: Batch, last: int) -> Float[Tensor, "batch last dim"]:
+        """Codes of the `last` uppermost layers."""
+        tokens, lengths = batch["tokens"], batch["lengths"]
+        if tokens.shape[1] == 0:  # no sentence at all: a width to take the largest of
+            tokens = F.pad(tokens, (0, 1))
+        mask = torch.arange(tokens.shape[1], device=tokens.device)[None, :] < lengths[:, None]
+        x = self.enter(self.words(tokens)) * mask[..., None]
+        found = []
+        for k, (layer, code) in enumerate(zip(self.layers, self.codes, strict=True)):
+            x = layer(x, mask)
+            if k >= len(self.layers) - last:
+                found.append(unit(code(x.masked_fill(~mask[..., None], -torch.inf).amax(1))))
+        return torch.stack(found, dim=1)

@@ -1,0 +1,55 @@
+"""The network that tells codes from samples of the prior (jWAE, section 4.2), one for both modalities."""
+
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vse.models import noise
+from vse.models.encoders import unit
+
+SLOPE = 0.01  # of the leaky ReLU; the paper gives none, the released code this one
+PRIOR = 910  # stream of the prior's samples
+
+
+class Discriminator(nn.Module):
+    """Fully connected layers with leaky ReLU between them (three in the paper: after the first two); one logit a code.
+
+    A high logit says "from the prior". `normalize` shows it unit vectors, as the released code does: the norm alone
+    then gives the prior away, and no encoder can look like a Gaussian.
+    """
+
+    def __init__(self, dim: int, hidden_dim: int, layers: int = 3, normalize: bool = False) -> None:
+        super().__init__()
+        assert layers >= 2, layers
+        self.dim, self.normalize = dim, normalize
+        widths = [dim, *[hidden_dim] * (layers - 1), 1]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+
+    def forward(self, codes: Float[Tensor, "*batch dim"], fixed: bool = False) -> Float[Tensor, "*batch"]:
+        """Logits. `fixed`: the gradient goes to the codes alone, as it does for the encoders that fool it."""
+        x = unit(codes) if self.normalize else codes
+        return self.logits(x, fixed)
+
+    def judge_prior(self, draw: Int[Tensor, " batch"]) -> Float[Tensor, "batch two"]:
+        """Logits of two samples of N(0, I) for each key: as many as both encoders make together (section 4.2)."""
+        samples = noise.normal(draw, 2 * self.dim, PRIOR).to(next(self.parameters()).dtype)
+        return self.logits(samples.view(len(draw), 2, self.dim))
+
+    def logits(self, x: Float[Tensor, "*batch dim"], fixed: bool = False) -> Float[Tensor, "*batch"]:
+        """Logits of vectors as they are."""
+        for k, layer in enumerate(self.layers):
+            assert isinstance(layer, nn.Linear)
+            weight, bias = (layer.weight.detach(), layer.bias.detach()) if fixed else (layer.weight, layer.bias)
+            x = F.linear(F.leaky_relu(x, SLOPE) if k else x, weight, bias)
+        return x.squeeze(-1)
+
+
+def sampled(
+    mean: Float[Tensor, "batch dim"], log_variance: Float[Tensor, "batch dim"], draw: Int[Tensor, " batch"], stream: int
+) -> Float[Tensor, "batch dim"]:
+    """mean + exp(log_variance / 2) · ε with ε ~ N(0, I) keyed by caption (the VAE's reparametrisation)."""
+    samples = noise.normal(draw, mean.shape[1], stream).to(mean.dtype)
+    return mean + torch.exp(0.5 * log_variance) * samples

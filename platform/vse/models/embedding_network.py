@@ -1,0 +1,70 @@
+"""The Embedding Network of Wang et al. (TPAMI 2019), to which the jWAE paper compares: two branches of fixed vectors.
+
+Our reading of a paper that is not among our sources: two fully connected layers a branch, ReLU between them, unit
+length; no batch normalisation, so that a code belongs to its item alone. Every default is ours.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vse.config import knob
+from vse.models.branches import two_layers
+from vse.models.encoders import unit
+from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
+from vse.registry import ComponentConfig, register
+
+
+@register("family", "embedding_network")
+class EmbeddingNetwork(Family):
+    """`images`, `captions` and, in training, `siblings` (another caption of the image each) are unit vectors."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """All ours."""
+
+        dim: int = knob(512, "dimension of the joint space", low=1)
+        hidden_dim: int = knob(2048, "first layer of each branch", low=1)
+        image: str = knob("pooled", "which features", choices=("pooled", "fc1"))
+        siblings: bool = knob(True, "read another caption of each image, for the neighbourhood constraint")
+
+    @classmethod
+    def requires(cls, config: "EmbeddingNetwork.Config") -> Inputs:
+        return Inputs(image=config.image, components=False, sentence=True, siblings=config.siblings)
+
+    def __init__(self, config: "EmbeddingNetwork.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__()
+        self.inputs = self.requires(config)
+        channels = context.feature_dims[config.image]
+        self.scale = FeatureScale(channels, scale)
+        self.image = two_layers(channels, config.hidden_dim, config.dim)
+        self.text_scale = FeatureScale(context.sentence_dim, "standardize", images=False)
+        self.text = two_layers(context.sentence_dim, config.hidden_dim, config.dim)
+
+    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
+        """Means and deviations of the training captions' vectors (ours)."""
+        self.text_scale.fit(batch["sentence"] for batch in batches())
+
+    def forward(self, batch: Batch, phase: str = "") -> Encoded:
+        """Codes of both sides and, where the batch holds them, of siblings (zero where `has_sibling` is False)."""
+        encoded = {**self.encode_images(batch), **self.encode_captions(batch)}
+        if "sibling" in batch:
+            siblings = unit(self._branch(self.text, batch["sibling"], self.text_scale))
+            has = batch["has_sibling"]
+            encoded |= {"siblings": siblings * has[:, None].to(siblings.dtype), "has_sibling": has}
+        return encoded
+
+    def encode_images(self, batch: Batch) -> Encoded:
+        """images (batch, dim) from features (batch, channels)."""
+        return {"images": unit(self._branch(self.image, batch[self.inputs.image], self.scale))}
+
+    def encode_captions(self, batch: Batch) -> Encoded:
+        """captions (batch, dim) from sentence vectors (batch, length)."""
+        return {"captions": unit(self._branch(self.text, batch["sentence"], self.text_scale))}
+
+    def _branch(
+        self, layers: nn.Sequential, vectors: Float[Tensor, "batch length"], scale: FeatureScale
+    ) -> Float[Tensor, "batch dim"]:
+        return layers(scale(vectors.to(next(layers.parameters()).dtype)))

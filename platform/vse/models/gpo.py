@@ -1,0 +1,66 @@
+"""The generalised pooling operator (Chen et al., 2021, VSE-infinity): learned weights over sorted responses.
+
+Beyond the papers of this project. Mean, maximum and max-k pooling are special cases of it.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+TEMPERATURE = 0.1  # of the softmax over places, as in the public code
+
+
+class GPO(nn.Module):
+    """pooled_d = Σ_k θ_k · (k-th largest response of channel d).
+
+    θ = softmax over k of MLP(BiGRU(p_1 … p_K)) depends on the number K of items alone; p_k are sine and cosine codes of
+    the place. Sizes as published: both 32.
+    """
+
+    def __init__(self, position_dim: int = 32, hidden: int = 32) -> None:
+        super().__init__()
+        self.position_dim = position_dim
+        self.gru = nn.GRU(position_dim, hidden, batch_first=True, bidirectional=True)
+        self.score = nn.Linear(hidden, 1, bias=False)
+
+    def weights(self, sizes: Int[Tensor, " sizes"], longest: int) -> Float[Tensor, "sizes longest"]:
+        """θ for each number of items, zero behind it; sizes are at least 1."""
+        dtype = self.score.weight.dtype
+        places = place_codes(longest, self.position_dim).to(sizes.device, dtype).expand(len(sizes), -1, -1)
+        packed = nn.utils.rnn.pack_padded_sequence(places, sizes.cpu(), batch_first=True, enforce_sorted=False)
+        states = nn.utils.rnn.pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=longest)[0]
+        onward, back = states.chunk(2, dim=-1)
+        scores = self.score((onward + back) / 2).squeeze(-1) / TEMPERATURE
+        absent = torch.arange(longest, device=sizes.device)[None, :] >= sizes[:, None]
+        return torch.softmax(scores.masked_fill(absent, -torch.inf), dim=1)
+
+    def forward(
+        self, items: Float[Tensor, "batch items dim"], mask: Bool[Tensor, "batch items"] | None = None
+    ) -> Float[Tensor, "batch dim"]:
+        """`mask` is True for items that exist; without any the result is zero."""
+        if not items.shape[1]:  # a place for nothing: every parameter stays in the graph
+            return self(F.pad(items, (0, 0, 0, 1)), torch.zeros(len(items), 1, dtype=torch.bool, device=items.device))
+        batch, longest = items.shape[:2]
+        if mask is None:
+            counts = torch.full((batch,), longest, device=items.device)
+            ranked = items.sort(dim=1, descending=True).values
+        else:
+            counts = mask.sum(1)
+            ranked = items.masked_fill(~mask[..., None], -torch.inf).sort(dim=1, descending=True).values
+            behind = torch.arange(longest, device=items.device)[None, :] >= counts[:, None]
+            ranked = ranked.masked_fill(behind[..., None], 0)
+        # One size at least, so that every parameter is in the graph of an empty batch too.
+        sizes, which = torch.unique(torch.cat([counts.clamp_min(1), counts.new_ones(1)]), return_inverse=True)
+        theta = self.weights(sizes, longest)[which[:-1]]
+        return torch.einsum("bk,bkd->bd", theta.to(ranked.dtype), ranked)
+
+
+def place_codes(num: int, dim: int) -> Float[Tensor, "num dim"]:
+    """Sine and cosine codes of the places 0 … num − 1 (Vaswani et al., 2017), float64."""
+    angles = torch.arange(num, dtype=torch.float64)[:, None] * torch.exp(
+        torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(10_000.0) / dim)
+    )
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :dim]

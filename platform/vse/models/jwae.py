@@ -1,0 +1,159 @@
+"""jWAE (Mahajan et al., ICCV 2019): two autoencoders whose codes share a Gaussian prior and are aligned by pairs.
+
+Equation and section numbers are the paper's. What it leaves open, and what stands here: widths of the hidden layers and
+of the recurrent networks (its supplement is not among our sources), one word table for encoder and decoder, the
+discriminator's period and β₁ (0.5, as in the released code). The discriminator sees codes that are not normalised: a
+unit vector can never look like a sample of N(0, I), whose norm is about √dim. Cosine is taken of the normalised codes.
+
+Regularisers: `adversary` is the paper's; `vae` maps an input to a Gaussian of its own instead (eq. 2, VAE-MH of Table
+4; evaluation uses the means); `none` leaves the codes alone (the ablation MSE, and MMD-MSE with the objective's MMD).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vse.config import knob
+from vse.models.branches import two_layers
+from vse.models.discriminator import Discriminator, sampled
+from vse.models.encoders import WordTable, unit
+from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs, Phase, trainable
+from vse.models.sentence_autoencoder import BidirectionalEncoder, WordDecoder
+from vse.registry import ComponentConfig, register
+
+IMAGE_NOISE, CAPTION_NOISE = 912, 913  # streams of the VAE
+CODES, DISCRIMINATOR = "codes", "discriminator"  # phases
+
+
+@register("family", "jwae")
+class JWAE(Family):
+    """`images` and `captions` are unit vectors, `image_codes` and `caption_codes` the codes themselves (batch, dim)."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """Published: two layers in encoders and decoders, three in the discriminator, its rate half the encoders'."""
+
+        dim: int = knob(1024, "dimension of the joint space (ours)", low=1)
+        hidden_dim: int = knob(1024, "hidden layer of encoders and decoders (ours)", low=1)
+        image: str = knob("pooled", "which features", choices=("pooled", "fc1"))
+        text: str = knob("gru", "words through a GRU, or a fixed vector a sentence", choices=("gru", "sentence"))
+        text_scale: str = knob("standardize", "of fixed sentence vectors (ours)", choices=("standardize", "none", "l2"))
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
+        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        gru_dim: int = knob(512, "state of the encoding GRU in each direction (ours)", low=1)
+        word_dropout: float = knob(0.2, "words hidden from the decoder (released code)", low=0, high=0.9)
+        regularizer: str = knob("adversary", "of the codes", choices=("adversary", "vae", "none"))
+        discriminator_dim: int = knob(512, "hidden layers of the discriminator (ours)", low=1)
+        discriminator_layers: int = knob(3, "released code: 2", low=2)
+        discriminator_rate: float = knob(0.5, "its learning rate over the encoders' (5e-5 to 1e-4)", above=0)
+        discriminator_every: int = knob(1, "steps between its updates; released code: 3 (ours)", low=1)
+        discriminator_codes: str = knob("raw", "codes it sees; released code: unit vectors", choices=("raw", "unit"))
+
+    @classmethod
+    def requires(cls, config: "JWAE.Config") -> Inputs:
+        return Inputs(image=config.image, components=False, sentence=config.text == "sentence")
+
+    def __init__(self, config: "JWAE.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__()
+        self.config, self.inputs = config, self.requires(config)
+        channels, dim, hidden = context.feature_dims[config.image], config.dim, config.hidden_dim
+        coded = 2 * dim if config.regularizer == "vae" else dim  # mean and log-variance
+        self.scale = FeatureScale(channels, scale)
+        self.encode_image, self.decode_image = two_layers(channels, hidden, coded), two_layers(dim, hidden, channels)
+        if config.text == "sentence":
+            self.text_scale = FeatureScale(context.sentence_dim, config.text_scale, images=False)
+            self.encode_text: nn.Module = two_layers(context.sentence_dim, hidden, coded)
+            self.decode_text: nn.Module = two_layers(dim, hidden, context.sentence_dim)
+        else:
+            self.words = WordTable(context, config.word_dim, config.fixed_words)
+            self.encode_text = BidirectionalEncoder(self.words.dim, config.gru_dim, coded)
+            self.decode_text = WordDecoder(self.words.dim, dim, context.vocabulary_size, config.word_dropout)
+        if config.regularizer == "adversary":
+            raw = config.discriminator_codes == "raw"
+            width, layers = config.discriminator_dim, config.discriminator_layers
+            self.discriminator = Discriminator(dim, width, layers, normalize=not raw)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Encoders and decoders first, then the discriminator on the codes they now make."""
+        if self.config.regularizer != "adversary":
+            return super().phases()
+        judge = trainable(self.discriminator)
+        own = {id(p) for p in judge}
+        others = tuple(p for p in trainable(self) if id(p) not in own)
+        betas, every = (0.5, 0.999), self.config.discriminator_every
+        return (
+            Phase(CODES, None, others),
+            Phase(DISCRIMINATOR, None, judge, self.config.discriminator_rate, betas, every),
+        )
+
+    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
+        """Means and deviations of the training captions' fixed vectors."""
+        if self.config.text == "sentence":
+            self.text_scale.fit(batch["sentence"] for batch in batches())
+
+    def forward(self, batch: Batch, phase: str = "") -> Encoded:
+        """What the phase compares: everything but the prior's samples, or what the discriminator says."""
+        if phase == DISCRIMINATOR:
+            with torch.no_grad():
+                codes = self.image_codes(batch)[0], self.caption_codes(batch)[0]
+            judged = [self.discriminator(code) for code in codes]
+            prior = self.discriminator.judge_prior(batch["draw"])
+            return {"judged_prior": prior, "judged_images": judged[0], "judged_captions": judged[1]}
+        (image, image_spread), (caption, caption_spread) = self.image_codes(batch), self.caption_codes(batch)
+        encoded = {"images": unit(image), "captions": unit(caption), "image_codes": image, "caption_codes": caption}
+        encoded |= {"image_inputs": self._features(batch), "image_outputs": self.decode_image(image)}
+        encoded |= self._decoded_text(batch, caption)
+        if self.config.regularizer == "adversary":
+            encoded["fooling_images"] = self.discriminator(image, fixed=True)
+            encoded["fooling_captions"] = self.discriminator(caption, fixed=True)
+        encoded |= {f"image_{name}": value for name, value in image_spread.items()}
+        encoded |= {f"caption_{name}": value for name, value in caption_spread.items()}
+        return encoded
+
+    def encode_images(self, batch: Batch) -> Encoded:
+        """images (batch, dim), unit vectors."""
+        return {"images": unit(self.image_codes(batch)[0])}
+
+    def encode_captions(self, batch: Batch) -> Encoded:
+        """captions (batch, dim), unit vectors."""
+        return {"captions": unit(self.caption_codes(batch)[0])}
+
+    def image_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Encoded]:
+        """(f_v(x), not normalised; the VAE's mean and log_variance, else nothing)."""
+        return self._spread(self.encode_image(self._features(batch)), batch, IMAGE_NOISE)
+
+    def caption_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Encoded]:
+        """(f_t(y), not normalised; the VAE's mean and log_variance, else nothing)."""
+        if self.config.text == "sentence":
+            coded = self.encode_text(self._sentences(batch))
+        else:
+            coded = self.encode_text(self.words(batch["tokens"]), batch["lengths"])
+        return self._spread(coded, batch, CAPTION_NOISE)
+
+    def _spread(self, coded: Tensor, batch: Batch, stream: int) -> tuple[Tensor, Encoded]:
+        if self.config.regularizer != "vae":
+            return coded, {}
+        mean, log_variance = coded.chunk(2, dim=1)
+        code = sampled(mean, log_variance, batch["draw"], stream) if self.training else mean
+        return code, {"mean": mean, "log_variance": log_variance}
+
+    def _features(self, batch: Batch) -> Float[Tensor, "batch channels"]:
+        first = cast(nn.Linear, self.encode_image[0])
+        return self.scale(batch[self.inputs.image].to(first.weight.dtype))
+
+    def _sentences(self, batch: Batch) -> Float[Tensor, "batch sentence"]:
+        first = cast(nn.Linear, self.encode_image[0])
+        return self.text_scale(batch["sentence"].to(first.weight.dtype))
+
+    def _decoded_text(self, batch: Batch, codes: Tensor) -> Encoded:
+        """Inputs and outputs of fixed vectors, or logits of all next words (words, vocabulary) and these words."""
+        if self.config.text == "sentence":
+            return {"sentence_inputs": self._sentences(batch), "sentence_outputs": self.decode_text(codes)}
+        tokens, decode = batch["tokens"], cast(WordDecoder, self.decode_text)
+        read: Int[Tensor, "batch time"] = decode.read(tokens, batch["draw"]) if self.training else tokens
+        logits, words = decode(self.words(read), tokens, batch["lengths"], codes)
+        return {"next_word_logits": logits, "next_words": words}

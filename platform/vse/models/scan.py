@@ -1,0 +1,87 @@
+"""SCAN (Lee et al., 2018): every word attends to the regions of an image (t-i), or every region to the words (i-t).
+
+Its paper is not among ours; equations as the relational thesis (§1.4.5) prints them. Negative similarities are cut to
+zero as printed; the public code leaks a tenth of them (`slope` 0.1). Regions are the places of a map, or ready-made
+ones; captions keep their markers, as in the public code.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from vse.config import knob
+from vse.models.cross_attention import Attention, cross_attention
+from vse.models.encoders import WordTable, distinct, linear_xavier, present, unit
+from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
+from vse.models.word_states import WordStates
+from vse.registry import ComponentConfig, register
+
+AGGREGATES = ("lse", "mean", "max", "sum")
+
+
+@register("family", "scan")
+class SCAN(Family):
+    """`regions` (images, regions, dim) and `words` (captions, time, dim) are unit vectors, zero where there is none."""
+
+    pairwise = frozenset({"words"})
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """Values published for COCO."""
+
+        dim: int = knob(1024, "dimension of regions and words", low=1)
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
+        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        direction: str = knob("t2i", "who attends: words (t2i), regions (i2t) or both", choices=("t2i", "i2t", "both"))
+        weight: float = knob(0.5, "both: share of t2i in the score", low=0, high=1)
+        aggregate: str = knob("lse", "of the relevance of all words or regions", choices=AGGREGATES)
+        t2i_softmax: float = knob(9.0, "inverse temperature of the words' attention", above=0)
+        t2i_lse: float = knob(6.0, "factor of LogSumExp over words", above=0)
+        i2t_softmax: float = knob(4.0, "inverse temperature of the regions' attention", above=0)
+        i2t_lse: float = knob(20.0, "factor of LogSumExp over regions (Flickr30k: 5)", above=0)
+        slope: float = knob(0.0, "of negative similarities: 0 as printed, 0.1 as the public code", low=0, high=1)
+
+    @classmethod
+    def requires(cls, config: "SCAN.Config") -> Inputs:
+        return Inputs(image="map", components=False)
+
+    def __init__(self, config: "SCAN.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__()
+        self.config, self.inputs = config, self.requires(config)
+        self.knobs = ("weight",) if config.direction == "both" else ()
+        channels = context.feature_dims["map"]
+        self.scale = FeatureScale(channels, scale)
+        self.project = linear_xavier(channels, config.dim)
+        self.vectors = WordTable(context, config.word_dim, config.fixed_words)
+        self.states = WordStates(self.vectors.dim, config.dim)
+
+    def encode_images(self, batch: Batch) -> Encoded:
+        """regions (batch, regions, dim) from `map` (batch, regions, channels)."""
+        features = batch["map"].to(self.project.weight.dtype)
+        regions, mask = unit(self.project(self.scale(features))), present(features)
+        return {"regions": regions if mask is None else regions * mask[..., None]}
+
+    def encode_captions(self, batch: Batch) -> Encoded:
+        """words (batch, time, dim): the states of a bidirectional GRU, mean of both directions."""
+        words, (tokens,) = distinct(batch["tokens"])
+        return {"words": unit(self.states(self.vectors(words), tokens, batch["lengths"]))}
+
+    def attention(self, direction: str) -> Attention:
+        """The configured attention of one direction."""
+        c = self.config
+        softmax, lse = (c.t2i_softmax, c.t2i_lse) if direction == "t2i" else (c.i2t_softmax, c.i2t_lse)
+        return Attention(direction, softmax, c.aggregate, lse, c.slope)
+
+    def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
+        """t2i, i2t or both, each (images, captions)."""
+        chosen = ("t2i", "i2t") if self.config.direction == "both" else (self.config.direction,)
+        return {d: cross_attention(images["regions"], captions["words"], self.attention(d)) for d in chosen}
+
+    def combine(self, parts: Mapping[str, Tensor], **knobs: float) -> Tensor:
+        """The one part, or weight · t2i + (1 - weight) · i2t: at 1/2 the ensemble, up to its factor."""
+        assert knobs.keys() <= set(self.knobs), f"unknown knobs {sorted(knobs)}"
+        if len(parts) == 1:
+            return next(iter(parts.values()))
+        weight = knobs.get("weight", self.config.weight)
+        return weight * parts["t2i"] + (1 - weight) * parts["i2t"]

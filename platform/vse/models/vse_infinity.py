@@ -1,0 +1,97 @@
+"""VSE-infinity (Chen et al., 2021): regions or tokens of any number, words of a bidirectional GRU, both pooled by GPO.
+
+Beyond the papers of this project. The image side adds a two-layer perceptron to a linear map; where the public code
+normalises its hidden layer over the batch (absent regions included), we normalise each region by itself, so that no
+code depends on its company. A word that size augmentation touches becomes <unk>; the public code for a GRU deletes or
+replaces it.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from vse.config import knob
+from vse.models import noise
+from vse.models.encoders import WordTable, distinct, linear_xavier, present, unit
+from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
+from vse.models.gpo import GPO
+from vse.models.word_states import WordStates, within
+from vse.registry import ComponentConfig, register
+
+UNKNOWN = 3  # number of <unk> in every vocabulary
+REGIONS, WORDS = 910, 911  # streams of size augmentation
+
+
+@register("family", "vse_infinity")
+class VSEInfinity(Family):
+    """`images` and `captions` are unit vectors (batch, dim); the score is their cosine."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """Published values: 1024, 300, 512, and a fifth of regions and words."""
+
+        dim: int = knob(1024, "dimension of the joint space", low=1)
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
+        hidden_dim: int = knob(512, "hidden units of the regions' perceptron", low=1)
+        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        augment: float = knob(0.2, "share of regions left out and of words hidden in training", low=0, high=0.9)
+
+    @classmethod
+    def requires(cls, config: "VSEInfinity.Config") -> Inputs:
+        return Inputs(image="map", components=False)
+
+    def __init__(self, config: "VSEInfinity.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__()
+        self.inputs, self.augment = self.requires(config), config.augment
+        channels = context.feature_dims["map"]
+        self.scale = FeatureScale(channels, scale)
+        self.project = linear_xavier(channels, config.dim)
+        self.deep = nn.Sequential(
+            linear_xavier(channels, config.hidden_dim),
+            nn.LayerNorm(config.hidden_dim),
+            nn.ReLU(),
+            linear_xavier(config.hidden_dim, config.dim),
+        )
+        self.words = WordTable(context, config.word_dim, config.fixed_words)
+        self.states = WordStates(self.words.dim, config.dim)
+        self.image_pool, self.text_pool = GPO(), GPO()
+
+    def forward(self, batch: Batch, phase: str = "") -> Encoded:
+        """Codes of both sides, in training of fewer regions and words."""
+        if not self.training or not self.augment:
+            return super().forward(batch, phase)
+        features, tokens, lengths = batch["map"], batch["tokens"], batch["lengths"]
+        kept = noise.uniform(batch["draw"], features.shape[1], REGIONS) >= self.augment
+        kept[:, 0] |= ~kept.any(1)  # something must be left
+        hidden = noise.uniform(batch["draw"], tokens.shape[1], WORDS) < self.augment
+        hidden[:, :1] = False  # <start>
+        hidden &= within(lengths - 1, tokens.shape[1])  # <end> and padding
+        return {
+            "images": self._images(features, kept),
+            "captions": self._captions(torch.where(hidden, UNKNOWN, tokens), lengths),
+        }
+
+    def encode_images(self, batch: Batch) -> Encoded:
+        """images (batch, dim) from `map` (batch, regions, channels)."""
+        return {"images": self._images(batch["map"], None)}
+
+    def encode_captions(self, batch: Batch) -> Encoded:
+        """captions (batch, dim)."""
+        return {"captions": self._captions(batch["tokens"], batch["lengths"])}
+
+    def _images(
+        self, features: Float[Tensor, "batch regions channels"], kept: Bool[Tensor, "batch regions"] | None
+    ) -> Float[Tensor, "batch dim"]:
+        mask = present(features)
+        mask = kept if mask is None else mask if kept is None else mask & kept
+        scaled = self.scale(features)
+        return unit(self.image_pool(self.project(scaled) + self.deep(scaled), mask))
+
+    def _captions(
+        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch dim"]:
+        words, (local,) = distinct(tokens)
+        states = self.states(self.words(words), local, lengths)
+        return unit(self.text_pool(states, within(lengths, tokens.shape[1])))

@@ -1,0 +1,95 @@
+"""VSE-C (Shi et al., COLING 2018): VSE++ with a bidirectional GRU, trained against adversaries of each caption.
+
+A word is its distributional vector, which stays fixed, beside a visually grounded one that is learned (§3.1).
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vse.config import knob
+from vse.models.encoders import PooledEncoder, WordTable, distinct, unit
+from vse.models.family import Batch, Context, Encoded, Family, Inputs
+from vse.models.gru import PrefixGRU, reversed_rows
+from vse.registry import ComponentConfig, register
+
+
+@register("family", "vsec")
+class VSEC(Family):
+    """`images` and `captions` are unit vectors (batch, dim); the score is their cosine."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """Appendix B: dim 1024, a GRU of 512 units in each direction; word_dim is the public code's."""
+
+        dim: int = knob(1024, "dimension of the joint space, half of it for each direction of the GRU", low=2)
+        word_dim: int = knob(100, "dimension of the learned part of a word's vector", low=1)
+
+    @classmethod
+    def requires(cls, config: "VSEC.Config") -> Inputs:
+        return Inputs(image="pooled", components=False, contrast=True)
+
+    def __init__(self, config: "VSEC.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__()
+        self.inputs = self.requires(config)
+        self.image = PooledEncoder(context.feature_dims["pooled"], config.dim, scale)
+        self.words = GroundedWords(context, config.word_dim)
+        half = config.dim // 2
+        self.onward, self.back = PrefixGRU(self.words.dim, config.dim - half), PrefixGRU(self.words.dim, half)
+
+    def forward(self, batch: Batch, phase: str = "") -> Encoded:
+        """Codes of both sides and, where the batch holds them, `contrast` (batch, adversaries, dim) and its mask."""
+        encoded = self.encode_images(batch)
+        if "contrast" not in batch:
+            return encoded | self.encode_captions(batch)
+        tokens, lengths = batch["tokens"], batch["lengths"]
+        others, other_lengths = batch["contrast"], batch["contrast_lengths"]
+        rows, number, time = others.shape
+        # One call: adversaries share beginnings and ends with their caption, and what is shared is encoded once.
+        longest = max(tokens.shape[1], time)
+        whole = torch.cat(
+            [F.pad(tokens, (0, longest - tokens.shape[1])), F.pad(others, (0, longest - time)).flatten(0, 1)]
+        )
+        present = other_lengths.flatten() > 0
+        codes = self._encode(whole, torch.cat([lengths, other_lengths.flatten().clamp_min(1)]))
+        encoded["captions"] = codes[: len(tokens)]
+        encoded["contrast"] = (codes[len(tokens) :] * present[:, None]).view(rows, number, codes.shape[1])
+        encoded["contrast_mask"] = other_lengths > 0
+        return encoded
+
+    def encode_images(self, batch: Batch) -> Encoded:
+        """images (batch, dim) from `pooled` (batch, channels)."""
+        return {"images": self.image(batch["pooled"].to(self.words.learned.weight.dtype))}
+
+    def encode_captions(self, batch: Batch) -> Encoded:
+        """captions (batch, dim): the last states of both directions, which have read the whole caption."""
+        return {"captions": self._encode(batch["tokens"], batch["lengths"])}
+
+    def _encode(self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]) -> Float[Tensor, "batch dim"]:
+        words, (local,) = distinct(tokens)
+        table = self.words(words)
+        states = (self.onward(table, local, lengths), self.back(table, reversed_rows(local, lengths), lengths))
+        return unit(torch.cat(states, dim=1))
+
+
+class GroundedWords(nn.Module):
+    """Word vectors in two parts, [fixed distributional ; learned grounded]; the learned part alone without vectors."""
+
+    def __init__(self, context: Context, learned_dim: int) -> None:
+        super().__init__()
+        self.learned = nn.Embedding(context.vocabulary_size, learned_dim, padding_idx=0)
+        nn.init.uniform_(self.learned.weight, -0.1, 0.1)
+        given = context.word_vectors
+        self.fixed = None if given is None else WordTable(context, given.shape[1], fixed=True)
+
+    @property
+    def dim(self) -> int:
+        """Dimension of both parts together."""
+        return self.learned.embedding_dim + (self.fixed.dim if self.fixed is not None else 0)
+
+    def forward(self, words: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
+        learned = self.learned(words)
+        return learned if self.fixed is None else torch.cat([self.fixed(words), learned], dim=-1)

@@ -1,0 +1,33 @@
+"""A word in its sentence: the states of a bidirectional GRU at that word, mean of both directions (SCAN, eq. 3)."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from vse.models.gru import PrefixGRU, reversed_rows
+
+
+def within(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"]:
+    """True where a row of `time` places is within its length."""
+    return torch.arange(time, device=lengths.device)[None, :] < lengths[:, None]
+
+
+class WordStates(nn.Module):
+    """`dim` units in each direction; captions that begin or end alike share what they share."""
+
+    def __init__(self, input_dim: int, dim: int) -> None:
+        super().__init__()
+        self.onward, self.back = PrefixGRU(input_dim, dim), PrefixGRU(input_dim, dim)
+
+    def forward(
+        self,
+        table: Float[Tensor, "words input"],
+        sequences: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"],
+    ) -> Float[Tensor, "batch time dim"]:
+        """States of sequences of row numbers of `table`, zero behind each length; lengths are at least 1."""
+        onward = self.onward.states(table, sequences, lengths)
+        back = self.back.states(table, reversed_rows(sequences, lengths), lengths)
+        place = (lengths[:, None] - 1 - torch.arange(sequences.shape[1], device=lengths.device)).clamp_min(0)
+        turned = back.gather(1, place[..., None].expand_as(back)) * within(lengths, sequences.shape[1])[..., None]
+        return (onward + turned) / 2

@@ -1,0 +1,75 @@
+"""The bidirectional ranking loss with neighbourhood constraints of the Embedding Network (Wang et al., TPAMI 2019).
+
+Our reading: distances are Euclidean between unit vectors. Neighbours are known for captions alone, as the jWAE paper
+remarks (section 2): two captions of one image must lie closer to each other than to any other image's.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from vse.config import knob
+from vse.objectives.hinge import MASKS, excluded_pairs
+from vse.objectives.objective import Encoded, Objective
+from vse.registry import ComponentConfig, register
+
+
+def distances(a: Float[Tensor, "rows dim"], b: Float[Tensor, "columns dim"]) -> Float[Tensor, "rows columns"]:
+    """Euclidean distances of unit vectors; no gradient where two coincide."""
+    return (2 - 2 * a @ b.T).clamp_min(1e-12).sqrt()
+
+
+def violations(
+    positives: Float[Tensor, " rows"],
+    negatives: Float[Tensor, "rows columns"],
+    excluded: Bool[Tensor, "rows columns"],
+    margin: float,
+    most: int,
+) -> Float[Tensor, ""]:
+    """Σ over rows of the `most` largest [m + d(positive) − d(negative)]₊; excluded pairs are no negatives."""
+    terms = (margin + positives[:, None] - negatives).clamp_min(0).masked_fill(excluded, 0)
+    if terms.shape[1] > most:
+        terms = terms.topk(most, dim=1).values
+    return terms.sum()
+
+
+@register("objective", "embedding_network")
+class EmbeddingNetworkLoss(Objective):
+    """Losses: `sent`, images against captions and back; `text`, captions against captions."""
+
+    gathers = frozenset({"images", "captions", "siblings", "has_sibling"})
+    semi_supervised = True
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """All ours."""
+
+        margin: float = knob(0.1, "of every hinge", low=0)
+        most: int = knob(10, "worst violated negatives that count for each positive", low=1)
+        neighbours: float = knob(0.1, "weight of the constraint between captions of one image", low=0)
+        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+
+    def __init__(self, config: "EmbeddingNetworkLoss.Config") -> None:
+        self.config = config
+
+    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+        config, captions = self.config, everyone["captions"]
+        own = torch.eye(len(captions), dtype=torch.bool, device=captions.device)
+        excluded = excluded_pairs(everyone, config.mask) | own
+        across = distances(everyone["images"], captions)
+        positives = across.diagonal()
+        losses = {
+            "sent": violations(positives, across, excluded, config.margin, config.most)
+            + violations(positives, across.T, excluded.T, config.margin, config.most)
+        }
+        if "siblings" in everyone:
+            without = excluded_pairs(everyone, "same") | own | ~everyone["has_sibling"][:, None]
+            near = (2 - 2 * (captions * everyone["siblings"]).sum(1)).clamp_min(1e-12).sqrt()
+            among = distances(captions, captions)
+            losses["text"] = violations(near, among, without, config.margin, config.most)
+        return losses
+
+    def weights(self, epoch: int) -> dict[str, float]:
+        return {"sent": 1.0, "text": self.config.neighbours}

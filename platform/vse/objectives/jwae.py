@@ -1,0 +1,110 @@
+"""The objective of jWAE (Mahajan et al., ICCV 2019), eqs. 6 to 9, and of its ablations.
+
+Every term is summed over the captions of the batch, so the λ's weigh means as well as sums: eq. 6 prints sums for the
+reconstructions and divergences, which are means, beside them, and eq. 7 a mean. `errors=mean` takes the mean of squared
+errors over dimensions as well, as the ready-made loss of a framework would: the regulariser then weighs as many times
+more as there are dimensions.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from vse.config import knob
+from vse.objectives.autoencoding import (
+    fooling,
+    gaussian_divergence,
+    mean_discrepancy,
+    next_word_loss,
+    reconstruction,
+    squared_distance,
+    telling_apart,
+)
+from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
+from vse.objectives.objective import Encoded, Objective, batch_scores
+from vse.registry import ComponentConfig, register
+
+
+@register("objective", "jwae")
+class JWAELoss(Objective):
+    """`sent` (eq. 1) or `mse` (eq. 7); reconstructions `image`, `text`; `gauss_image`, `gauss_text`; `mmd`; and
+    `discriminator`, which its own phase descends."""
+
+    gathers = frozenset({"images", "captions", "scores", "image_codes", "caption_codes"})
+    local = frozenset({"mse", "image", "text", "gauss_image", "gauss_text", "discriminator"})
+    semi_supervised = True
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """Published for jWAE-MH: λ₁ = 0.5, λ₂ = 0.005, λ₃ = λ₄ = 0.01; for jWAE-MSE: 1, 1, 0.2, 0.2."""
+
+        match: str = knob(
+            "hinge", "known pairs: max-margin hinge (eq. 9) or squared error (eq. 8)", choices=("hinge", "mse")
+        )
+        margin: float = knob(0.2, "of the hinge", low=0)
+        hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"))
+        warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
+        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+        lambda1: float = knob(0.5, "of the images' reconstruction", low=0)
+        lambda2: float = knob(0.005, "of the text's reconstruction", low=0)
+        lambda3: float = knob(0.01, "of the images' Gaussian regulariser", low=0)
+        lambda4: float = knob(0.01, "of the text's Gaussian regulariser", low=0)
+        norm: str = knob("l2", "of the images' reconstruction error", choices=("l1", "l2", "squared"))
+        errors: str = knob("sum", "over dimensions: sum as eqs. 6 and 7 print it, or mean", choices=("sum", "mean"))
+        mmd: float = knob(0.0, "of the discrepancy between the codes of images and text (MMD-MSE)", low=0)
+
+    def __init__(self, config: "JWAELoss.Config") -> None:
+        self.config = config
+
+    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+        if "judged_prior" in encoded:
+            judged = (encoded[f"judged_{who}"] for who in ("prior", "images", "captions"))
+            return {"discriminator": telling_apart(*judged)}
+        losses = {**self._matching(encoded, everyone, epoch), **self._reconstructions(encoded)}
+        if "fooling_images" in encoded:
+            losses["gauss_image"] = fooling(encoded["fooling_images"])
+            losses["gauss_text"] = fooling(encoded["fooling_captions"])
+        if "image_log_variance" in encoded:
+            losses["gauss_image"] = gaussian_divergence(encoded["image_mean"], encoded["image_log_variance"])
+            losses["gauss_text"] = gaussian_divergence(encoded["caption_mean"], encoded["caption_log_variance"])
+        if self.config.mmd:
+            codes = everyone["image_codes"], everyone["caption_codes"]
+            losses["mmd"] = mean_discrepancy(*codes) * len(codes[0])
+        return losses
+
+    def weights(self, epoch: int) -> dict[str, float]:
+        config = self.config
+        return {
+            "sent": 1.0,
+            "mse": 1.0,
+            "image": config.lambda1,
+            "text": config.lambda2,
+            "gauss_image": config.lambda3,
+            "gauss_text": config.lambda4,
+            "mmd": config.mmd,
+            "discriminator": 1.0,
+        }
+
+    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
+        return ("sent", 2 * self.config.margin) if self.config.match == "hinge" and self._hardest(epoch) else None
+
+    def _matching(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+        if self.config.match == "mse":
+            codes = encoded["image_codes"], encoded["caption_codes"]
+            return {"mse": squared_distance(*codes, encoded.get("paired"), self.config.errors == "mean")}
+        excluded = excluded_pairs(everyone, self.config.mask)
+        hardest = self._hardest(epoch)
+        return {"sent": bidirectional_hinge(batch_scores(everyone), excluded, self.config.margin, hardest)}
+
+    def _hardest(self, epoch: int) -> bool:
+        return self.config.hinge == "hardest" and epoch >= self.config.warmup
+
+    def _reconstructions(self, encoded: Encoded) -> dict[str, Tensor]:
+        mean = self.config.errors == "mean"
+        image = reconstruction(encoded["image_inputs"], encoded["image_outputs"], self.config.norm, mean)
+        if "next_words" in encoded:
+            return {"image": image, "text": next_word_loss(encoded["next_word_logits"], encoded["next_words"])}
+        return {
+            "image": image,
+            "text": reconstruction(encoded["sentence_inputs"], encoded["sentence_outputs"], "squared", mean),
+        }

@@ -1,0 +1,44 @@
+"""Logistic loss over the pairs of a batch: does the caption belong to the image? (Similarity Network, our reading)."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vse.config import knob
+from vse.objectives.hinge import MASKS, excluded_pairs
+from vse.objectives.objective import Encoded, Objective, batch_scores
+from vse.registry import ComponentConfig, register
+
+
+@register("objective", "logistic")
+class Logistic(Objective):
+    """One loss, `sent`: Σ log(1 + e^−s) over pairs that belong together, and over others log(1 + eˢ), weighed down so
+    that both sides count alike; s is the score and a learned bias."""
+
+    gathers = frozenset({"images", "captions", "scores"})
+    semi_supervised = True
+    scalars = MappingProxyType({"logistic_bias": 0.0})
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """All ours."""
+
+        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+
+    def __init__(self, config: "Logistic.Config") -> None:
+        self.config = config
+
+    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+        scores = batch_scores(everyone) + everyone["logistic_bias"]
+        own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        negative = (~(excluded_pairs(everyone, self.config.mask) | own)).to(scores.dtype)
+        known = everyone["paired"] if "paired" in everyone else torch.ones_like(own[0] if len(own) else own.any(1))
+        positive = (F.softplus(-scores.diagonal()) * known.to(scores.dtype)).sum()
+        share = known.sum() / negative.sum().clamp_min(1)
+        return {"sent": positive + share * (F.softplus(scores) * negative).sum()}
+
+    def weights(self, epoch: int) -> dict[str, float]:
+        return {"sent": 1.0}

@@ -1,0 +1,111 @@
+"""Losses of relational embeddings (Yan, 2019, §2.4-2.5): the global hinge, and alignment of structure under it.
+
+Readings. The negative of an image (a caption) in §2.5 is its hardest under the global score, as stated. L_pool prints
+v where p_v is meant. L_ca prints the same term for positive and negative; we take v'_i from the own caption as the
+positive and from the hardest negative caption as the negative, and likewise for words. Sums run over pools and nodes
+as printed; v'_i is a mean of unit nodes and is not normalised again, s being an inner product.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from vse.config import knob
+from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
+from vse.objectives.objective import Encoded, Objective, batch_scores
+from vse.registry import ComponentConfig, register
+
+
+def hardest(
+    scores: Float[Tensor, "items items"], excluded: Bool[Tensor, "items items"]
+) -> tuple[Int[Tensor, " items"], Bool[Tensor, " items"]]:
+    """For each row the column of its hardest negative, and whether it has any; the diagonal is none."""
+    excluded = excluded | torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    if not len(scores):
+        return torch.zeros(0, dtype=torch.long, device=scores.device), excluded.new_zeros(0)
+    return scores.detach().masked_fill(excluded, -torch.inf).argmax(1), ~excluded.all(1)
+
+
+def pool_hinge(
+    pools: Float[Tensor, "items pools dim"],
+    others: Float[Tensor, "items pools dim"],
+    negative: Int[Tensor, " items"],
+    some: Bool[Tensor, " items"],
+    margin: float,
+) -> Float[Tensor, ""]:
+    """Σ_b Σ_i [γ + p_i(b) · q_i(b⁻) − p_i(b) · q_i(b)]₊ for unit pools p and the other modality's q."""
+    gap = (pools * others[negative]).sum(-1) - (pools * others).sum(-1)
+    return ((margin + gap).clamp_min(0) * some[:, None]).sum()
+
+
+def attended(
+    nodes: Float[Tensor, "items n dim"], others: Float[Tensor, "items m dim"]
+) -> tuple[Float[Tensor, "items n"], Float[Tensor, "items m"]]:
+    """s(v_i, v'_i) of all nodes and s(u_j, u'_j) of all others, v'_i = Σ_j softmax_j(v_i · u_j) u_j (§2.5.2).
+
+    Nodes are unit vectors, or zero where there is none: these are attended by none and score zero.
+    """
+    products = nodes @ others.mT
+    lowest = torch.finfo(products.dtype).min
+    here, there = (nodes != 0).any(-1)[..., None], (others != 0).any(-1)[:, None]
+    over_others = products.masked_fill(~there, lowest).softmax(2)
+    over_nodes = products.masked_fill(~here, lowest).softmax(1)
+    return (over_others * products).sum(2), (over_nodes * products).sum(1)
+
+
+@register("objective", "relational")
+class RelationalLoss(Objective):
+    """`sent` (global), and `pool` or `attention` where the family gives such codes."""
+
+    gathers = frozenset({"images", "captions", "image_pools", "caption_pools", "image_nodes", "caption_nodes"})
+    ragged = frozenset({"caption_nodes"})
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """§3.4: margins 0.2; pooling trains 0.2 global + 0.8 pool, cross attention global + 0.15 attention."""
+
+        margin: float = knob(0.2, "α of the global hinge", low=0)
+        structure_margin: float = knob(0.2, "γ of the alignment of pools or nodes", low=0)
+        global_weight: float = knob(1.0, "weight of the global loss (with pools: 0.2)", low=0)
+        pool_weight: float = knob(0.8, "weight of the alignment of pools", low=0)
+        attention_weight: float = knob(0.15, "weight of the alignment by cross attention", low=0)
+        hinge: str = knob("hardest", "negatives of the global loss", choices=("hardest", "sum"))
+        warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
+        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+
+    def __init__(self, config: "RelationalLoss.Config") -> None:
+        self.config = config
+
+    def weights(self, epoch: int) -> dict[str, float]:
+        c = self.config
+        return {"sent": c.global_weight, "pool": c.pool_weight, "attention": c.attention_weight}
+
+    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
+        return ("sent", 2 * self.config.margin) if self._hardest(epoch) else None
+
+    def _hardest(self, epoch: int) -> bool:
+        return self.config.hinge == "hardest" and epoch >= self.config.warmup
+
+    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+        c, scores = self.config, batch_scores(everyone)
+        excluded = excluded_pairs(everyone, c.mask)
+        losses = {"sent": bidirectional_hinge(scores, excluded, c.margin, self._hardest(epoch))}
+        caption, some_caption = hardest(scores, excluded)
+        image, some_image = hardest(scores.T, excluded.T)
+        if "image_pools" in everyone:
+            pools, others = everyone["image_pools"], everyone["caption_pools"]
+            losses["pool"] = pool_hinge(pools, others, caption, some_caption, c.structure_margin) + pool_hinge(
+                others, pools, image, some_image, c.structure_margin
+            )
+        if "image_nodes" in everyone:
+            nodes, others = everyone["image_nodes"], everyone["caption_nodes"]
+            own_nodes, own_others = attended(nodes, others)
+            wrong_nodes, wrong_others = attended(nodes, others[caption])[0], attended(nodes[image], others)[1]
+            of_nodes = (c.structure_margin + wrong_nodes - own_nodes).clamp_min(0)
+            of_others = (c.structure_margin + wrong_others - own_others).clamp_min(0)
+            losses["attention"] = (of_nodes * (nodes != 0).any(-1) * some_caption[:, None]).sum() + (
+                of_others * (others != 0).any(-1) * some_image[:, None]
+            ).sum()
+        return losses

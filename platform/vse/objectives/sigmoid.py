@@ -1,0 +1,56 @@
+"""The sigmoid loss over all pairs of a batch (Zhai et al., 2023, SigLIP).
+
+Beyond the papers of this project: so that one can ask whether the hinge matters. First values are SigLIP's; others
+ours.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from vse.config import knob
+from vse.objectives.hinge import MASKS, excluded_pairs
+from vse.objectives.objective import Encoded, Objective, batch_scores
+from vse.registry import ComponentConfig, register
+
+SCALE, BIAS = "log_scale", "bias"
+
+
+def pairwise_sigmoid(logits: Float[Tensor, "items items"], excluded: Bool[Tensor, "items items"]) -> Float[Tensor, ""]:
+    """−Σ_ij log σ(z_ij l_ij), z = 1 on the diagonal and −1 elsewhere; `excluded` pairs off it do not count."""
+    own = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    losses = F.softplus(torch.where(own, -logits, logits))
+    return losses.masked_fill(excluded & ~own, 0).sum()
+
+
+@register("objective", "sigmoid")
+class Sigmoid(Objective):
+    """One loss, `sent`: every pair is a binary question, at a learned scale and bias."""
+
+    gathers = frozenset({"images", "captions", "scores"})
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """SigLIP: scale 10 and bias −10 at first."""
+
+        scale: float = knob(10.0, "first factor of the scores", above=0)
+        bias: float = knob(-10.0, "first summand, against the many negatives")
+        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+
+    def __init__(self, config: "Sigmoid.Config") -> None:
+        self.config = config
+        self.scalars: Mapping[str, float] = {SCALE: math.log(config.scale), BIAS: config.bias}
+
+    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+        scores = batch_scores(everyone)
+        scores = scores.double() if scores.dtype == torch.float64 else scores.float()  # under autocast too
+        logits = scores * everyone[SCALE].exp() + everyone[BIAS]
+        return {"sent": pairwise_sigmoid(logits, excluded_pairs(everyone, self.config.mask))}
+
+    def weights(self, epoch: int) -> dict[str, float]:
+        return {"sent": 1.0}

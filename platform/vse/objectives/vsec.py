@@ -1,0 +1,79 @@
+"""VSE-C's loss (Shi et al., COLING 2018, eq. 3): VSE++ and a hinge against adversaries of the caption itself."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from vse.config import knob
+from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
+from vse.objectives.objective import Encoded, Objective, batch_scores
+from vse.registry import ComponentConfig, register
+
+KINDS = ("noun", "numeral", "relation")
+
+
+def intra_pair_hinge(
+    scores: Float[Tensor, "batch adversaries"],
+    mask: Bool[Tensor, "batch adversaries"],
+    positive: Float[Tensor, " batch"],
+    margin: float,
+) -> Float[Tensor, ""]:
+    """Σ_i max_{c''} [m + s(i, c'') − s(i, c_i)]₊ over the adversaries that exist; captions without any add nothing."""
+    hinges = (margin + scores - positive[:, None]).clamp_min(0) * mask
+    return hinges.amax(1).sum() if hinges.shape[1] else hinges.sum()
+
+
+@register("objective", "vsec")
+class VSECLoss(Objective):
+    """Two losses: `sent`, VSE++'s, and `contrast`, the intra-pair term."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """§3.3: all three kinds of adversaries, N = 8 of about 1,000 drawn at each step. Margin: the public code's."""
+
+        margin: float = knob(0.2, "of both hinges", low=0)
+        hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"))
+        warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
+        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+        kinds: tuple[str, ...] = knob(KINDS, "adversaries to train against", choices=KINDS)
+        draws: int = knob(8, "adversaries of a caption in a step", low=1)
+        contrast_epoch: int = knob(0, "first epoch (0-based) with adversaries; 1 in the public code", low=0)
+        pool: str = knob(
+            "own", "whose adversaries: the caption's (eq. 3), or the batch's (public code)", choices=("own", "batch")
+        )
+
+    def __init__(self, config: "VSECLoss.Config") -> None:
+        self.config = config
+        pooled = {"contrast", "contrast_mask"} if config.pool == "batch" else set()
+        self.gathers = frozenset({"images", "captions", "scores", *pooled})
+        self.local = frozenset({"contrast"})
+        self.adversaries = (config.kinds, config.draws)
+
+    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+        c = self.config
+        excluded = excluded_pairs(everyone, c.mask)
+        losses = {"sent": bidirectional_hinge(batch_scores(everyone), excluded, c.margin, self._hardest(epoch))}
+        if epoch >= c.contrast_epoch and "contrast" in encoded:
+            losses["contrast"] = self._contrast(encoded, everyone)
+        return losses
+
+    def _contrast(self, encoded: Encoded, everyone: Encoded) -> Tensor:
+        images = encoded["images"]
+        positive = (images * encoded["captions"]).sum(-1)
+        if self.config.pool == "own":
+            scores, mask = torch.einsum("bd,bnd->bn", images, encoded["contrast"]), encoded["contrast_mask"]
+        else:
+            scores = images @ everyone["contrast"].flatten(0, 1).T
+            mask = everyone["contrast_mask"].flatten()[None].expand(len(images), -1)
+        return intra_pair_hinge(scores, mask, positive, self.config.margin)
+
+    def weights(self, epoch: int) -> dict[str, float]:
+        return {"sent": 1.0, "contrast": 1.0}
+
+    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
+        return ("sent", 2 * self.config.margin) if self._hardest(epoch) else None
+
+    def _hardest(self, epoch: int) -> bool:
+        return self.config.hinge == "hardest" and epoch >= self.config.warmup

@@ -1,0 +1,25 @@
+"""VSE-infinity (Chen et al., 2021); its paper is not among ours, so values are those of its public code."""
+
+from dataclasses import replace
+
+from vse.data.precomp import Precomp
+from vse.features.arrays import ReadyMade
+from vse.models.vse_infinity import VSEInfinity
+from vse.objectives.ranking import Ranking
+from vse.presets.catalogue import published
+from vse.presets.vsepp import vsepp_coco
+from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConfig
+
+
+@published
+def vse_infinity_coco() -> RunConfig:
+    """Region features and a GRU: AdamW 5e-4 divided by ten at epoch 15 of 25, decay 1e-4, first epoch with the sum."""
+    return replace(
+        vsepp_coco(),
+        data=Precomp.Config(),
+        features=FeatureConfig(backbone=ReadyMade.Config(width=2048), scale="none"),
+        model=VSEInfinity.Config(),
+        objective=Ranking.Config(warmup=1),
+        optim=OptimConfig(lr=5e-4, weight_decay=1e-4),
+        train=TrainConfig(epochs=25),
+    )

@@ -1,0 +1,61 @@
+"""VSE-C's encoder against torch's bidirectional GRU; adversaries encoded as if they were captions."""
+
+import dataclasses
+
+import numpy as np
+import torch
+from torch import nn
+
+from tests.synthetic import make_family, make_objective, synthetic
+from vse.models.vsec import reversed_rows
+
+DATA = synthetic(seed=11, images=8)
+
+
+def _batch(family, rows=None):
+    rows = np.arange(len(DATA)) if rows is None else np.asarray(rows)
+    return DATA.collator(family, make_objective("vsec"))(rows, 1)
+
+
+def test_codes_are_those_of_a_bidirectional_gru():
+    context = dataclasses.replace(DATA.context, word_vectors=torch.randn(DATA.context.vocabulary_size, 5))
+    family = make_family("vsec", context, dim=8)
+    assert not family.words.fixed.embedding.weight.requires_grad
+    whole = nn.GRU(family.words.dim, 4, batch_first=True, bidirectional=True).double()
+    state = dict(family.onward.gru.state_dict())
+    state |= {f"{name}_reverse": value for name, value in family.back.gru.state_dict().items()}
+    whole.load_state_dict(state)
+    batch = _batch(family)
+    packed = nn.utils.rnn.pack_padded_sequence(
+        family.words(batch["tokens"]), batch["lengths"], batch_first=True, enforce_sorted=False
+    )
+    last = whole(packed)[1]
+    expected = nn.functional.normalize(torch.cat([last[0], last[1]], dim=1), dim=1)
+    torch.testing.assert_close(family.encode_captions(batch)["captions"], expected, rtol=1e-10, atol=1e-12)
+
+
+def test_adversaries_are_encoded_like_captions():
+    family = make_family("vsec", DATA.context)
+    batch = _batch(family)
+    encoded = family(batch)
+    assert encoded["contrast_mask"].any()
+    assert not encoded["contrast_mask"].all()
+    for row in range(len(DATA)):
+        for k in range(batch["contrast"].shape[1]):
+            if not encoded["contrast_mask"][row, k]:
+                assert not encoded["contrast"][row, k].any()
+                continue
+            alone = {"tokens": batch["contrast"][row, k][None], "lengths": batch["contrast_lengths"][row, k][None]}
+            torch.testing.assert_close(encoded["contrast"][row, k], family.encode_captions(alone)["captions"][0])
+
+
+def test_without_adversaries_in_the_batch_it_is_a_plain_family():
+    family = make_family("vsec", DATA.context)
+    batch = {k: v for k, v in _batch(family).items() if not k.startswith("contrast")}
+    assert family(batch).keys() == {"images", "captions"}
+
+
+def test_reversed_rows():
+    rows = torch.tensor([[1, 2, 3, 0], [7, 0, 0, 0], [1, 2, 3, 4]])
+    found = reversed_rows(rows, torch.tensor([3, 1, 4]))
+    assert found.tolist() == [[3, 2, 1, 0], [7, 0, 0, 0], [4, 3, 2, 1]]

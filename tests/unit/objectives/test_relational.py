@@ -1,0 +1,119 @@
+"""Structural alignment against loops over items, pools and nodes; value and gradient."""
+
+import pytest
+import torch
+
+from vse.objectives.hinge import bidirectional_hinge, excluded_pairs
+from vse.objectives.relational import RelationalLoss, attended, hardest
+
+ITEMS = 6
+
+
+def _batch(seed=0, kind="pool"):
+    torch.manual_seed(seed)
+    unit = torch.nn.functional.normalize
+    kinds = {"image": (ITEMS, 4, 3), "caption": (ITEMS, 4 if kind == "pool" else 5, 3)}
+    everyone = {f"{name}s": unit(torch.randn(ITEMS, 3, dtype=torch.float64), dim=-1) for name in kinds}
+    for name, shape in kinds.items():
+        codes = unit(torch.randn(shape, dtype=torch.float64), dim=-1)
+        if kind == "node":
+            there = torch.rand(shape[:2]) < 0.7
+            there[:, 0] = True
+            codes = codes * there[..., None]
+        everyone[f"{name}_{kind}s"] = codes
+    return everyone | {
+        "image_group": torch.tensor([0, 0, 1, 2, 3, 3]),
+        "text_group": torch.tensor([0, 1, 2, 0, 3, 4]),
+    }
+
+
+def _negatives(scores, excluded):
+    """(item, its hardest negative) of every item that has one."""
+    for i in range(len(scores)):
+        allowed = [j for j in range(len(scores)) if j != i and not excluded[i, j]]
+        if allowed:
+            yield i, max(allowed, key=lambda j: scores[i, j].detach().item())
+
+
+def _pool_loop(a, b, negatives, margin):
+    total = torch.zeros((), dtype=torch.float64)
+    for i, n in negatives:
+        for p in range(a.shape[1]):
+            total = total + (margin + a[i, p] @ b[n, p] - a[i, p] @ b[i, p]).clamp_min(0)
+    return total
+
+
+def _attend_loop(nodes, others):
+    """s(v, v') of each present node."""
+    found = []
+    others = others[(others != 0).any(-1)]
+    for node in nodes[(nodes != 0).any(-1)]:
+        weights = torch.softmax(torch.stack([node @ other for other in others]), 0)
+        found.append(node @ torch.stack([w * other for w, other in zip(weights, others, strict=True)]).sum(0))
+    return torch.stack(found)
+
+
+def _node_loop(a, b, negatives, margin):
+    total = torch.zeros((), dtype=torch.float64)
+    for i, n in negatives:
+        total = total + (margin + _attend_loop(a[i], b[n]) - _attend_loop(a[i], b[i])).clamp_min(0).sum()
+    return total
+
+
+@pytest.mark.parametrize("mask", ["same", "none"])
+@pytest.mark.parametrize("kind", ["pool", "node"])
+@pytest.mark.parametrize("seed", range(3))
+def test_against_loops(seed, kind, mask):
+    everyone = _batch(seed, kind)
+    leaves = [v.requires_grad_() for v in everyone.values() if v.is_floating_point()]
+    objective = RelationalLoss(RelationalLoss.Config(mask=mask, structure_margin=0.3))
+    losses = objective({}, everyone, 0)
+    name = {"pool": "pool", "node": "attention"}[kind]
+    assert set(losses) == {"sent", name}
+    excluded = excluded_pairs(everyone, mask)
+    scores = everyone["images"] @ everyone["captions"].T
+    assert torch.equal(losses["sent"], bidirectional_hinge(scores, excluded, 0.2, True))
+    loop = {"pool": _pool_loop, "node": _node_loop}[kind]
+    a, b = everyone[f"image_{kind}s"], everyone[f"caption_{kind}s"]
+    naive = loop(a, b, list(_negatives(scores, excluded)), 0.3)
+    naive = naive + loop(b, a, list(_negatives(scores.T, excluded.T)), 0.3)
+    assert float(naive.detach()) > 0
+    torch.testing.assert_close(losses[name], naive, rtol=1e-12, atol=1e-12)
+    found = torch.autograd.grad(losses[name], leaves, allow_unused=True)
+    expected = torch.autograd.grad(naive, leaves, allow_unused=True)
+    for leaf, one, other in zip(leaves, found, expected, strict=True):
+        assert (one is None) == (other is None)  # negatives are chosen by the global codes, not moved through them
+        if one is not None and other is not None:
+            real = (leaf != 0).any(-1, keepdim=True)
+            torch.testing.assert_close(one * real, other * real, rtol=1e-9, atol=1e-11)
+
+
+def test_items_without_negatives_have_none():
+    scores = torch.randn(4, 4)
+    excluded = torch.zeros(4, 4, dtype=torch.bool)
+    excluded[1] = True
+    column, some = hardest(scores, excluded)
+    assert some.tolist() == [True, False, True, True]
+    assert all(column[i] != i for i in (0, 2, 3))
+    everyone = _batch(0) | {"image_group": torch.zeros(ITEMS, dtype=torch.long)}
+    losses = RelationalLoss(RelationalLoss.Config())({}, everyone, 0)
+    assert not losses["pool"]
+
+
+def test_weights_and_warmup():
+    objective = RelationalLoss(RelationalLoss.Config(warmup=2, global_weight=0.2))
+    assert objective.weights(0) == {"sent": 0.2, "pool": 0.8, "attention": 0.15}
+    assert objective.collapse_level(1) is None
+    assert objective.collapse_level(2) == ("sent", 0.4)
+    everyone = _batch()
+    scores, excluded = everyone["images"] @ everyone["captions"].T, excluded_pairs(everyone, "same")
+    for epoch, mined in ((1, False), (2, True)):
+        expected = bidirectional_hinge(scores, excluded, 0.2, mined)
+        assert torch.equal(objective({}, everyone, epoch)["sent"], expected)
+
+
+def test_one_node_is_what_is_attended():
+    nodes, others = torch.eye(3)[None, :2], torch.eye(3)[None, :1]
+    over_others, over_nodes = attended(nodes, others)
+    assert over_others.tolist() == [[1.0, 0.0]]
+    assert torch.allclose(over_nodes, torch.tensor([[1.0]]).exp() / (1 + torch.tensor([[1.0]]).exp()))
