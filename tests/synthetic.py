@@ -15,7 +15,8 @@ from torch import Tensor
 import vse.models
 import vse.objectives
 from vse import registry
-from vse.data.batches import Collator
+from vse.data.batches import Batch, Collator, Drop, Extra, Negatives
+from vse.data.companions import Siblings
 from vse.data.examples import Examples, Texts
 from vse.data.ragged import Ragged
 from vse.language.negatives import NegativeSampler, Pools
@@ -25,6 +26,27 @@ from vse.objectives.objective import Objective
 __all__ = ["Synthetic", "make_family", "make_objective", "synthetic", "vse"]
 
 START, END, UNKNOWN, FIRST = 1, 2, 3, 4
+SENTENCE = 6  # length of a caption's untrained vector
+
+
+class SyntheticContrast:
+    """Adversaries that differ from their caption in one word; every fourth caption has none, others up to `num`."""
+
+    def __init__(self, examples: Examples, vocabulary: int, num: int) -> None:
+        self.examples, self.vocabulary, self.num = examples, vocabulary, num
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        tokens = batch["tokens"].numpy()
+        others = np.repeat(tokens[:, None], self.num, axis=1)
+        lengths = np.repeat(batch["lengths"].numpy()[:, None], self.num, axis=1)
+        for row, caption in enumerate(captions.tolist()):
+            rng = np.random.default_rng([caption, epoch])
+            for k in range(self.num):
+                others[row, k, 1 + rng.integers(lengths[row, k] - 2)] = rng.integers(FIRST, self.vocabulary)
+                if caption % 4 == 0 or (k and rng.random() < 0.3):
+                    others[row, k] = 0
+                    lengths[row, k] = 0
+        return {"contrast": torch.from_numpy(others), "contrast_lengths": torch.from_numpy(lengths)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +59,15 @@ class Synthetic:
 
     def collator(self, family: Family, objective: Objective, seed: int = 0, drop: float = 0.0) -> Collator:
         """Batches as training makes them."""
-        sampler = None
+        extras: list[Extra] = [Drop(drop, seed)] if drop else []
         if objective.negatives is not None:
             sampler = NegativeSampler(self.pools, self.examples.mentions(), objective.negatives, seed)
-        return Collator(self.examples, family.inputs.image, family.inputs.components, sampler, drop)
+            extras.append(Negatives(sampler))
+        if family.inputs.siblings:
+            extras.append(Siblings(self.examples, seed))
+        if objective.adversaries is not None:
+            extras.append(SyntheticContrast(self.examples, self.context.vocabulary_size, objective.adversaries[1]))
+        return Collator(self.examples, family.inputs.image, family.inputs.components, seed, extras)
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -56,6 +83,7 @@ def synthetic(
     relations: int = 5,
     most_captions: int = 4,
     most_components: int = 3,
+    most_words: int = 7,
     share_bare: float = 0.25,
     share_copied: float = 0.15,
 ) -> Synthetic:
@@ -71,7 +99,7 @@ def synthetic(
         return list(dict.fromkeys(make() for _ in range(rng.integers(0, most_components + 1))))
 
     def caption() -> tuple[list[int], list[Any], list[Any], list[Any]]:
-        tokens = [START, *rng.integers(UNKNOWN, vocabulary, rng.integers(1, 8)).tolist(), END]
+        tokens = [START, *rng.integers(UNKNOWN, vocabulary, rng.integers(1, most_words + 1)).tolist(), END]
         if rng.random() < share_bare:
             return tokens, [], [], []
         objects = several(lambda: int(rng.choice(noun_ids)))
@@ -91,7 +119,9 @@ def synthetic(
             rows.append(caption())
             groups.append(c)
     tokens, objects, pairs, triples = (list(column) for column in zip(*rows, strict=True))
-    texts = Texts(Ragged.of(tokens), Ragged.of(objects), Ragged.of(pairs, 2), Ragged.of(triples, 3))
+    # As far apart as words are: equal captions have equal vectors.
+    vectors = np.random.default_rng(seed + 1000).normal(size=(len(rows), SENTENCE))[np.array(groups)]
+    texts = Texts(Ragged.of(tokens), Ragged.of(objects), Ragged.of(pairs, 2), Ragged.of(triples, 3), vectors)
     features = {
         "map": rng.normal(size=(images, regions, channels)),
         "pooled": rng.normal(size=(images, channels)),
@@ -99,7 +129,7 @@ def synthetic(
     return Synthetic(
         Examples(features, texts, owners.astype(np.int64), np.array(groups, dtype=np.int64), images),
         Pools(noun_ids, adjective_ids, relation_ids),
-        Context(vocabulary, {"map": channels, "pooled": channels}),
+        Context(vocabulary, {"map": channels, "pooled": channels}, sentence_dim=SENTENCE),
     )
 
 
@@ -107,23 +137,27 @@ def make_family(name: str, context: Context, seed: int = 0, double: bool = True,
     """A family of a few dimensions with seeded weights, in float64 unless `double` is off; its modules are its own."""
     config = registry.component("family", name).Config()
     sizes = {"dim": 7, "word_dim": 4, "basic_dim": 4, "modifier_dim": 3, "k": 3}
+    sizes |= {"hidden_dim": 5, "gru_dim": 3, "discriminator_dim": 4, "product_dim": 4, "convolution_dim": 4}
+    sizes |= {"heads": 1, "feedforward_dim": 5, "pools": 3}
     known = {field.name for field in dataclasses.fields(config)}
     config = dataclasses.replace(config, **{k: v for k, v in (sizes | changes).items() if k in known})
     torch.manual_seed(seed)
     family = registry.build("family", config, context)
+    family.add_scalars(make_objective(name, changes.get("objective", "")).scalars)
     with torch.no_grad():
         for parameter in family.parameters():  # biases too, so that no term is missed because it is zero
             parameter.add_(0.3 * torch.randn(parameter.shape))
     return family.double() if double else family
 
 
-def make_objective(family: str, **changes: Any) -> Objective:
-    """The objective that bears the family's name, else the ranking loss; few negatives."""
-    name = family if family in registry.names("objective") else "ranking"
+def make_objective(family: str, objective: str = "", **changes: Any) -> Objective:
+    """The named objective, else the one that bears the family's name or its first word, else the ranking loss."""
+    known = registry.names("objective")
+    name = objective or next((n for n in (family, family.split("_")[0]) if n in known), "ranking")
     config = registry.component("objective", name).Config()
-    counts = {"nouns": 5, "attribute_words": 3, "attribute_nouns": 3, "relation_words": 2}
-    known = {field.name for field in dataclasses.fields(config)}
-    config = dataclasses.replace(config, **{k: v for k, v in (counts | changes).items() if k in known})
+    counts = {"draws": 3, "nouns": 5, "attribute_words": 3, "attribute_nouns": 3, "relation_words": 2}
+    fields = {field.name for field in dataclasses.fields(config)}
+    config = dataclasses.replace(config, **{k: v for k, v in (counts | changes).items() if k in fields})
     return registry.build("objective", config)
 
 

@@ -36,11 +36,24 @@ def weights(summary: dict[str, Any]) -> dict[str, Any]:
     return load((Path(summary["outputs"]["checkpoint"]) / "model.safetensors").read_bytes())
 
 
-@pytest.mark.parametrize("preset", ["vsepp_tiny", "univse_tiny"])
-def test_two_workers_give_the_numbers_of_one(made: Path, preset: str) -> None:
+# Two plain families, one of two phases, one that scores pairs itself, one with inputs of its own.
+@pytest.mark.parametrize(
+    "preset", ["vsepp_tiny", "univse_tiny", "jwae_mh_gru_scenes", "scan_t2i_lse_scenes", "vsec_scenes"]
+)
+def test_two_workers_give_the_numbers_of_one(made: Path, tmp_path: Path, preset: str) -> None:
     one, two = (
-        run("train", made, "--preset", preset, *DOUBLE, "train.epochs=3", f"train.workers={n}", timeout=500)
-        for n in (1, 2)
+        run(
+            "train",
+            space,
+            "--preset",
+            preset,
+            *DOUBLE,
+            "train.epochs=3",
+            "train.batch_size=64",
+            f"train.workers={n}",
+            timeout=500,
+        )
+        for n, space in ((1, tmp_path / "alone"), (2, made))  # in one workspace they would be the same run
     )
     alone, together = summary_of(one), summary_of(two)
     rows = list(zip(history(alone), history(together), strict=True))

@@ -11,7 +11,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.synthetic import gradients, make_family, make_objective, synthetic
-from vse.data.batches import epoch_batches, worker_share
+from vse.data.batches import Truth, blocks, epoch_batches, worker_share
+from vse.data.companions import Unpaired, known_images
 from vse.training.collectives import gather
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper, step_losses
@@ -19,11 +20,24 @@ from vse.training.step import Stepper, step_losses
 FAMILIES = {
     "vsepp": {},
     "vsepp map": {"image": "map"},
+    "vsepp gpo": {"image": "map", "pooling": "gpo"},
+    "vsepp infonce": {"objective": "infonce"},
+    "vsepp sigmoid": {"objective": "sigmoid"},
+    "order root": {"form": "root", "absolute": False, "objective": "sigmoid"},
+    "scan i2t": {"direction": "i2t", "hinge": "sum"},
+    "scan both": {"direction": "both", "aggregate": "mean", "slope": 0.1},
+    "relational pool": {"structure": "pool", "padded_length": 9},
+    "relational attention": {"structure": "attention"},
     "univse": {},
     "univse gru": {"aggregation": "gru"},
     "univse attention": {"aggregation": "attention"},
     "univse learned alpha": {"learn_alpha": True},
     "univse truth": {"mask": "truth"},
+    "jwae fixed vectors": {"text": "sentence", "discriminator_every": 2},
+    "similarity_network logistic": {"objective": "logistic"},
+    "jwae known pairs": {"pairs": 0.4},
+    "jwae vae": {"regularizer": "vae"},
+    "jwae mmd": {"regularizer": "none", "match": "mse", "mmd": 2.0},
 }
 DATA = {"seed": 3, "images": 7, "most_captions": 3}
 
@@ -38,24 +52,37 @@ def learn(case: str, changes: dict[str, Any], rank: int, workers: int) -> dict[s
     """Losses and gradients of the first batches, then the weights after two epochs of updates."""
     name, data = case.split()[0], synthetic(**DATA)
     family, objective = make_family(name, data.context, **changes), make_objective(name, **changes)
-    model = DistributedDataParallel(family) if workers > 1 else family
+    several, fitted = len(family.phases()) > 1, not family.phases()
+    joined = workers > 1 and not fitted
+    model = DistributedDataParallel(family, find_unused_parameters=several) if joined else family
     collate, found = data.collator(family, objective, seed=1), {}
+    if "pairs" in changes:
+        known = known_images(data.examples.num_images, changes["pairs"], 1)[data.examples.image]
+        collate.extras = (Unpaired(data.examples, family.inputs.image, known, 1), *collate.extras)
     if changes.get("mask") == "truth":
-        collate.truth = np.random.default_rng(0).random((data.examples.num_images, len(data))) < 0.3
+        collate.extras = (
+            Truth(np.random.default_rng(0).random((data.examples.num_images, len(data))) < 0.3),
+            *collate.extras,
+        )
+    family.fit(lambda: (collate(rows, 0) for rows in blocks(len(data), 4)))  # alike on all: each reads every caption
     bare = np.flatnonzero(data.examples.texts.relations.lengths == 0)
     rich = np.flatnonzero(data.examples.texts.relations.lengths > 0)
     # The first worker has no relation at all; then no worker has; then fewer captions than workers.
     special = [np.concatenate([bare[:3], rich[:3]]), bare[:4], rich[:1], np.arange(5)]
     for k, batch in enumerate(special):
-        family.zero_grad()
-        total, losses = step_losses(model, objective, collate(worker_share(batch, rank, workers), 2), 2)
-        total.backward()
-        found |= {f"{k} loss {n}": value for n, value in losses.items()}
-        found |= {f"{k} gradient {n}": value for n, value in gradients(family).items()}
+        share = collate(worker_share(batch, rank, workers), 2)
+        for phase in family.phases():
+            family.zero_grad()
+            total, losses = step_losses(model, objective, share, 2, phase.losses, phase.name)
+            total.backward()
+            own = {id(p) for p in phase.parameters}
+            names = [n for n, p in family.named_parameters() if id(p) in own]
+            found |= {f"{k} loss {n}": value for n, value in losses.items()}
+            found |= {f"{k} gradient {n}": gradients(family)[n] for n in names}
     stepper = Stepper(family, model, objective, OptimConfig(lr=0.01, clip=0.5), "float64")
     for epoch in (1, 2):  # the relation losses join at epoch 2
         for k, batch in enumerate(epoch_batches(len(data), 4, seed=0, epoch=epoch)):
-            losses = stepper.step(collate(worker_share(batch, rank, workers), epoch), epoch)
+            losses = stepper.step(collate(worker_share(batch, rank, workers), epoch), epoch, k)
             found |= {f"epoch {epoch} step {k} {n}": value for n, value in losses.items()}
     return found | {f"weight {n}": value.detach().clone() for n, value in family.named_parameters()}
 

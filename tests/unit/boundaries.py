@@ -10,7 +10,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
     frozenset({"runtime", "tracking", "tracking_store"}),
-    frozenset({"presets", "pipeline", "adversaries", "trained", "measure"}),
+    frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts"}),
     frozenset({"sweeps", "report", "evidence", "command"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
@@ -20,6 +20,9 @@ ABOVE_THEIR_ROOM = frozenset(
         "features.distributed",
         "language.parsing",
         "language.parsing_ray",
+        "language.contrast.page",
+        "language.contrast.stage",
+        "language.contrast.stage_ray",
         "training.run",
         "training.distributed",
     }

@@ -1,6 +1,7 @@
 """Batches: which captions a step sees, and the tensors made of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from vse.data.examples import Examples, Texts
 from vse.language.negatives import NegativeSampler
 
 Batch = dict[str, Tensor]
+BLOCK = 64  # consecutive images read together: 12 MB of a 7x7x2048 map in half precision
 
 
 def epoch_batches(num: int, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
@@ -19,15 +21,38 @@ def epoch_batches(num: int, batch_size: int, seed: int, epoch: int) -> list[np.n
     return [order[k : k + batch_size] for k in range(0, num, batch_size)]
 
 
+def windowed_batches(
+    image: np.ndarray, window: int, batch_size: int, seed: int, epoch: int, block: int = BLOCK
+) -> list[np.ndarray]:
+    """`epoch_batches` for features that exceed memory: a step reads images of one window of the store only.
+
+    image: row of each caption's image. Blocks of `block` consecutive images are put in a random order and taken
+    together in windows of about `window` images; captions are shuffled within their window. A batch may reach from one
+    window into the next.
+    """
+    num_blocks = -(-(int(image.max(initial=-1)) + 1) // block)
+    place = np.empty(num_blocks, dtype=np.int64)  # of each block in the random order
+    place[keyed.permutation(seed, epoch, "blocks", num_blocks)] = np.arange(num_blocks)
+    windows = place[image // block] // max(1, window // block)
+    random = keyed.permutation(seed, epoch, "order", len(image))
+    order = random[np.argsort(windows[random], kind="stable")]
+    return [order[k : k + batch_size] for k in range(0, len(order), batch_size)]
+
+
 def worker_share(batch: np.ndarray, rank: int, world: int) -> np.ndarray:
     """The consecutive part of a global batch that a worker takes; parts differ by at most one caption."""
     return np.array_split(batch, world)[rank]
 
 
 def text_batch(texts: Texts, rows: np.ndarray, components: bool) -> Batch:
-    """tokens (batch, time), lengths (batch,); objects (batch, M), attributes (batch, M, 2), relations (batch, M, 3)."""
+    """tokens (batch, time), lengths (batch,); objects (batch, M), attributes (batch, M, 2), relations (batch, M, 3).
+
+    sentence (batch, dim) where the texts have such vectors.
+    """
     tokens, mask = texts.tokens.pad(rows)
     batch = {"tokens": torch.from_numpy(tokens), "lengths": torch.from_numpy(mask.sum(1))}
+    if texts.sentence is not None:
+        batch["sentence"] = torch.from_numpy(np.ascontiguousarray(texts.sentence[rows]))
     if components:
         for name in ("objects", "attributes", "relations"):
             batch[name] = torch.from_numpy(getattr(texts, name).pad(rows)[0])
@@ -39,49 +64,103 @@ def image_batch(features: np.ndarray, rows: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(features[rows]))
 
 
+@runtime_checkable
+class Extra(Protocol):
+    """Whatever adds tensors to a batch, one row a caption, as functions of caption and epoch alone."""
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """What to add (or to replace) in the batch of these captions and the image rows they belong to."""
+        ...
+
+
 class Collator:
-    """Makes the batch of given captions: features, tokens and, for component families, negatives keyed by caption."""
+    """Makes the batch of given captions: features, tokens, and what the extras add, in their order."""
 
     def __init__(
         self,
         examples: Examples,
         image: str,
-        components: bool,
-        sampler: NegativeSampler | None,
-        drop: float = 0.0,
-        truth: np.ndarray | None = None,
+        components: bool = False,
+        seed: int = 0,
+        extras: Iterable[Extra] = (),
+        captions: np.ndarray | None = None,
     ) -> None:
-        """`drop`: share of parsed attributes and relations left out; `truth`: (images, captions), for `mask=truth`."""
-        assert not drop or sampler is not None, "only components that a loss compares can be dropped"
+        """`captions`: those that an epoch passes over, all of them where not given."""
         self.examples, self.image, self.components = examples, image, components
-        self.sampler, self.drop, self.truth = sampler, drop, truth
+        self.seed, self.extras = seed, tuple(extras)
+        self.captions = np.arange(len(examples)) if captions is None else captions
 
     def __call__(self, captions: np.ndarray, epoch: int) -> Batch:
-        """The batch of these caption numbers; `sample`, `image_group` and `text_group` identify its rows."""
+        """The batch of these caption numbers; `sample`, `image_group` and `text_group` identify its rows.
+
+        `draw` holds one 64-bit key a caption and epoch, from which a family draws its own random numbers.
+        """
         examples, images = self.examples, self.examples.image[captions]
         batch = text_batch(examples.texts, captions, self.components)
         batch[self.image] = image_batch(examples.features[self.image], images)
         batch["sample"] = torch.from_numpy(captions)
         batch["image_group"] = torch.from_numpy(images)
         batch["text_group"] = torch.from_numpy(examples.text_group[captions])
-        if self.truth is not None:
-            batch["true_images"] = torch.from_numpy(np.ascontiguousarray(self.truth[:, captions].T))
-        if self.sampler is not None:
-            if self.drop:
-                self._drop(batch, captions, epoch)
-            batch.update(self._negatives(batch, captions, images, epoch))
+        batch["draw"] = torch.from_numpy(keyed.keys(self.seed, epoch, "draw", captions).view(np.int64))
+        for extra in self.extras:
+            batch.update(extra(batch, captions, images, epoch))
         return batch
 
-    def _drop(self, batch: Batch, captions: np.ndarray, epoch: int) -> None:
-        """Random dropping of attributes and relations (supplement A.2, Table 1): set to padding."""
-        assert self.sampler is not None
-        for name in ("attributes", "relations"):
-            items = batch[name].numpy()
-            draws = keyed.uniform(keyed.keys(self.sampler.seed, epoch, f"drop {name}", captions), items.shape[1])
-            items[draws < self.drop] = 0
 
-    def _negatives(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
-        assert self.sampler is not None
+@runtime_checkable
+class Drawn(Protocol):
+    """Drawn captions as ids: tokens (batch, number, time), lengths (batch, number)."""
+
+    @property
+    def tokens(self) -> np.ndarray: ...
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """Whatever draws adversaries of captions."""
+
+    def draw(self, captions: np.ndarray, epoch: int) -> Drawn: ...
+
+
+class Truth:
+    """Which images each caption is true of, for the control arm that knows: `true` (images, captions)."""
+
+    def __init__(self, true: np.ndarray) -> None:
+        self.true = true
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """true_images (batch, images of the split)."""
+        return {"true_images": torch.from_numpy(np.ascontiguousarray(self.true[:, captions].T))}
+
+
+class Drop:
+    """Random dropping of parsed attributes and relations (UniVSE, supplement A.2, Table 1): set to padding."""
+
+    def __init__(self, share: float, seed: int) -> None:
+        self.share, self.seed = share, seed
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """attributes (batch, M, 2) and relations (batch, M, 3) with fewer items."""
+        dropped = {}
+        for name in ("attributes", "relations"):
+            items = batch[name].numpy().copy()
+            draws = keyed.uniform(keyed.keys(self.seed, epoch, f"drop {name}", captions), items.shape[1])
+            items[draws < self.share] = 0
+            dropped[name] = torch.from_numpy(items)
+        return dropped
+
+
+class Negatives:
+    """Negative components of UniVSE (supplement A.1)."""
+
+    def __init__(self, sampler: NegativeSampler) -> None:
+        self.sampler = sampler
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """Ids of the negatives of each component, the relation lent to others and the relations of the image."""
         sampler, arrays = self.sampler, {k: batch[k].numpy() for k in ("objects", "attributes", "relations")}
         words, nouns = sampler.attributes(arrays["attributes"], captions, images, epoch)
         made = {
@@ -93,6 +172,18 @@ class Collator:
             "mentioned_relations": sampler.mentions.relations.pad(images, at_least=1)[0],
         }
         return {name: torch.from_numpy(array) for name, array in made.items()}
+
+
+class Contrast:
+    """Adversarial captions of each caption (VSE-C, section 3.3), drawn anew for every epoch."""
+
+    def __init__(self, sampler: Draws) -> None:
+        self.sampler = sampler
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """contrast (batch, adversaries, time) between <start> and <end>; contrast_lengths, 0 where there is none."""
+        drawn = self.sampler.draw(captions, epoch)
+        return {"contrast": torch.from_numpy(drawn.tokens), "contrast_lengths": torch.from_numpy(drawn.lengths)}
 
 
 def _one_relation(relations: np.ndarray, draws: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, read_json
+from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, read_json, readable_name
 from vse.errors import InputError
 from vse.registry import register
 
@@ -43,7 +43,7 @@ class Coco:
         for split, file, images in files:
             if file:
                 _read(gathered, root / file, split, images)
-        name = Path(c.train or c.val or c.test).stem.removeprefix("captions_")
+        name = readable_name(Path(c.train or c.val or c.test).stem.removeprefix("captions_"), "captions")
         return arranged(gathered.records(f"coco_{name}", {"source": "coco"}), c)
 
 

@@ -1,5 +1,6 @@
 """One split as arrays: what batches are gathered from."""
 
+import mmap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -21,14 +22,25 @@ class ComponentSource(Protocol):
     def components(self, text: str) -> Components: ...
 
 
+@runtime_checkable
+class SentenceSource(Protocol):
+    """Whatever makes one vector of a text, such as the mean of its word vectors."""
+
+    def array(self, texts: Sequence[str]) -> np.ndarray: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Captions as ids: tokens between <start> and <end>, and components by vocabulary id, one row a caption."""
+    """Captions as ids: tokens between <start> and <end>, and components by vocabulary id, one row a caption.
+
+    sentence: (captions, dim) vectors made without training, for families that read them.
+    """
 
     tokens: Ragged
     objects: Ragged
     attributes: Ragged
     relations: Ragged
+    sentence: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -51,6 +63,12 @@ class Examples:
     def __len__(self) -> int:
         return len(self.texts)
 
+    def release(self) -> None:
+        """Give pages of memory-mapped features back; those that are read again come from the page cache or the disk."""
+        for array in self.features.values():
+            if isinstance(array.base, mmap.mmap):
+                array.base.madvise(mmap.MADV_DONTNEED)
+
     def mentions(self) -> Mentions:
         """What all captions of each image mention together."""
 
@@ -65,8 +83,13 @@ class Examples:
         return Mentions(*(by_image(r) for r in (self.texts.objects, self.texts.attributes, self.texts.relations)))
 
 
-def encode_texts(captions: Sequence[str], vocabulary: Vocabulary, parses: ComponentSource | None) -> Texts:
-    """Tokens and, where a parser is given, components of each caption; words outside the vocabulary are <unk>.
+def encode_texts(
+    captions: Sequence[str],
+    vocabulary: Vocabulary,
+    parses: ComponentSource | None,
+    sentences: SentenceSource | None = None,
+) -> Texts:
+    """Tokens, and components and sentence vectors where their sources are given; unknown words are <unk>.
 
     A caption without a single token becomes one <unk>: encoders need a sequence.
     """
@@ -85,11 +108,16 @@ def encode_texts(captions: Sequence[str], vocabulary: Vocabulary, parses: Compon
         rows(lambda p: [(o.word,) for o in p.objects], None),
         rows(lambda p: [(a.word, a.noun) for a in p.attributes], 2),
         rows(lambda p: [(r.subject, r.word, r.object) for r in p.relations], 3),
+        None if sentences is None else sentences.array(captions),
     )
 
 
 def examples_of(
-    split: Split, features: Mapping[str, np.ndarray], vocabulary: Vocabulary, parses: ComponentSource | None
+    split: Split,
+    features: Mapping[str, np.ndarray],
+    vocabulary: Vocabulary,
+    parses: ComponentSource | None,
+    sentences: SentenceSource | None = None,
 ) -> Examples:
     """Arrays of a split whose images have the given features, in the order of `split.images`."""
     for name, array in features.items():
@@ -97,6 +125,5 @@ def examples_of(
     texts = [c.text for c in split.captions]
     groups: dict[str, int] = {}
     text_group = np.array([groups.setdefault(" ".join(words(t)), len(groups)) for t in texts], dtype=np.int64)
-    return Examples(
-        features, encode_texts(texts, vocabulary, parses), split.caption_to_image, text_group, len(split.images)
-    )
+    encoded = encode_texts(texts, vocabulary, parses, sentences)
+    return Examples(features, encoded, split.caption_to_image, text_group, len(split.images))

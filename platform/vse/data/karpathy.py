@@ -5,7 +5,7 @@ from pathlib import Path
 
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, read_json
+from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, read_json, readable_name
 from vse.errors import InputError
 from vse.registry import register
 
@@ -55,7 +55,7 @@ class Karpathy:
                 here = f"{where}.sentences[{k}]"
                 number_or_name = field(sentence, "sentid", (int, str), here)
                 gathered.caption(Caption(str(number_or_name), image.id, field(sentence, "raw", str, here)), here)
-        name = path.stem.removeprefix("dataset_")
+        name = readable_name(path.stem.removeprefix("dataset_"), "karpathy")
         return arranged(gathered.records(name, {"source": "karpathy", "restval": self.config.restval}), self.config)
 
     def _file(self) -> Path:

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from vse.config import knob
+from vse.data.places import below
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, folder
+from vse.data.sources import Gathered, SourceConfig, arranged, folder, readable_name
 from vse.errors import InputError
 from vse.registry import register
 
@@ -67,7 +68,9 @@ class Precomp:
                     gathered.caption(caption, f"{root}/{stem}_caps.txt line {j + 1}")
         if not found:
             raise InputError(f"data.root={root}: no train_ims.npy, dev_ims.npy or {self.config.test}_ims.npy there")
-        records = gathered.records(root.resolve().name or "precomp", {"source": "precomp", "test": self.config.test})
+        records = gathered.records(
+            readable_name(root.resolve().name, "precomp"), {"source": "precomp", "test": self.config.test}
+        )
         return arranged(records, self.config)
 
     def features(self, image: Image) -> np.ndarray:
@@ -100,8 +103,8 @@ def load_features(path: Path) -> np.ndarray:
 
 def read_split(root: Path, stem: str) -> PrecompSplit:
     """One split; raises InputError if the captions are no whole multiple of the images."""
-    features = load_features(root / f"{stem}_ims.npy")
-    path = root / f"{stem}_caps.txt"
+    features = load_features(Path(below(str(root), f"{stem}_ims.npy")))
+    path = Path(below(str(root), f"{stem}_caps.txt"))
     try:
         # Not splitlines: a stray line separator inside a caption would shift every caption behind it.
         parts = path.read_bytes().split(b"\n")

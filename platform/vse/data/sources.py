@@ -1,6 +1,7 @@
 """What every source of records shares: its configuration, how files are read, and what is left out."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -72,6 +73,8 @@ class Gathered:
 
     def image(self, image: Image, where: str) -> None:
         """Take in an image; raises InputError if its id was there before."""
+        if not _is_text(image.id + image.uri):
+            raise InputError(f"{where}: image id {image.id!r} is no valid text; expected whole Unicode characters")
         if image.id in self._images:
             raise InputError(f"{where}: image id {image.id!r} appears twice; ids must be unique")
         self._images[image.id] = image
@@ -79,13 +82,17 @@ class Gathered:
 
     def caption(self, caption: Caption, where: str) -> None:
         """Take in a caption of a known image; raises InputError if its id was there before or its image was not."""
+        if not _is_text(caption.id):
+            raise InputError(f"{where}: caption id {caption.id!r} is no valid text; expected whole Unicode characters")
         if caption.id in self._caption_ids:
             raise InputError(f"{where}: caption id {caption.id!r} appears twice; ids must be unique")
         if caption.image not in self._images:
             raise InputError(f"{where}: caption {caption.id!r} points to image {caption.image!r}, which is not listed")
         self._caption_ids.add(caption.id)
         text = " ".join(caption.text.split())
-        if not words(text):
+        if not _is_text(text):
+            self._rejects.append([caption.id, "caption with half a character (a lone surrogate)"])
+        elif not words(text):
             self._rejects.append([caption.id, "caption without a word"])
         else:
             self._captions[caption.image].append(Caption(caption.id, caption.image, text))
@@ -104,6 +111,24 @@ class Gathered:
         return Records(name, tuple(images), tuple(captions), {**source, "rejects": self._rejects})
 
 
+def _is_text(text: str) -> bool:
+    """Whether it can be written as UTF-8: JSON may hold halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def readable_name(name: str, otherwise: str) -> str:
+    """The name of a file or folder as the name of a data set, which becomes part of folders and addresses.
+
+    Letters beyond ASCII, spaces and signs become hyphens; `otherwise` where nothing is left. Names need not be unique:
+    a fingerprint follows them.
+    """
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or otherwise
+
+
 def read_json(path: Path) -> Any:
     """The content of a JSON file; raises InputError naming the file if it is missing or broken."""
     try:
@@ -114,6 +139,8 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path}: is not UTF-8 text; expected JSON") from None
     except json.JSONDecodeError as error:
         raise InputError(f"{path}: is not whole JSON (line {error.lineno}: {error.msg}); was it cut off?") from None
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply to be a data set") from None
 
 
 def field(item: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:

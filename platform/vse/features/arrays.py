@@ -1,7 +1,8 @@
 """Features that others made: arrays of any grid or number of tokens, with or without a mask, into the same store.
 
 An image's URI says where its row is: `train_ims.npy#17` (see the source `precomp`). A mask lies in a file of its own
-with one row for each row of features, true where a token counts; it becomes the output `mask`.
+with one row for each row of features, true where a token counts; it becomes the output `mask`. Tokens that do not count
+are kept as zeros, so that families tell them from the features alone.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from vse.config import knob
+from vse.data.places import below
 from vse.data.records import Image, Records
 from vse.errors import InputError
 from vse.features.backbone import REVISION
@@ -47,12 +49,13 @@ class ReadyMade:
 
     def identity(self) -> dict[str, Any]:
         """Of the settings; `files_identity` adds the files, whose folder is no setting of the backbone."""
-        return {"backbone": "arrays", **asdict(self.config), "revision": REVISION}
+        absent = {"absent": "zero"} if self.config.mask else {}
+        return {"backbone": "arrays", **asdict(self.config), **absent, "revision": REVISION}
 
     def files_identity(self, records: Records, root: str) -> dict[str, Any]:
         """Settings, and size and sampled content (first and last megabyte) of every file the records point to."""
         files = dict.fromkeys(_place(image)[0] for image in records.images)
-        paths = [Path(root, f) for f in files]
+        paths = [Path(below(root, f)) for f in files]
         paths += [_mask_path(p, self.config.mask) for p in paths] if self.config.mask else []
         return {**self.identity(), "files": [_sampled(path) for path in paths]}
 
@@ -102,7 +105,7 @@ def import_arrays(records: Records, config: ReadyMade.Config, folder: Folder, ro
         by_file.setdefault(file, []).append((image.id, row))
     outputs: dict[str, Output] = {}
     for file, places in by_file.items():
-        path = Path(root, file)
+        path = Path(below(root, file))
         features = _checked(path, _load(path), config.width, max(row for _, row in places))
         arrays = {"map" if features.ndim > 2 else "pooled": features}
         if config.mask:
@@ -125,6 +128,8 @@ def _copy(
         part = places[start : start + size]
         rows = np.array([row for _, row in part])
         taken = {name: _tokens(array[rows]) for name, array in arrays.items()}
+        if "mask" in taken and "map" in taken:
+            taken["map"] = np.where(taken["mask"][..., None], taken["map"], 0)
         values = {
             n: half(v) if outputs[n].dtype == "float16" else v.astype(bool).astype(np.uint8) for n, v in taken.items()
         }

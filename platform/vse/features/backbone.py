@@ -121,6 +121,8 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
+        if isinstance(error, pickle.UnpicklingError):  # torch's own advice is to trust the file
+            reason = "it holds more than tensors, and a pickle may run code; expected a state dict or .safetensors"
         raise InputError(f"{path}: not a file of weights that can be read safely ({reason[:120]})") from None
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         raise InputError(f"{path}: expected tensors by name (a state dict), got {type(state).__name__}")

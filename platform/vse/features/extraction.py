@@ -4,17 +4,20 @@ Interrupted, it goes on with the images that are in no committed shard. Few or s
 when the first ones show that the rest would take long, Ray Data takes it over.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from vse import registry
 from vse.config import fingerprint, knob
 from vse.data.records import Image, Records
+from vse.errors import InputError
 from vse.features.arrays import ReadyMade, import_arrays
 from vse.features.decoding import Decoded, decode
 from vse.features.forward import Forward, ShardBuffer, shard_rows
@@ -43,7 +46,7 @@ class ExtractionConfig:
     max_rejected: float = knob(0.05, "share of images that may be unreadable before the job fails", low=0, high=1)
 
 
-class TooManyRejects(RuntimeError):  # noqa: N818  (reads as the finding it is)
+class TooManyRejects(InputError):  # noqa: N818  (reads as the finding it is)
     """More images could not be read than `max_rejected` allows."""
 
 
@@ -84,8 +87,7 @@ def extract(
     work.shapes = {name: backbone.shapes()[name] for name in outputs}
     todo = _todo(records, folder)
     if todo:
-        with Progress("features", total=len(todo), unit="images") as bar:
-            _run(work, todo, _Watch(bar, len(records.images), options.max_rejected), cluster)
+        _run(work, todo, cluster)
     made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint}
     specs = {name: Output(shape) for name, shape in work.shapes.items()}
     ids = [image.id for image in records.images]
@@ -140,25 +142,30 @@ class _Watch:
 def _too_many(num: int, total: int, limit: float, example: tuple[str, str]) -> TooManyRejects:
     return TooManyRejects(
         f"{num} of {total} images cannot be read, more than max_rejected={limit:g} allows; "
-        f"for one, {example[0]!r}: {example[1]}"
+        f"for one, {example[0]!r}: {example[1]}; mend them, or let jobs/extract_features.py pass with "
+        f"extraction.max_rejected={max(0.1, math.ceil(10 * num / total) / 10):g}"
     )
 
 
-def _run(work: _Work, todo: list[Image], watch: _Watch, cluster: Cluster) -> None:
-    workers = work.options.workers
-    if workers:
-        _with_ray(work, todo, watch, cluster)
-        return
-    forward = Forward(work.backbone, work.outputs, work.options.batch)
-    if workers is None and len(todo) > _PROBE:
-        start = time.monotonic()
-        _in_process(work, todo[:_PROBE], watch, forward)
-        todo = todo[_PROBE:]
-        if (time.monotonic() - start) / _PROBE * len(todo) > work.options.patience:
-            del forward
+def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
+    """Weights are loaded first: those that do not fit are one line, before any Ray process and any progress bar."""
+    workers, forward = work.options.workers, None
+    if not workers:
+        forward = Forward(work.backbone, work.outputs, work.options.batch)
+    elif Path(getattr(work.backbone, "weights", "")).is_file():
+        registry.build("backbone", work.backbone).load(work.outputs)
+    with Progress("features", total=len(todo), unit="images") as bar:
+        watch = _Watch(bar, len(work.records.images), work.options.max_rejected)
+        if forward is not None and workers is None and len(todo) > _PROBE:
+            start = time.monotonic()
+            _in_process(work, todo[:_PROBE], watch, forward)
+            todo = todo[_PROBE:]
+            if (time.monotonic() - start) / _PROBE * len(todo) > work.options.patience:
+                forward = None
+        if forward is None:
             _with_ray(work, todo, watch, cluster)
-            return
-    _in_process(work, todo, watch, forward)
+        else:
+            _in_process(work, todo, watch, forward)
 
 
 def _with_ray(work: _Work, todo: list[Image], watch: _Watch, cluster: Cluster) -> None:

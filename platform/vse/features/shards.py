@@ -135,7 +135,10 @@ def read_shard(
     """Output name -> array (rows, *shape). Raises InputError where the file differs from its manifest entry."""
     data = folder.read_bytes(file)
     if expected is not None and sha256_of(data) != expected["sha256"]:
-        raise InputError(f"{folder.uri}/{file}: damaged, its checksum differs from the manifest; extract again")
+        raise InputError(
+            f"{folder.uri}/{file}: damaged, its checksum differs from the manifest; "
+            "delete it, and the next run extracts its images again"
+        )
     table = pq.read_table(pa.BufferReader(data), columns=list(outputs))
     return {name: _numpy(table.column(name)) for name in outputs}
 

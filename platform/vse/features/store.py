@@ -5,6 +5,7 @@ which shard and row an image is, `rejects.parquet` which images have no features
 copied once to a memory-mapped array on the local disk, in the order training asks for.
 """
 
+import contextlib
 import fcntl
 import io
 import os
@@ -151,30 +152,38 @@ class FeatureStore:
             values = np.empty((len(ids), *spec.shape), spec.dtype)
             self._fill(values, output, places)
             return values
-        key = fingerprint(list(ids))
-        path = Path(cache) / self.fingerprint / f"{output}-{key}.npy"
-        if not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.with_suffix(".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # the other processes of this node wait instead of copying too
-                if not path.is_file():
-                    self._make_cache(path, spec, output, places)
-        values = np.load(path, mmap_mode="r") if len(ids) else np.empty((0, *spec.shape), spec.dtype)
-        assert values.shape == (len(ids), *spec.shape), f"{path}: {values.shape}"
+        if not len(ids):
+            return np.empty((0, *spec.shape), spec.dtype)
+        path, shape = Path(cache) / self.fingerprint / f"{output}-{fingerprint(list(ids))}.npy", (len(ids), *spec.shape)
+        values = _cached(path, shape)
+        if values is None:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.with_suffix(".lock").open("w") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX)  # the other processes of this node wait instead of copying too
+                    if _cached(path, shape) is None:
+                        self._make_cache(path, spec, output, places)
+            except OSError as error:
+                raise Folder.open(path.parent).refusal(path.name, error) from None
+            values = _cached(path, shape)
+        assert values is not None, f"{path}: what was just written cannot be read"
         return values
 
     def _make_cache(self, path: Path, spec: Output, output: str, places: list[tuple[str, int]]) -> None:
         unfinished = path.with_name(f".writing-{uuid.uuid4().hex[:12]}.npy")
         try:
-            if places:
-                shape = (len(places), *spec.shape)
-                values = np.lib.format.open_memmap(unfinished, "w+", dtype=np.dtype(spec.dtype), shape=shape)
-                self._fill(values, output, places)
-                values.flush()
-                del values
-                os.replace(unfinished, path)
+            shape = (len(places), *spec.shape)
+            values = np.lib.format.open_memmap(unfinished, "w+", dtype=np.dtype(spec.dtype), shape=shape)
+            with unfinished.open("r+b") as stream:
+                # Room for every page, or an error now: a mapped page that finds none kills the process (SIGBUS).
+                os.posix_fallocate(stream.fileno(), 0, unfinished.stat().st_size)
+            self._fill(values, output, places)
+            values.flush()
+            del values
+            os.replace(unfinished, path)
         finally:
-            unfinished.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                unfinished.unlink(missing_ok=True)
 
     def _find(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         for image in ids:
@@ -212,6 +221,15 @@ class FeatureStore:
                 order = generator.permutation(len(together))
                 yield together[order], values[order]
                 positions, features = [], []
+
+
+def _cached(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The mapped cache, None where there is none or it is shorter than it says."""
+    try:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (FileNotFoundError, NotADirectoryError, ValueError, EOFError):
+        return None
+    return values if values.shape == shape else None
 
 
 def _by_shard(places: Sequence[tuple[str, int]]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

@@ -136,7 +136,7 @@ class TorchvisionBackbone(Backbone):
 
     def _download(self) -> dict[str, Tensor]:
         try:
-            return dict(self._published.get_state_dict(progress=False, check_hash=True))
+            return dict(self._published.get_state_dict(progress=False, check_hash=True, weights_only=True))
         except OSError as error:  # urllib's errors are OSErrors
             raise InputError(
                 f"backbone.weights={self.config.weights}: cannot be downloaded ({error}); give a local state-dict file"

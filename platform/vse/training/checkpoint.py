@@ -61,19 +61,30 @@ class Checkpoints:
         return target
 
     def newest(self) -> Folder | None:
-        """The checkpoint with the most work in it whose files are all intact; damaged ones are passed over."""
+        """The checkpoint with the most work in it whose files are all intact; damaged ones are passed over.
+
+        So is one whose best epoch is lost: to go on from it would end with a result and no model.
+        """
         for name in sorted(self.folder.names(), reverse=True):
-            if self.folder.child(name).read_manifest() is not None:
-                return self.folder.child(name)
+            found = self.folder.child(name)
+            if found.read_manifest() is not None and self._best_of(found) is not None:
+                return found
         return None
+
+    def _best_of(self, checkpoint: Folder) -> Folder | None:
+        """The checkpoint of the best validation so far, itself where there was none; None where it is damaged."""
+        best = checkpoint.read_json("progress.json").get("best")
+        if not best:
+            return checkpoint
+        found = self.folder.child(f"epoch-{best:04d}")
+        return found if found == checkpoint or found.read_manifest() is not None else None
 
     def best(self) -> Folder | None:
         """The checkpoint of the best validation."""
         newest = self.newest()
         if newest is None:
             return None
-        best = self.folder.child(f"epoch-{read_progress(newest).best:04d}")
-        return best if best.read_manifest() is not None else None
+        return self._best_of(newest) if read_progress(newest).best else None
 
     def restore(self, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Any) -> Progress:
         """Load the newest checkpoint into model and optimisers; a fresh Progress where there is none."""

@@ -1,11 +1,17 @@
-"""Rows of every worker in one tensor, with gradients that flow back to the worker they belong to."""
+"""What workers do together: rows of all in one tensor, with gradients to whom they belong, and failing as one."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+T = TypeVar("T")
+
+
+class PeerFailed(RuntimeError):  # noqa: N818  (reads as the finding it is)
+    """Another worker failed; its text says which and why."""
 
 
 def world() -> tuple[int, int]:
@@ -13,6 +19,38 @@ def world() -> tuple[int, int]:
     if not dist.is_available() or not dist.is_initialized():
         return 0, 1
     return dist.get_rank(), dist.get_world_size()
+
+
+def together(work: Callable[[], T], *alike: type[Exception]) -> T:
+    """`work()` on every worker; returns when all are done. Where it fails on one, it fails on all.
+
+    Without this, a worker that alone finds an error (rank 0, where only it writes) leaves the others waiting for it in
+    their next collective until that times out. Errors of the types `alike`, made from one text, are raised as such on
+    every worker; of any other, the others raise PeerFailed.
+    """
+    workers = world()[1]
+    if workers == 1:
+        return work()
+    error: Exception | None = None
+    result: T | None = None
+    try:
+        result = work()
+    except Exception as found:
+        error = found
+    told: list[Any] = [None] * workers
+    mine = None if error is None else (_kind(error, alike), type(error).__name__, str(error))
+    dist.all_gather_object(told, mine)
+    if error is not None:
+        raise error
+    for other, trouble in enumerate(told):
+        if trouble is not None:
+            kind, name, text = trouble
+            raise PeerFailed(f"worker {other}: {name}: {text}") if kind is None else alike[kind](text)
+    return result  # type: ignore[return-value]  # no error: work() returned it
+
+
+def _kind(error: Exception, alike: tuple[type[Exception], ...]) -> int | None:
+    return next((number for number, kind in enumerate(alike) if isinstance(error, kind)), None)
 
 
 class _GatherRows(torch.autograd.Function):
@@ -37,10 +75,13 @@ class _GatherRows(torch.autograd.Function):
         return grad[start : start + size], None
 
 
-def gather(encoded: Mapping[str, Tensor], names: frozenset[str]) -> dict[str, Tensor]:
+def gather(
+    encoded: Mapping[str, Tensor], names: frozenset[str], ragged: frozenset[str] = frozenset()
+) -> dict[str, Tensor]:
     """The named tensors with the rows of every worker, in rank order.
 
-    Workers may hold different numbers of rows. The returned dict has only the names that `encoded` has.
+    Workers may hold different numbers of rows. `ragged` tensors may also differ in their second dimension, a time that
+    is padded with zeros to the longest. The returned dict has only the names that `encoded` has.
     """
     rank, workers = world()
     present = sorted(names & encoded.keys())
@@ -52,10 +93,16 @@ def gather(encoded: Mapping[str, Tensor], names: frozenset[str]) -> dict[str, Te
     sizes = [int(c) for c in counts]
     everyone = {}
     for name in present:
-        rows = encoded[name]
+        rows = _as_long_as_the_longest(encoded[name]) if name in ragged else encoded[name]
         assert len(rows) == sizes[rank], f"{name}: {len(rows)} rows, the batch has {sizes[rank]}"
         if rows.dtype == torch.bool:
             everyone[name] = _GatherRows.apply(rows.to(torch.uint8), sizes).bool()
         else:
             everyone[name] = _GatherRows.apply(rows, sizes)
     return everyone
+
+
+def _as_long_as_the_longest(rows: Tensor) -> Tensor:
+    longest = torch.tensor([rows.shape[1]], device=rows.device)
+    dist.all_reduce(longest, dist.ReduceOp.MAX)
+    return torch.cat([rows, rows.new_zeros(len(rows), int(longest) - rows.shape[1], *rows.shape[2:])], dim=1)

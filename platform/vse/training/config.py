@@ -3,7 +3,11 @@
 from dataclasses import dataclass, field
 
 from vse.config import knob, part
+from vse.language.contrast.rules import Rules
+from vse.language.sentence.kinds import NoSentence
 from vse.registry import ComponentConfig
+
+SCHEDULES = ("constant", "step", "milestones", "halving", "cosine")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +28,13 @@ class TextConfig:
 
     parser: ComponentConfig = part("parser", doc="dependency parser")
     min_count: float = knob(1, "words seen less often are <unk>; below 1: a share of the captions", above=0)
-    word_vectors: str = knob("", "text file of word vectors (.vec, .txt); empty: vectors are learned")
+    word_vectors: str = knob(
+        "", "file of word vectors; captions: made of the training captions alone; empty: none, vectors are learned"
+    )
+    sentence: ComponentConfig = part(
+        "sentence", default=NoSentence.Config(), doc="vectors of whole captions, for families that read them"
+    )
+    contrast: Rules = field(default_factory=Rules)
     drop_components: float = knob(
         0.0, "share of parsed attributes and relations dropped at random (A.2, Table 1)", low=0, high=1
     )
@@ -32,12 +42,17 @@ class TextConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimConfig:
-    """Adam and its schedule; `step` divides by `factor` at every `every` epochs, `halving` is UniVSE's A.3."""
+    """Adam and its schedule; `step` divides by `factor` at every `every` epochs, `halving` is UniVSE's A.3.
+
+    `milestones`: from the k-th of them on the rate is lr times the k-th of `factors`; the last serves any more.
+    """
 
     lr: float = knob(2e-4, "learning rate of Adam", above=0)
-    schedule: str = knob("step", "how the rate falls", choices=("constant", "step", "halving", "cosine"))
+    schedule: str = knob("step", "how the rate falls", choices=SCHEDULES)
     every: int = knob(15, "step: epochs between drops; halving: epochs before the first", low=1)
     factor: float = knob(0.1, "step: factor at each drop", above=0, high=1)
+    milestones: tuple[int, ...] = knob((), "milestones: epochs done before each change of the rate", low=1)
+    factors: tuple[float, ...] = knob((0.1,), "milestones: share of lr from each of them on", above=0)
     floor: float = knob(1e-5, "halving: smallest rate", low=0)
     warmup: float = knob(0.0, "epochs of linear warm-up", low=0)
     weight_decay: float = knob(0.0, "decoupled weight decay (AdamW) on matrices", low=0)
@@ -55,6 +70,11 @@ class TrainConfig:
     threads: int = knob(1, "CPU threads of one worker", low=1)
     precision: str = knob("float32", "autocast type on GPU", choices=("float32", "bfloat16", "float16", "float64"))
     select: str = knob("rsum", "kept epoch: best validation rsum, or the last", choices=("rsum", "last"))
+    pairs: float = knob(1.0, "share of the training images whose captions are known to be theirs", above=0, high=1)
+    unpaired: bool = knob(False, "learn from the rest too, as images and captions that belong to nobody")
+    window: int = knob(
+        0, "shuffle within windows of so many images, for features that exceed memory; 0: over all", low=0
+    )
     patience: int = knob(0, "stop after so many epochs without a better one; 0: never", low=0)
     evaluate_every: int = knob(1, "epochs between validations", low=1)
     checkpoint_seconds: float = knob(300.0, "seconds between checkpoints within an epoch", above=0)

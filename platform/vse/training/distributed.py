@@ -10,10 +10,10 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from vse import journal
 from vse.config import to_dict
-from vse.errors import InputError
+from vse.errors import StorageError, storage_failure
 from vse.storage import Folder
 from vse.training.config import RunConfig
-from vse.training.loop import Diverged
+from vse.training.loop import SAID_ONCE
 from vse.workspace import Workspace
 
 RETRIES = 3  # a worker lost with its spot instance is no reason to give up; each retry goes on from the checkpoint
@@ -28,8 +28,8 @@ def train_on_workers(
 ) -> None:
     """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
 
-    `report` hears each epoch from the run's journal, in a thread of its own. Raises InputError and Diverged as a worker
-    raised them, without trying again; lost workers are replaced.
+    `report` hears each epoch from the run's journal, in a thread of its own. Raises InputError, StorageError and
+    Diverged as a worker raised them, without trying again; lost workers are replaced.
     """
     gpus, folder = config.train.gpus_per_worker, workspace.run(name)
     trainer = TorchTrainer(
@@ -61,22 +61,27 @@ def train_on_workers(
     folder.delete(BOOKKEEPING)
     if refusal is not None:
         kind, text = refusal
-        raise (InputError if kind == InputError.__name__ else Diverged)(text)
+        raise next(each for each in SAID_ONCE if each.__name__ == kind)(text)
 
 
 def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     """Train; returns (kind, text) of an error that would come again, since Ray tries again after whatever is raised."""
     from vse import pipeline
     from vse.presets import from_data
+    from vse.training.collectives import together
     from vse.training.run import train_worker
 
     try:
         config = from_data(arguments["config"])
         workspace = Workspace.open(arguments["workspace"])
-        material = pipeline.prepare(config, workspace)
+        material = together(lambda: pipeline.prepare(config, workspace), *SAID_ONCE)
         train_worker(config, workspace, arguments["run"], material, arguments["parent"])
-    except (InputError, Diverged) as error:
-        return type(error).__name__, str(error)
+    except SAID_ONCE as error:
+        return next(kind.__name__ for kind in SAID_ONCE if isinstance(error, kind)), str(error)
+    except OSError as error:
+        if text := storage_failure(error):
+            return StorageError.__name__, text
+        raise
     return None
 
 

@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -11,18 +12,23 @@ import torch
 from torch import Tensor
 
 from vse import registry
-from vse.config import fingerprint
-from vse.data.batches import Collator
+from vse.config import fingerprint, override
+from vse.data.batches import Batch, Collator, Contrast, Drop, Extra, Negatives, Truth, blocks
+from vse.data.companions import Siblings, Unpaired, known_images
 from vse.data.examples import Examples, examples_of
 from vse.data.records import Records, Split
 from vse.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary, build_vocabulary
 from vse.errors import InputError
 from vse.language.components import Components
+from vse.language.contrast.rules import CLASSES
+from vse.language.contrast.sampler import ContrastSampler
+from vse.language.contrast.table import Candidates
 from vse.language.negatives import NegativeCounts, NegativeSampler, Pools
 from vse.language.parse import Parse
 from vse.language.pools import WordPools, build_pools
-from vse.language.word_vectors import load_word_vectors
-from vse.models.family import Context, Inputs
+from vse.language.tokens import words
+from vse.language.word_vectors import WordVectors, coverage
+from vse.models.family import Context, Family, Inputs
 from vse.training.config import RunConfig
 
 
@@ -44,14 +50,38 @@ class Features(Protocol):
     def array(self, output: str, ids: tuple[str, ...]) -> np.ndarray: ...
 
 
+@runtime_checkable
+class Sentences(Protocol):
+    """Vectors of texts made without training, of length `dim`."""
+
+    @property
+    def dim(self) -> int: ...
+
+    def array(self, texts: Sequence[str]) -> np.ndarray: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What earlier stages made, opened for reading. `parses` is None for families that read no components."""
+    """What earlier stages made, opened for reading. `parses` is None for families that read no components.
+
+    vectors: gives the given word vectors of a vocabulary; sentences: vectors of whole captions, for families that read
+    them; candidates: adversaries of the training captions, for objectives over them.
+    """
 
     records: Records
     features: Features
     parses: Parses | None
     fingerprints: Mapping[str, str]
+    vectors: Callable[[Sequence[str]], WordVectors] | None = None
+    sentences: Sentences | None = None
+    candidates: Candidates | None = None
+
+    @cached_property
+    def pools(self) -> WordPools:
+        """Words of the training captions by kind; 70 per cent serve as negatives, the rest in disjoint attacks only."""
+        assert self.parses is not None, "pools are made of parsed captions"
+        parses, train = self.parses, self.records.split("train")
+        return build_pools((parses.parse(c.text), parses.components(c.text)) for c in train.captions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +94,8 @@ class TrainingInputs:
     train: Examples
     val: Examples
     truth: np.ndarray | None = None  # (images, captions) of the training split, for the control arm that knows
+    contrast: ContrastSampler | None = None
+    coverage: Mapping[str, float] = field(default_factory=dict)  # what word vectors and the vocabulary know
 
     def checkpoint_files(self, fingerprints: Mapping[str, str]) -> dict[str, object]:
         """What a checkpoint needs beside weights: vocabulary, sizes of the family, identity of everything outside."""
@@ -73,6 +105,7 @@ class TrainingInputs:
             "context.json": {
                 "feature_dims": dict(self.context.feature_dims),
                 "word_vector_dim": None if vectors is None else vectors.shape[1],
+                "sentence_dim": self.context.sentence_dim,
                 "fingerprints": dict(fingerprints),
             },
         }
@@ -87,29 +120,68 @@ def split_examples(material: Material, split: Split, inputs: Inputs, vocabulary:
     """The arrays of a split as a family with these inputs reads them."""
     ids = tuple(image.id for image in split.images)
     features = {inputs.image: material.features.array(inputs.image, ids)}
-    return examples_of(split, features, vocabulary, material.parses if inputs.components else None)
+    parses = material.parses if inputs.components else None
+    return examples_of(split, features, vocabulary, parses, material.sentences if inputs.sentence else None)
 
 
 def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> TrainingInputs:
     """Vocabulary and pools from the captions of training images only; the arrays of both splits."""
     train = material.records.split("train")
     vocabulary = training_vocabulary(config, train, material.parses if inputs.components else None)
-    pools = None
-    if inputs.components:
-        assert material.parses is not None, "a family over components needs parsed captions"
-        pools = word_pools(train, material.parses)
-    vectors = None
-    if config.text.word_vectors:
-        vectors = torch.from_numpy(load_word_vectors(config.text.word_vectors, (*SPECIAL, *vocabulary.words)))
-    context = Context(len(vocabulary), {inputs.image: material.features.channels(inputs.image)}, vectors)
+    vectors, known = None, {}
+    if material.vectors is not None:
+        given = material.vectors((*SPECIAL, *vocabulary.words))
+        vectors, known = torch.from_numpy(given.vectors), coverage(given, word_counts(train)).numbers()
+    contrast = _contrast(config, material, train, vocabulary)
+    if contrast is not None:
+        unknown = contrast.unknown
+        known |= {"contrast/left_out": unknown["left_out"] / max(unknown["alternatives"], 1)}
+    context = Context(
+        len(vocabulary),
+        {inputs.image: material.features.channels(inputs.image)},
+        vectors,
+        _sentence_dim(material, inputs),
+    )
     return TrainingInputs(
         vocabulary=vocabulary,
-        pools=pools,
+        pools=material.pools if inputs.components else None,
         context=context,
         train=split_examples(material, train, inputs, vocabulary),
         val=split_examples(material, material.records.split("val"), inputs, vocabulary),
         truth=_truth(config, material) if getattr(config.objective, "mask", "same") == "truth" else None,
+        contrast=contrast,
+        coverage=known,
     )
+
+
+def adversaries_wanted(config: RunConfig) -> tuple[tuple[str, ...], int] | None:
+    """(kinds, number a caption) of the adversaries that the configured objective trains against.
+
+    Raises InputError where the family encodes none.
+    """
+    wanted = registry.build("objective", config.objective).adversaries
+    if wanted is not None and not family_inputs(config).contrast:
+        raise InputError("objective: it compares adversaries of captions, but this family encodes none")
+    return wanted
+
+
+def _contrast(config: RunConfig, material: Material, train: Split, vocabulary: Vocabulary) -> ContrastSampler | None:
+    wanted = adversaries_wanted(config)
+    if wanted is None:
+        return None
+    assert material.candidates is not None, "an objective over adversaries needs candidates"
+    kinds, number = wanted
+    paradigms = tuple(paradigm for kind in kinds for paradigm in CLASSES[kind])
+    return ContrastSampler(
+        material.candidates, train.captions, vocabulary, seed=config.seed, num=number, paradigms=paradigms
+    )
+
+
+def _sentence_dim(material: Material, inputs: Inputs) -> int:
+    if not inputs.sentence:
+        return 0
+    assert material.sentences is not None, "a family over sentence vectors needs them"
+    return material.sentences.dim
 
 
 def _truth(config: RunConfig, material: Material) -> np.ndarray:
@@ -118,6 +190,11 @@ def _truth(config: RunConfig, material: Material) -> np.ndarray:
     if not hasattr(source, "true_pairs"):
         raise InputError("objective.mask=truth: only a source that knows what is true of its images can serve it")
     return source.true_pairs(material.records, "train")
+
+
+def word_counts(train: Split) -> Counter[str]:
+    """How often each word occurs in the training captions."""
+    return Counter(word for caption in train.captions for word in words(caption.text))
 
 
 def training_vocabulary(config: RunConfig, train: Split, parses: Parses | None) -> Vocabulary:
@@ -133,20 +210,39 @@ def training_vocabulary(config: RunConfig, train: Split, parses: Parses | None) 
     return build_vocabulary(texts, config.text.min_count, lemmas)
 
 
-def word_pools(train: Split, parses: Parses) -> WordPools:
-    """Pools of the training captions; 70 per cent serve as negatives, the rest appear in disjoint attacks only."""
-    return build_pools((parses.parse(c.text), parses.components(c.text)) for c in train.captions)
+def known_captions(config: RunConfig, train: Examples) -> np.ndarray:
+    """Numbers of the training captions whose image is known, a share `train.pairs` of the images."""
+    return np.flatnonzero(known_images(train.num_images, config.train.pairs, config.seed)[train.image])
 
 
 def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, counts: NegativeCounts | None) -> Collator:
-    """Batches of the training split, with negatives where the objective wants them."""
-    sampler = None
+    """Batches of the training split, with negatives where the objective wants them.
+
+    An epoch passes over all captions, or over those whose image is known where the others are left out: it is then as
+    much shorter as there are fewer of them.
+    """
+    known, extras = known_captions(config, data.train), list[Extra]()
+    if config.train.unpaired:
+        name = registry.name_of("objective", config.objective)
+        if not registry.component("objective", name).semi_supervised:
+            raise InputError(f"train.unpaired: objective={name} needs the image of every caption")
+        paired = np.isin(np.arange(len(data.train)), known)
+        extras.append(Unpaired(data.train, inputs.image, paired, config.seed))
+        known = np.arange(len(data.train))
+    if inputs.siblings:
+        extras.append(Siblings(data.train, config.seed))
+    if data.truth is not None:
+        extras.append(Truth(data.truth))
     if counts is not None:
         if data.pools is None:
             raise InputError("objective: it compares components, but this family encodes none; use objective=ranking")
-        sampler = NegativeSampler(pool_ids(data.pools, data.vocabulary), data.train.mentions(), counts, config.seed)
-    drop = config.text.drop_components if inputs.components else 0.0
-    return Collator(data.train, inputs.image, inputs.components, sampler, drop, data.truth)
+        if config.text.drop_components:
+            extras.append(Drop(config.text.drop_components, config.seed))
+        pools = pool_ids(data.pools, data.vocabulary)
+        extras.append(Negatives(NegativeSampler(pools, data.train.mentions(), counts, config.seed)))
+    if data.contrast is not None:
+        extras.append(Contrast(data.contrast))
+    return Collator(data.train, inputs.image, inputs.components, config.seed, extras, known)
 
 
 def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:
@@ -161,8 +257,26 @@ def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:
 
 
 def run_fingerprint(config: RunConfig, material: Material) -> str:
-    """Eight digits over the configuration (seed included) and what earlier stages made."""
-    return fingerprint([config, dict(material.fingerprints)])
+    """Eight digits over the configuration (seed included) and what earlier stages made.
+
+    How many workers share a step does not enter: they do the same steps, so a run goes on with another number of them.
+    """
+    alone = override(config, {"train.workers": 1})
+    return fingerprint([alone, dict(material.fingerprints)])
+
+
+def initial_family(config: RunConfig, context: Context) -> Family:
+    """The configured family, with the learnable scalars that the configured objective asks for."""
+    family: Family = registry.build("family", config.model, context, config.features.scale)
+    family.add_scalars(registry.build("objective", config.objective).scalars)
+    return family
+
+
+def training_batches(train: Examples, inputs: Inputs, captions: np.ndarray, size: int = 1024) -> Iterator[Batch]:
+    """The training captions of these numbers in their order, with their images, in blocks."""
+    collate = Collator(train, inputs.image, inputs.components)
+    for rows in blocks(len(captions), size):
+        yield collate(captions[rows], 0)
 
 
 def feature_blocks(features: np.ndarray, size: int = 256) -> Iterator[Tensor]:

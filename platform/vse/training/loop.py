@@ -10,12 +10,14 @@ import torch
 import torch.distributed as dist
 
 from vse.data import keyed
-from vse.data.batches import Collator, epoch_batches, worker_share
+from vse.data.batches import Batch, Collator, epoch_batches, windowed_batches, worker_share
+from vse.errors import InputError, StorageError
 from vse.models.family import Family
 from vse.objectives.objective import Objective
 from vse.training.checkpoint import Checkpoints, Progress
-from vse.training.collectives import world
+from vse.training.collectives import together, world
 from vse.training.config import RunConfig
+from vse.training.prefetch import prefetched
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
 
@@ -39,6 +41,9 @@ class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
     """A loss or a gradient is no number any more; the last checkpoint is from before."""
 
 
+SAID_ONCE = (InputError, StorageError, Diverged)  # errors that would come again, if one tried again
+
+
 class Loop:
     """Trains one model to the end of its configuration, from wherever its checkpoints stand."""
 
@@ -56,20 +61,31 @@ class Loop:
         self.rank, self.workers = world()
         self.device = next(family.parameters()).device
         self.model = self._distributed()
+        self.waited = 0.0  # seconds in which a step waited for its batch
         self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision)
+        # A family fitted in closed form is done when the loop starts: one epoch of no step validates and saves it.
+        self.epochs = config.train.epochs if self.stepper.phases else 1
 
     def _distributed(self) -> torch.nn.Module:
-        if self.workers == 1:
+        if self.workers == 1 or not self.family.phases():
             return self.family
         devices = [self.device] if self.device.type == "cuda" else None
-        return torch.nn.parallel.DistributedDataParallel(self.family, device_ids=devices, broadcast_buffers=False)
+        return torch.nn.parallel.DistributedDataParallel(
+            self.family,
+            device_ids=devices,
+            broadcast_buffers=False,
+            find_unused_parameters=len(self.family.phases()) > 1,  # a phase leaves the others' parameters alone
+        )
 
     def run(self) -> Progress:
         """Train until the last epoch, or until `patience` epochs brought nothing better."""
-        progress = self.checkpoints.restore(self.family, self.stepper.optimizers, self.stepper.scaler)
-        while progress.epoch < self.config.train.epochs and not self._out_of_patience(progress):
+        progress = together(self._restore, *SAID_ONCE)
+        while progress.epoch < self.epochs and not self._out_of_patience(progress):
             self._epoch(progress)
         return progress
+
+    def _restore(self) -> Progress:
+        return self.checkpoints.restore(self.family, self.stepper.optimizers, self.stepper.scaler)
 
     def _out_of_patience(self, progress: Progress) -> bool:
         patience, every = self.config.train.patience, self.config.train.evaluate_every
@@ -78,18 +94,27 @@ class Loop:
 
     def _epoch(self, progress: Progress) -> None:
         config, epoch = self.config, progress.epoch
-        batches = epoch_batches(len(self.collate.examples), config.train.batch_size, config.seed, epoch)
+        batches = self._batches(epoch)
         start = saved = time.monotonic()
         before = progress.seconds
         self.family.train()
+        made = prefetched(
+            lambda captions: self.collate(worker_share(captions, self.rank, self.workers), epoch),
+            batches[progress.step :],
+        )
         for step in range(progress.step, len(batches)):
-            self._step(progress, batches[step], epoch + step / len(batches), step)
+            asked = time.monotonic()
+            batch = next(made)
+            self.waited += time.monotonic() - asked
+            self._step(progress, batch, epoch + step / len(batches), step)
+            if config.train.window and step % max(1, config.train.window // config.train.batch_size) == 0:
+                self.collate.examples.release()
             if config.train.checkpoint_seconds < time.monotonic() - saved and step + 1 < len(batches) and self._alone():
                 saved = time.monotonic()
                 progress.step, progress.seconds = step + 1, before + saved - start
                 self._save(progress)
         progress.epoch, progress.step = epoch + 1, 0
-        num = len(self.collate.examples)
+        num = len(self.collate.captions)
         numbers = {f"train/{name}": total / num for name, total in progress.totals.items() if name != "gradient"}
         if "gradient" in progress.totals:
             numbers["train/gradient"] = progress.totals["gradient"] / len(batches)
@@ -107,15 +132,27 @@ class Loop:
         if self.rank == 0:
             self.hooks.epoch_done(progress.epoch, numbers)
 
-    def _step(self, progress: Progress, captions: np.ndarray, when: float, step: int) -> None:
-        share = worker_share(captions, self.rank, self.workers)
+    def _batches(self, epoch: int) -> list[np.ndarray]:
+        """Captions of each global batch of an epoch; none for a family that makes no step."""
+        train, captions = self.config.train, self.collate.captions
+        if not self.stepper.phases:
+            return []
+        if train.window:
+            images = self.collate.examples.image[captions]
+            rows = windowed_batches(images, train.window, train.batch_size, self.config.seed, epoch)
+        else:
+            rows = epoch_batches(len(captions), train.batch_size, self.config.seed, epoch)
+        return [captions[k] for k in rows]
+
+    def _step(self, progress: Progress, made: Batch, when: float, step: int) -> None:
         epoch = int(when)
-        # Dropout and the like draw from a stream that belongs to this step, so a resumed run draws what it would have.
-        draw = keyed.keys(self.config.seed, epoch, f"dropout {self.rank}", np.array([step]))[0]
+        # Dropout and the like draw from keys that belong to this step, so a resumed run draws what it would have, on
+        # any number of workers: the seed is the same on all of them.
+        draw = keyed.keys(self.config.seed, epoch, "step", np.array([step]))[0]
         torch.manual_seed(int(draw >> np.uint64(1)))
         self.stepper.set_rate(learning_rate(self.config.optim, when, self.config.train.epochs))
-        batch = {name: value.to(self.device, non_blocking=True) for name, value in self.collate(share, epoch).items()}
-        for name, value in self.stepper.step(batch, epoch).items():
+        batch = {name: value.to(self.device, non_blocking=True) for name, value in made.items()}
+        for name, value in self.stepper.step(batch, epoch, step).items():
             number = float(value)
             if not math.isfinite(number):
                 if name == "gradient" and self.stepper.scaler.is_enabled():
@@ -129,7 +166,7 @@ class Loop:
 
     def _watch_collapse(self, numbers: Numbers, epoch: int) -> None:
         level = self.objective.collapse_level(epoch)
-        if level is None or self.rank != 0:
+        if level is None or self.rank != 0 or f"train/{level[0]}" not in numbers:
             return
         name, value = level
         numbers["train/collapse"] = numbers[f"train/{name}"] / value
@@ -141,13 +178,12 @@ class Loop:
 
     def _validate(self, progress: Progress) -> Numbers:
         """Numbers on validation; updates what is best. Every worker learns rank 0's verdict."""
-        due = progress.epoch % self.config.train.evaluate_every == 0 or progress.epoch == self.config.train.epochs
+        due = progress.epoch % self.config.train.evaluate_every == 0 or progress.epoch == self.epochs
         if not due:
             return {}
-        numbers: Numbers = {}
         if self.rank == 0:
             self.family.eval()
-            numbers = self.hooks.validate(self.family)
+        numbers = together(lambda: self.hooks.validate(self.family) if self.rank == 0 else Numbers(), *SAID_ONCE)
         score = torch.tensor([numbers.get("val/rsum", float("nan"))], dtype=torch.float64, device=self.device)
         if self.workers > 1:
             dist.broadcast(score, 0)
@@ -158,7 +194,8 @@ class Loop:
         return numbers
 
     def _save(self, progress: Progress) -> None:
-        if self.rank == 0:
-            self.checkpoints.save(progress, self.family, self.stepper.optimizers, self.stepper.scaler.state_dict())
-        if self.workers > 1:
-            dist.barrier()
+        def save() -> None:
+            if self.rank == 0:
+                self.checkpoints.save(progress, self.family, self.stepper.optimizers, self.stepper.scaler.state_dict())
+
+        together(save, *SAID_ONCE)

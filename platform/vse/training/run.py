@@ -8,25 +8,31 @@ import torch
 
 from vse import pipeline, registry
 from vse.config import fingerprint, flatten, to_dict
+from vse.data.batches import Collator
 from vse.environment import environment
+from vse.errors import InputError
 from vse.evaluation.codes import encode_examples
 from vse.evaluation.retrieval import retrieve
-from vse.journal import Journal, open_in
+from vse.journal import Journal, open_in, read
 from vse.models.family import Family, feature_scales
 from vse.storage import Folder
+from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
-from vse.training.collectives import world
+from vse.training.collectives import together, world
 from vse.training.config import RunConfig
 from vse.training.inputs import (
     Material,
     TrainingInputs,
     family_inputs,
     feature_blocks,
+    initial_family,
+    known_captions,
     make_collator,
     run_fingerprint,
+    training_batches,
     training_inputs,
 )
-from vse.training.loop import Hooks, Loop
+from vse.training.loop import SAID_ONCE, Hooks, Loop
 from vse.workspace import Workspace
 
 Report = Callable[[dict[str, float]], None]
@@ -66,7 +72,7 @@ def run_training(config: RunConfig, workspace: Workspace, *, parent: str = "", r
     material = pipeline.prepare(config, workspace)
     name = run_name(config, material)
     folder = workspace.run(name)
-    if not folder.exists(RESULT):
+    if _finished(folder) is None:
         if config.train.workers > 1:
             from vse.training.distributed import train_on_workers
 
@@ -74,7 +80,29 @@ def run_training(config: RunConfig, workspace: Workspace, *, parent: str = "", r
         else:
             train_worker(config, workspace, name, material, parent, report)
         return _result(name, folder, trained=True)
+    journal = run_journal(workspace, name)
+    # what is written without waiting for the disk may have been lost with its last seconds
+    if read(journal.path).status != "finished" or not _is_json(folder, "config.json"):
+        _open_journal(journal, config, folder, material, name, parent)
+        _close_journal(journal, folder.read_json(RESULT))
     return _result(name, folder, trained=False)
+
+
+def _finished(folder: Folder) -> dict[str, Any] | None:
+    """What the run found, if that and the checkpoint it kept are whole; else what is there is to be gone on from."""
+    try:
+        data = folder.read_json(RESULT)
+        kept = folder.child("checkpoints", f"epoch-{data['best']:04d}")
+        return data if data["history"] and kept.read_manifest() is not None else None
+    except (FileNotFoundError, InputError, KeyError, TypeError):
+        return None
+
+
+def _is_json(folder: Folder, name: str) -> bool:
+    try:
+        return bool(folder.read_json(name))
+    except (FileNotFoundError, InputError):
+        return False
 
 
 def _result(name: str, folder: Folder, trained: bool) -> Result:
@@ -85,9 +113,10 @@ def _result(name: str, folder: Folder, trained: bool) -> Result:
 def build_family(config: RunConfig, data: TrainingInputs) -> Family:
     """The family with initial weights drawn from the seed and feature statistics of the training images."""
     torch.manual_seed(config.seed)
-    family: Family = registry.build("family", config.model, data.context, config.features.scale)
+    family = initial_family(config, data.context)
     for scale in feature_scales(family):
         scale.fit(feature_blocks(data.train.features[family.inputs.image]))
+    family.fit(lambda: training_batches(data.train, family.inputs, known_captions(config, data.train)))
     return family
 
 
@@ -102,17 +131,23 @@ def train_worker(
     """What each worker does, within its process group if there is one; rank 0 writes."""
     folder, rank = workspace.run(name), world()[0]
     torch.set_num_threads(config.train.threads)
+    keep_freed_memory()
     device = torch.device("cuda" if config.train.gpus_per_worker else "cpu")
     inputs = family_inputs(config)
-    data = training_inputs(config, material, inputs)
-    family = build_family(config, data).to(device)
-    if config.train.precision == "float64":
-        family = family.double()
     objective = registry.build("objective", config.objective)
-    collate = make_collator(config, data, inputs, objective.negatives)
-    journal = run_journal(workspace, name)
-    if rank == 0:
-        _open_journal(journal, config, folder, material, name, parent)
+
+    def set_up() -> tuple[TrainingInputs, Family, Collator, Journal]:
+        data = training_inputs(config, material, inputs)
+        family = build_family(config, data).to(device)
+        if config.train.precision == "float64":
+            family = family.double()
+        journal = run_journal(workspace, name)
+        if rank == 0:
+            _open_journal(journal, config, folder, material, name, parent)
+            journal.metrics(dict(data.coverage), step=0)
+        return data, family, make_collator(config, data, inputs, objective.negatives), journal
+
+    data, family, collate, journal = together(set_up, *SAID_ONCE)
 
     def validate(family: Family) -> dict[str, float]:
         codes = encode_examples(family, data.val)
@@ -129,7 +164,7 @@ def train_worker(
         {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
     )
     try:
-        _tell_again(journal if rank == 0 else None, checkpoints)
+        together(lambda: _tell_again(journal if rank == 0 else None, checkpoints), *SAID_ONCE)
         progress = Loop(
             config, family, objective, collate, checkpoints, Hooks(validate, epoch_done, journal.note)
         ).run()
@@ -137,8 +172,7 @@ def train_worker(
         if rank == 0:
             journal.end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
         raise
-    if rank == 0:
-        _finish(journal, folder, progress)
+    together(lambda: _finish(journal, folder, progress) if rank == 0 else None, *SAID_ONCE)
 
 
 def run_journal(workspace: Workspace, name: str) -> Journal:
@@ -160,32 +194,42 @@ def _open_journal(
 
 
 def _tell_again(journal: Journal | None, checkpoints: Checkpoints) -> None:
-    """Put the last finished epoch into the journal again: a kill may have come between checkpoint and record.
+    """Put finished epochs that the journal lacks into it: a kill may have come between checkpoint and record, and a
+    power cut may have taken the last of what was not yet on the disk.
 
     Every worker reads the checkpoint, so that all of them refuse one that does not fit and none waits for the others.
     """
     newest = checkpoints.newest()
     if newest is not None:
         before = read_progress(newest)
-        if journal is not None and before.history:
-            numbers = {n: v for n, v in before.history[-1].items() if n != "seconds"}
-            journal.metrics(numbers, step=len(before.history))
+        if journal is not None:
+            _tell_epochs(journal, before.history)
+
+
+def _tell_epochs(journal: Journal, history: list[dict[str, float]]) -> None:
+    known = {step for key, step in read(journal.path).metrics if key.startswith("train/")}
+    for epoch, row in enumerate(history, start=1):
+        if epoch not in known:
+            journal.metrics({name: value for name, value in row.items() if name != "seconds"}, step=epoch)
 
 
 def _finish(journal: Journal, folder: Folder, progress: Progress) -> None:
     kept = progress.history[progress.best - 1]
-    metrics = {name: value for name, value in kept.items() if name not in ("seconds", "train/seconds")}
-    journal.metrics({f"best/{name}": value for name, value in metrics.items()}, step=progress.best)
-    journal.metrics({"cost/seconds": progress.seconds}, step=progress.epoch)
+    result = {
+        "metrics": {name: value for name, value in kept.items() if name not in ("seconds", "train/seconds")},
+        "epochs": progress.epoch,
+        "best": progress.best,
+        "seconds": progress.seconds,
+        "history": progress.history,
+    }
+    folder.write_json(RESULT, result)
+    _close_journal(journal, result)
+
+
+def _close_journal(journal: Journal, result: dict[str, Any]) -> None:
+    """Tell what a finished run found and that it is over. What the journal lost of the epochs is told again."""
+    _tell_epochs(journal, result["history"])
+    journal.metrics({f"best/{name}": value for name, value in result["metrics"].items()}, step=result["best"])
+    journal.metrics({"cost/seconds": result["seconds"]}, step=result["epochs"])
     journal.artifact(journal.path.with_name("config.json"))  # named from the journal, wherever that is kept
-    folder.write_json(
-        RESULT,
-        {
-            "metrics": metrics,
-            "epochs": progress.epoch,
-            "best": progress.best,
-            "seconds": progress.seconds,
-            "history": progress.history,
-        },
-    )
     journal.end("finished")

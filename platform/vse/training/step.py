@@ -11,7 +11,7 @@ from vse.objectives.objective import Objective
 from vse.training.collectives import gather, world
 from vse.training.config import OptimConfig
 
-BOOKKEEPING = ("sample", "image_group", "text_group", "true_images")
+BOOKKEEPING = ("sample", "image_group", "text_group", "true_images", "paired")
 
 
 def make_optimizer(phase: Phase, config: OptimConfig) -> torch.optim.Optimizer:
@@ -19,7 +19,12 @@ def make_optimizer(phase: Phase, config: OptimConfig) -> torch.optim.Optimizer:
     matrices = [p for p in phase.parameters if p.ndim > 1]
     others = [p for p in phase.parameters if p.ndim <= 1]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=config.lr)
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=config.lr * phase.rate, betas=phase.betas)
+
+
+def bare(model: nn.Module) -> Family:
+    """The family itself, out of the wrapper that joins workers."""
+    return cast(Family, model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model)
 
 
 def step_losses(
@@ -28,14 +33,20 @@ def step_losses(
     batch: Mapping[str, Tensor],
     epoch: int,
     chosen: frozenset[str] | None = None,
+    phase: str = "",
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """(what to differentiate, named losses of the global batch, detached).
+    """(what to differentiate, named losses of the global batch, detached); `chosen` losses only, where given.
 
     Parameter gradients of the first, averaged over workers as DDP does, are those of one process with the whole batch:
     losses local to a worker enter times the number of workers, whole ones once (see `collectives`).
     """
-    encoded = dict(model(batch)) | {name: batch[name] for name in BOOKKEEPING if name in batch}
-    everyone = gather(encoded, objective.gathers | set(BOOKKEEPING))
+    family = bare(model)
+    encoded = dict(model(batch, phase)) | {name: batch[name] for name in BOOKKEEPING if name in batch}
+    if family.pairwise <= encoded.keys() and family.pairwise:
+        encoded["scores"] = family.scores(encoded, gather(encoded, family.pairwise, ragged=family.pairwise))
+    everyone = gather(encoded, objective.gathers | set(BOOKKEEPING), ragged=objective.ragged)
+    for name in objective.scalars:
+        everyone[name] = cast(Tensor, getattr(family, name))
     losses = objective(encoded, everyone, epoch)
     if chosen is not None:
         losses = {name: loss for name, loss in losses.items() if name in chosen}
@@ -55,7 +66,7 @@ class Stepper:
     """Forward, backward, clip and update, phase by phase.
 
     `model` is the family itself or its DDP wrapper; `family` the bare one. A phase updates its own parameters from its
-    own losses; families without an adversary have one phase.
+    own losses; families without an adversary have one phase, families fitted in closed form none.
     """
 
     def __init__(
@@ -70,22 +81,27 @@ class Stepper:
 
     def set_rate(self, rate: float) -> None:
         """Learning rate of every phase."""
-        for optimizer in self.optimizers:
+        for phase, optimizer in zip(self.phases, self.optimizers, strict=True):
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * phase.rate
 
-    def step(self, batch: Mapping[str, Tensor], epoch: int) -> dict[str, Tensor]:
-        """One update; returns the named losses of the global batch and the gradient norm."""
+    def step(self, batch: Mapping[str, Tensor], epoch: int, number: int = 0) -> dict[str, Tensor]:
+        """One update, the epoch's step `number`; returns the named losses of the global batch and the gradient norm.
+
+        With several phases the norm is the first one's.
+        """
         device = next(self.family.parameters()).device
         logged: dict[str, Tensor] = {}
         for phase, optimizer in zip(self.phases, self.optimizers, strict=True):
+            if number % phase.every != phase.every - 1:
+                continue
             with torch.autocast(device.type, self.autocast or torch.float32, enabled=self.autocast is not None):
-                total, losses = step_losses(self.model, self.objective, batch, epoch, phase.losses)
+                total, losses = step_losses(self.model, self.objective, batch, epoch, phase.losses, phase.name)
             optimizer.zero_grad(set_to_none=True)
             cast(torch.Tensor, self.scaler.scale(total)).backward()
             self.scaler.unscale_(optimizer)
             norm = nn.utils.clip_grad_norm_(phase.parameters, self.config.clip or torch.inf)
             self.scaler.step(optimizer)
             self.scaler.update()
-            logged |= losses | {"gradient": norm.detach()}
+            logged = losses | {"gradient": norm.detach()} | logged
         return logged

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
-from vse.data.batches import blocks, epoch_batches, text_batch, worker_share
+from vse.data.batches import Truth, blocks, epoch_batches, text_batch, windowed_batches, worker_share
 
 
 @pytest.mark.parametrize(("num", "size"), [(1, 2), (10, 5), (11, 5), (128, 128)])
@@ -87,12 +87,40 @@ def test_dropped_components_leave_no_negatives(share):
     assert torch.equal(dropped["sampled_relation"].any(-1), dropped["relations"].any(-1).any(-1))
 
 
+@pytest.mark.parametrize(("images", "window", "block"), [(50, 20, 5), (50, 1000, 5), (7, 3, 4), (33, 8, 8)])
+def test_windows_hold_every_caption_once_and_few_images_at_a_time(images, window, block):
+    rng = np.random.default_rng(images)
+    image = np.repeat(np.arange(images), rng.integers(1, 6, images))
+    batches = windowed_batches(image, window, 8, seed=1, epoch=2, block=block)
+    order = np.concatenate(batches)
+    assert sorted(order.tolist()) == list(range(len(image)))
+    assert all(len(batch) == 8 for batch in batches[:-1])
+    blocks = image[order] // block
+    per_window = max(1, window // block)
+    seen, current = [], set()
+    for k in blocks.tolist():  # a new block comes only when the window before it is complete
+        if k not in current and len(current) == per_window:
+            seen.append(current)
+            current = set()
+        current.add(k)
+    whole = [*seen, current]
+    assert sum(len(each) for each in whole) == -(-images // block)
+    again = windowed_batches(image, window, 8, seed=1, epoch=2, block=block)
+    assert all((a == b).all() for a, b in zip(again, batches, strict=True))
+    other = np.concatenate(windowed_batches(image, window, 8, seed=1, epoch=3, block=block))
+    assert (other != order).any()
+
+
+def test_no_captions_have_no_windows():
+    assert windowed_batches(np.zeros(0, dtype=np.int64), 10, 4, seed=0, epoch=0) == []
+
+
 def test_truth_comes_as_one_row_a_caption():
     data = synthetic(seed=6)
     truth = np.random.default_rng(0).random((data.examples.num_images, len(data))) < 0.3
     collate = data.collator(make_family("vsepp", data.context), make_objective("vsepp"))
     assert "true_images" not in collate(np.array([0]), 0)
-    collate.truth = truth
+    collate.extras = (Truth(truth),)
     rows = np.array([3, 1])
     np.testing.assert_array_equal(collate(rows, 0)["true_images"].numpy(), truth.T[rows])
 

@@ -1,5 +1,9 @@
 """What the captions of an image mention, against a loop; arrays made from captions."""
 
+import dataclasses
+import os
+from pathlib import Path
+
 import numpy as np
 
 from tests.synthetic import synthetic
@@ -71,3 +75,24 @@ def test_examples_of_records():
     assert found.texts.objects.lengths.tolist() == [1, 1, 0, 0, 0]
     bare = examples_of(split, {"pooled": np.zeros((3, 2))}, vocabulary, None)
     assert not bare.texts.objects.lengths.any()
+
+
+def test_mapped_features_are_given_back(tmp_path):
+    array = np.lib.format.open_memmap(tmp_path / "map.npy", "w+", np.float16, (4096, 1024))
+    array[:] = 1
+    array.flush()
+    del array
+    data = synthetic(images=3)
+    mapped = np.load(tmp_path / "map.npy", mmap_mode="r")
+    examples = dataclasses.replace(data.examples, features={"map": mapped, "pooled": np.zeros((3, 2))})
+    before = _resident()
+    assert float(mapped.sum(dtype=np.float64)) == mapped.size
+    assert _resident() - before > 6_000_000
+    examples.release()
+    assert _resident() - before < 3_000_000
+    assert mapped[17, 3] == 1
+
+
+def _resident():
+    """Bytes of this process in memory, mapped files included."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,5 +1,6 @@
 import contextlib
 import io
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -146,8 +147,9 @@ def test_absolute_paths_and_file_addresses(tmp_path: Path) -> None:
         assert open_image(uri, root).size == (2, 3)
 
 
-def test_a_folder_or_a_null_byte_is_unreadable(tmp_path: Path) -> None:
-    for uri in (".", "a\0b.png"):
+def test_a_folder_a_pipe_and_a_null_byte_are_unreadable(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    for uri in (".", "pipe.png", "a\0b.png"):
         with pytest.raises(UnreadableImage):
             open_image(uri, str(tmp_path))
 

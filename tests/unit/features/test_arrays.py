@@ -45,12 +45,15 @@ def test_rows_repeated_for_captions_are_taken_where_the_records_point(tmp_path):
 
 
 def test_masks_come_along(tmp_path):
-    save(tmp_path, "train", (5, 36, 9))
+    values = save(tmp_path, "train", (5, 36, 9))
     mask = np.random.default_rng(1).random((5, 36)) < 0.5
     np.save(tmp_path / "train_ims_mask.npy", mask)
     config = Config(mask="_mask")
     store = extract(records(["train"]), config, ["map", "mask"], Folder.open(tmp_path / "s"), root=str(tmp_path))
     assert np.array_equal(store.array("mask", store.ids), mask.astype(np.uint8))
+    shown = store.array("map", store.ids)
+    assert np.array_equal(shown[mask], values[mask].astype(np.float16))
+    assert not shown[~mask].any()
     np.save(tmp_path / "train_ims_mask.npy", mask[:, :30])
     with pytest.raises(InputError, match=r"mask .* of shape \(5, 36\)"):
         extract(records(["train"]), config, ["map"], Folder.open(tmp_path / "t"), root=str(tmp_path))

@@ -40,10 +40,11 @@ class Setup:
 PROGRESS = Progress(3, 7, 2, 0.1 + 0.2, [{"train/sent": 1 / 3}, {"a": 5e-324}], {"sent": math.pi}, 12.25)
 
 
-@pytest.mark.parametrize("name", ["vsepp", "univse"])
+@pytest.mark.parametrize("name", ["vsepp", "univse", "jwae"])
 def test_everything_comes_back_bit_by_bit(tmp_path, name):
     one, other = Setup(name), Setup(name, seed=5, steps=0)
     checkpoints = Checkpoints(Folder.open(tmp_path), {"extra.json": {"words": ["ä"]}})
+    one.save(checkpoints, Progress(epoch=2, best=2))
     target = one.save(checkpoints, PROGRESS)
     assert target.uri.endswith("epoch-0003-000007")
     assert target.read_json("extra.json") == {"words": ["ä"]}

@@ -1,6 +1,7 @@
 """What a run reads: nothing but training captions decides its words, and every array is the family's."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from vse.data.vocabulary import UNKNOWN
 from vse.errors import InputError
 from vse.language.pools import build_pools
 from vse.language.tokens import words
+from vse.language.word_vectors import word_vectors
 from vse.presets import preset
+from vse.presets.catalogue import TINY
 from vse.training import inputs
 from vse.training.inputs import family_inputs, make_collator, run_fingerprint, training_inputs
 
@@ -26,6 +29,26 @@ def material(stages, tmp_path_factory):
 def opened(material, name="univse_tiny", **changes):
     config = override(preset(name), {key.replace("__", "."): value for key, value in changes.items()})
     return config, training_inputs(config, material[name], family_inputs(config))
+
+
+def test_adversaries_of_training_captions_reach_the_batch(stages, tmp_path):
+    place = stages(tmp_path / "workspace")
+    config = override(preset("vsec_scenes"), {**TINY, "objective.draws": 4, "objective.kinds": ("noun", "numeral")})
+    found = pipeline.prepare(config, place)
+    assert found.candidates is not None
+    assert found.fingerprints["candidates"] == found.candidates.fingerprint
+    data = training_inputs(config, found, family_inputs(config))
+    assert 0 <= data.coverage["contrast/left_out"] < 0.5
+    batch = make_collator(config, data, family_inputs(config), None)(np.arange(12), 1)
+    assert batch["contrast"].shape[:2] == (12, 4)
+    assert (batch["contrast_lengths"] > 0).float().mean() > 0.5
+    for row in range(12):
+        own = batch["tokens"][row, : batch["lengths"][row]].tolist()
+        for other, length in zip(batch["contrast"][row], batch["contrast_lengths"][row], strict=True):
+            assert other[:length].tolist() != own
+            assert not other[length:].any()
+    with pytest.raises(InputError, match="this family encodes none"):
+        pipeline.prepare(override(preset("vsepp_scenes"), {"objective": "vsec"}), place)
 
 
 def test_words_come_from_training_captions_only(material):
@@ -80,7 +103,9 @@ def test_word_vectors_reach_the_family(material, tmp_path):
     chosen = sorted(plain.vocabulary.words)[:4]
     file = tmp_path / "vectors.txt"
     file.write_text("".join(f"{word} {k} {k}.5 -1\n" for k, word in enumerate(chosen)))
-    _, data = opened(material, text__word_vectors=str(file))
+    given = dataclasses.replace(material["univse_tiny"], vectors=functools.partial(word_vectors, str(file)))
+    _, data = opened({"univse_tiny": given})
+    assert 0 < data.coverage["word_vectors/tokens_found"] < 1
     vectors = data.context.word_vectors
     assert vectors is not None
     assert vectors.shape == (len(data.vocabulary), 3)
@@ -89,6 +114,7 @@ def test_word_vectors_reach_the_family(material, tmp_path):
     assert data.checkpoint_files({"a": "b"})["context.json"] == {
         "feature_dims": dict(data.context.feature_dims),
         "word_vector_dim": 3,
+        "sentence_dim": 0,
         "fingerprints": {"a": "b"},
     }
     sizes = plain.checkpoint_files({})["context.json"]

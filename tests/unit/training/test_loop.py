@@ -80,7 +80,7 @@ def test_training_and_evaluation_modes(tmp_path):
     run = Run(tmp_path)
     seen, loop = [], run.loop()
     step = loop.stepper.step
-    loop.stepper.step = lambda batch, epoch: (seen.append(run.family.training), step(batch, epoch))[1]
+    loop.stepper.step = lambda batch, epoch, number=0: (seen.append(run.family.training), step(batch, epoch, number))[1]
     loop.run()
     assert all(seen)
     assert run.modes == [False] * 3
@@ -125,7 +125,7 @@ def test_a_note_comes_with_every_epoch_at_the_level_and_with_no_other(tmp_path):
     loop = run.loop()
     current = {}
 
-    def set_share(batch, epoch):
+    def set_share(batch, epoch, number=0):
         if epoch not in current:
             current[epoch] = next(shares)
         numbers = step(loop.stepper, batch, epoch)
@@ -151,7 +151,7 @@ def test_checkpoints_within_an_epoch_come_by_the_clock(tmp_path, monkeypatch):
     loop = run.loop()
     step = loop.stepper.step
 
-    def slow(batch, epoch):
+    def slow(batch, epoch, number=0):
         clock[0] += 10.0
         return step(batch, epoch)
 
@@ -171,7 +171,7 @@ def test_seconds_add_up_over_interruptions(tmp_path, monkeypatch):
     def slowed(loop, limit):
         step, calls = loop.stepper.step, [0]
 
-        def slow(batch, epoch):
+        def slow(batch, epoch, number=0):
             calls[0] += 1
             if calls[0] > limit:
                 raise KeyboardInterrupt
@@ -196,7 +196,7 @@ def test_an_overflow_of_scaled_gradients_is_no_divergence(tmp_path, monkeypatch,
     loop, calls = run.loop(), []
     step = loop.stepper.step
 
-    def overflowing(batch, epoch):
+    def overflowing(batch, epoch, number=0):
         calls.append(1)
         return step(batch, epoch) | ({"gradient": torch.tensor(torch.inf)} if len(calls) == 2 else {})
 
@@ -209,3 +209,31 @@ def test_an_overflow_of_scaled_gradients_is_no_divergence(tmp_path, monkeypatch,
     else:
         with pytest.raises(Diverged, match=r"epoch 1, step 2: gradient is inf; try a lower optim\.lr"):
             loop.run()
+
+
+def test_a_family_fitted_in_closed_form_makes_one_epoch_of_no_step(tmp_path):
+    run = Run(tmp_path, "cca", train__epochs=3)
+    before = {name: value.clone() for name, value in run.family.state_dict().items()}
+    progress = run.loop().run()
+    assert (progress.epoch, progress.best) == (1, 1)
+    ((epoch, numbers),) = run.told
+    assert epoch == 1
+    assert numbers["val/rsum"] == 0
+    assert not [name for name in numbers if name.startswith("train/") and name not in ("train/rate", "train/seconds")]
+    assert all(torch.equal(value, before[name]) for name, value in run.family.state_dict().items())
+
+
+def test_windows_train_on_every_caption_and_give_pages_back(tmp_path, monkeypatch):
+    run = Run(tmp_path, train__window=2)
+    seen, released = [], []
+    loop = run.loop()
+    step = loop.stepper.step
+    loop.stepper.step = lambda batch, epoch, number=0: (
+        seen.extend(batch["sample"].tolist()),
+        step(batch, epoch, number),
+    )[1]
+    monkeypatch.setattr(type(run.collate.examples), "release", lambda self: released.append(1))
+    loop.run()
+    assert sorted(seen) == sorted(list(range(len(run.collate.examples))) * run.config.train.epochs)
+    assert released
+    assert loop.waited > 0

@@ -34,6 +34,21 @@ def test_a_rate_below_the_floor_is_never_raised():
     assert [learning_rate(config, e, 9) for e in range(9)] == [1e-6] * 9
 
 
+def test_milestones_as_the_relational_thesis():
+    """3.4: 2e-5, 1e-5 at epoch 9, 2e-6 at epoch 15, counted from 1."""
+    config = OptimConfig(lr=2e-5, schedule="milestones", milestones=(8, 14), factors=(0.5, 0.1))
+    rates = [learning_rate(config, epoch, 20) for epoch in range(20)]
+    assert rates == pytest.approx([2e-5] * 8 + [1e-5] * 6 + [2e-6] * 6, rel=1e-12)
+    assert learning_rate(config, 13.99, 20) == rates[13]
+
+
+def test_the_last_factor_serves_further_milestones_and_none_is_needed():
+    config = OptimConfig(lr=1.0, schedule="milestones", milestones=(1, 2, 3), factors=(0.5,))
+    assert [learning_rate(config, epoch, 5) for epoch in range(5)] == [1.0, 0.5, 0.5, 0.5, 0.5]
+    assert learning_rate(OptimConfig(lr=1.0, schedule="milestones", factors=()), 4, 5) == 1.0
+    assert learning_rate(OptimConfig(lr=1.0, schedule="milestones", milestones=(1,), factors=()), 4, 5) == 1.0
+
+
 def test_cosine():
     config = OptimConfig(lr=0.3, schedule="cosine")
     for share in (0.0, 0.25, 0.5, 1.0):

@@ -1,0 +1,53 @@
+"""Where an image lies: an address that a data set gives, below the folder the user gave, and nowhere else.
+
+A data set may come from a stranger. Nothing in it may make a job read another file of the machine.
+"""
+
+import os
+import posixpath
+from urllib.parse import unquote, urlsplit
+
+from vse.errors import InputError
+
+
+def below(root: str, uri: str) -> str:
+    """The local path or s3:// address of `uri` in `root`, which is a folder or an s3:// address.
+
+    `uri` is a path relative to the root, or an absolute path, file:// or s3:// address of something in it. The root
+    itself may be a symbolic link; links in it may not lead out of it. Without a root any address is taken as it is.
+    Raises InputError for an address that leaves its root.
+    """
+    if uri.startswith("s3://") or root.startswith("s3://"):
+        return _remote(root, uri)
+    if uri.startswith("file://"):
+        uri = unquote(urlsplit(uri).path)
+    if not root:
+        return uri
+    if root.startswith("file://"):
+        root = unquote(urlsplit(root).path)
+    base = os.path.abspath(root)
+    place = os.path.normpath(uri if os.path.isabs(uri) else os.path.join(base, os.path.normpath(uri)))
+    if not _inside(base, place):
+        raise InputError(f"{uri}: leaves its root {root}; image paths must stay below it")
+    try:
+        real = os.path.realpath(place)
+    except ValueError:
+        return place  # a null byte: no file has such a name, and whoever opens it says so
+    if not _inside(os.path.realpath(base), real):
+        raise InputError(f"{uri}: leaves its root {root} through a symbolic link; image paths must stay below it")
+    return place
+
+
+def _inside(base: str, place: str) -> bool:
+    return place == base or place.startswith(base.rstrip(os.sep) + os.sep)
+
+
+def _remote(root: str, uri: str) -> str:
+    if not root:
+        return uri
+    base = root.rstrip("/")
+    inner = uri.removeprefix(f"{base}/")
+    relative = posixpath.normpath(inner)
+    if not root.startswith("s3://") or "://" in inner or relative == ".." or relative.startswith(("../", "/")):
+        raise InputError(f"{uri}: leaves its root {root}; image paths must stay below it")
+    return f"{base}/{relative}"

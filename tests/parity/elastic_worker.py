@@ -1,0 +1,85 @@
+"""One worker of a run that is stopped and goes on: trains, or disappears at a moment, as a kill would have it."""
+
+import datetime
+import json
+import os
+import sys
+from typing import Any
+
+import torch.distributed as dist
+
+from vse import pipeline
+from vse.config import override
+from vse.errors import InputError, StorageError
+from vse.presets import preset
+from vse.training import loop, run
+from vse.training.config import RunConfig
+from vse.workspace import Workspace
+
+LOST = 77  # exit status of a worker that was told to disappear
+
+
+def configured(name: str, workers: int) -> RunConfig:
+    """Four epochs in float64, with dropout: what is left out must not ask on which worker it is."""
+    small = {"data.num_train": 24, "data.num_val": 8, "data.num_test": 4, "data.num_shifted": 0, "model.dim": 16}
+    changes = {**small, "train.precision": "float64", "train.epochs": 4, "train.batch_size": 16, "model.dropout": 0.3}
+    return override(preset(name), {**changes, "train.workers": workers})
+
+
+def _leave_at(epoch: int, step: int) -> None:
+    """End this process without a word when the run has done so much."""
+    original = loop.Loop._step
+
+    def stepped(self: loop.Loop, progress: Any, captions: Any, when: float, number: int) -> None:
+        if (progress.epoch, number) == (epoch, step):
+            os._exit(LOST)
+        original(self, progress, captions, when, number)
+
+    loop.Loop._step = stepped  # type: ignore[method-assign]
+
+
+def _fail_on_rank_0(moment: str) -> None:
+    """Let rank 0 alone fail: in its set-up, when it validates, or when it saves."""
+
+    def failing(*arguments: Any, **named: Any) -> None:
+        raise StorageError("the disk is full") if moment == "save" else InputError("this is wrong")
+
+    if dist.get_rank() == 0:
+        if moment == "set-up":
+            run._open_journal = failing
+        elif moment == "validate":
+            run.retrieve = failing  # type: ignore[assignment]
+        else:
+            run.Checkpoints.save = failing  # type: ignore[assignment]
+
+
+def main(request: dict[str, Any], rank: int) -> None:
+    """Join the others through a file and work on the run; an error is the last line on stdout."""
+    workers = request["workers"]
+    if workers > 1:
+        # longer than the test waits: what does not fail at once fails the test
+        timeout = datetime.timedelta(seconds=300)
+        dist.init_process_group(
+            "gloo", init_method=f"file://{request['store']}", rank=rank, world_size=workers, timeout=timeout
+        )
+    if "leave" in request:
+        _leave_at(*request["leave"])
+    if "fail" in request:
+        _fail_on_rank_0(request["fail"])
+    config, workspace = configured(request["preset"], workers), Workspace.open(request["workspace"])
+    if request.get("every_step"):
+        config = override(config, {"train.checkpoint_seconds": 1e-9})
+    material = pipeline.prepare(config, workspace)
+    try:
+        run.train_worker(config, workspace, request["run"], material)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+        sys.exit(1)
+    finally:
+        # as Ray does, also after an error: a process that exits with gloo's threads at work may abort instead
+        if workers > 1:
+            dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), int(sys.argv[2]))

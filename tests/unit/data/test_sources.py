@@ -1,0 +1,54 @@
+"""What every source shares: names of data sets from names of files, and text that is none."""
+
+from pathlib import Path
+
+import pytest
+
+from vse.data.records import Caption, Image
+from vse.data.sources import Gathered, read_json, readable_name, rejects
+from vse.errors import InputError
+from vse.workspace import Workspace
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("flickr8k", "flickr8k"),
+        ("f30k_precomp", "f30k_precomp"),
+        ("train2017", "train2017"),
+        ("mein Ördner", "mein-rdner"),
+        ("数据", "else"),
+        ("..", "else"),
+        ("-a-", "a"),
+        ("", "else"),
+        ("a/b\\c\n", "a-b-c"),
+    ],
+)
+def test_any_name_becomes_one_that_a_workspace_takes(name: str, expected: str, tmp_path: Path) -> None:
+    assert readable_name(name, "else") == expected
+    gathered = Gathered("here")
+    gathered.image(Image("1", "1.png", "train"), "here")
+    gathered.caption(Caption("c", "1", "a dog"), "here")
+    Workspace.open(str(tmp_path)).dataset(gathered.records(readable_name(name, "else"), {}))
+
+
+def test_half_a_character_is_a_reject_in_a_caption_and_refused_in_an_id() -> None:
+    gathered = Gathered("here")
+    gathered.image(Image("1", "1.png", "train"), "here")
+    gathered.caption(Caption("whole", "1", "a dog \U0001f415"), "here")
+    gathered.caption(Caption("half", "1", "a dog \ud83d"), "here")
+    records = gathered.records("name", {})
+    assert [c.id for c in records.captions] == ["whole"]
+    assert [(r.id, r.reason.split(" (")[0]) for r in rejects(records)] == [("half", "caption with half a character")]
+    with pytest.raises(InputError, match=r"there: image id '2\\ud83d' is no valid text"):
+        gathered.image(Image("2\ud83d", "2.png", "train"), "there")
+    with pytest.raises(InputError, match=r"image id '2' is no valid text"):
+        gathered.image(Image("2", "2\ud83d.png", "train"), "there")
+    with pytest.raises(InputError, match=r"caption id .* is no valid text"):
+        gathered.caption(Caption("\udc00", "1", "a cat"), "there")
+
+
+def test_json_without_end_in_depth_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text('{"a":' * 100_000)
+    with pytest.raises(InputError, match=r"deep\.json: is nested too deeply to be a data set"):
+        read_json(tmp_path / "deep.json")

@@ -1,0 +1,44 @@
+"""Order, look-ahead and errors of batches made in the background."""
+
+import threading
+
+import pytest
+
+from vse.training.prefetch import prefetched
+
+
+@pytest.mark.parametrize("num", [0, 1, 2, 3, 10])
+def test_everything_comes_in_order(num):
+    assert list(prefetched(lambda k: k * k, range(num))) == [k * k for k in range(num)]
+
+
+def test_it_runs_ahead_by_the_depth_and_in_another_thread():
+    made, names = [], set()
+    ahead = threading.Semaphore(0)
+
+    def make(k):
+        made.append(k)
+        names.add(threading.current_thread().name)
+        ahead.release()
+        return k
+
+    items = prefetched(make, range(10), depth=2)
+    assert next(items) == 0
+    for _ in range(3):  # the one that was asked for and two more
+        assert ahead.acquire(timeout=10)
+    assert made == [0, 1, 2]
+    assert threading.current_thread().name not in names
+    items.close()
+    assert len(made) <= 4
+
+
+def test_an_error_comes_at_its_turn():
+    def make(k):
+        if k == 2:
+            raise ValueError("two")
+        return k
+
+    items = prefetched(make, range(5))
+    assert [next(items), next(items)] == [0, 1]
+    with pytest.raises(ValueError, match="two"):
+        next(items)
