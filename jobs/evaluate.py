@@ -31,7 +31,7 @@ def run(request: Request) -> str:
     runs = workspace.root.child("runs")
     if options.run not in runs.names():
         raise InputError(f"run={options.run}: no such run; there are {', '.join(runs.names()) or 'none'}")
-    folder = workspace.run(options.run)
+    folder = workspace.run(options.run).check_writable()
     with Shipper(request.workspace, request.tracking).every(30):
         metrics = measure_run(folder, workspace, options.measure)
         run_journal(workspace, options.run).metrics(metrics, step=0)

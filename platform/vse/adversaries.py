@@ -12,14 +12,21 @@ import numpy as np
 from vse import registry
 from vse.config import fingerprint
 from vse.data.records import Split
+from vse.data.vocabulary import build_vocabulary
 from vse.language import attacks as generator
 from vse.language.attacks import Adversary, ParsedCaption
+from vse.language.contrast import rules as contrast
+from vse.language.contrast.candidates import Generator, by_image
+from vse.language.contrast.evaluation_sets import PER_CLASS, PLURAL, SETS, evaluation_set, report
+from vse.language.contrast.rules import Rules
+from vse.language.contrast.words import ContrastWords
 from vse.language.corpus import Language
+from vse.language.lexicon.compact import knowledge
 from vse.language.parsing import parse_texts_to
 from vse.language.pools import WordPools
 from vse.pipeline import parser_of
 from vse.training.config import RunConfig
-from vse.training.inputs import Material, word_pools
+from vse.training.inputs import Material
 from vse.workspace import Workspace, dataset_name
 
 SEED = 2019  # of the adversaries, fixed: runs of any seed meet the same ones
@@ -41,7 +48,7 @@ class Adversaries:
 def attack_split(config: RunConfig, workspace: Workspace, material: Material, split: str, words: str) -> Adversaries:
     """The adversaries of a split, `shared` or `disjoint` in words with training negatives; made if they are missing."""
     assert material.parses is not None, "attacks need the parses of the captions"
-    pools = word_pools(material.records.split("train"), material.parses)
+    pools = material.pools
     key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
     digits = fingerprint(["attacks", generator.REVISION, *key])
     folder = workspace.language(dataset_name(material.records), digits)
@@ -59,17 +66,93 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
     return Adversaries(split, words, digits, texts, owner, parses)
 
 
+def contrast_split(
+    config: RunConfig,
+    workspace: Workspace,
+    material: Material,
+    split: str,
+    words: str,
+    rules: Rules | None = None,
+    seed: int = SEED,
+) -> Adversaries:
+    """VSE-C's evaluation set of a split, made if it is missing: noun, numeral, relation, shuffle, preposition, plural.
+
+    `words` as in `attack_split`, or `all`. The manifest says how many captions have all twenty of each class.
+    """
+    assert material.parses is not None, "attacks need the parses of the captions"
+    rules, records, parses = rules or Rules(), material.records, material.parses
+    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    train = records.split("train").captions
+    chosen = ContrastWords(((parses.parse(c.text), parses.components(c.text)) for c in train), rules, known).of(words)
+    vocabulary = build_vocabulary([c.text for c in train], config.text.min_count)
+    key = [records.fingerprint, parses.fingerprint, chosen.fingerprint, known.fingerprint, split, seed]
+    key.append(vocabulary.fingerprint)
+    digits = fingerprint(["contrast set", contrast.REVISION, rules, *key])
+    folder = workspace.language(dataset_name(records), digits)
+    part = records.split(split)
+    with folder.locked():
+        if folder.read_manifest() is None:
+            captions = _parsed(material, part)
+            made = tuple(
+                evaluation_set(
+                    by_image(captions),
+                    Generator(chosen, known, rules),
+                    seed=seed,
+                    split=split,
+                    is_true=_judge(config, material),
+                    known=vocabulary,
+                )
+            )
+            folder.write_bytes(FILE, generator.to_json_lines(made))
+            content = {"kind": "contrast set", "words": words, "seed": seed, "split": split, **report(made, captions)}
+            folder.commit_manifest([FILE], content)
+        found = generator.from_json_lines(folder.read_bytes(FILE), f"{folder}/{FILE}")
+        texts, owner = _by_attack(found, part, tuple(SETS))
+        every = [text for each in texts.values() for text in each]
+        read = parse_texts_to(every, parser_of(config), folder.child("parses"))
+    return Adversaries(split, words, digits, texts, owner, read)
+
+
+def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: int) -> Adversaries:
+    """The first `number` adversaries of every caption under some of the attacks."""
+    texts, owner = {}, {}
+    for name in attacks:
+        own = adversaries.owner[name]
+        order = np.argsort(own, kind="stable")
+        ranked = own[order]
+        place = np.arange(len(ranked)) - np.searchsorted(ranked, ranked)
+        kept = np.sort(order[place < number])
+        texts[name], owner[name] = tuple(adversaries.texts[name][k] for k in kept), own[kept]
+    return dataclasses.replace(adversaries, texts=texts, owner=owner)
+
+
+def complete_images(adversaries: Adversaries, part: Split, per_class: int = PER_CLASS) -> np.ndarray:
+    """Rows of the images all of whose captions have `per_class` adversaries of each of the three classes."""
+    counts = [np.bincount(adversaries.owner[name], minlength=len(part.captions)) for name in contrast.CLASSES]
+    short = (np.stack(counts) < per_class).any(0)
+    return np.setdiff1d(part.caption_to_image, part.caption_to_image[short])
+
+
+def plural_images(adversaries: Adversaries, part: Split) -> np.ndarray:
+    """Rows of the images with a plural whose number is altered: the plural split (VSE-C, section 4.1)."""
+    return np.unique(part.caption_to_image[adversaries.owner[PLURAL]])
+
+
 def _generate(config: RunConfig, material: Material, part: Split, pools: WordPools, words: str) -> list[Adversary]:
     assert material.parses is not None
-    captions = [
+    made = generator.generate(
+        _parsed(material, part), pools, seed=SEED, split=part.name, words=words, is_true=_judge(config, material)
+    )
+    return list(made)
+
+
+def _parsed(material: Material, part: Split) -> list[ParsedCaption]:
+    assert material.parses is not None
+    return [
         ParsedCaption(id=c.id, image=c.image, text=c.text, parse=p.parse(c.text), components=p.components(c.text))
         for p in (material.parses,)
         for c in part.captions
     ]
-    made = generator.generate(
-        captions, pools, seed=SEED, split=part.name, words=words, is_true=_judge(config, material)
-    )
-    return list(made)
 
 
 def _judge(config: RunConfig, material: Material) -> Callable[[str, str], bool | None] | None:
@@ -78,11 +161,13 @@ def _judge(config: RunConfig, material: Material) -> Callable[[str, str], bool |
     return source.truth(material.records) if hasattr(source, "truth") else None
 
 
-def _by_attack(found: tuple[Adversary, ...], part: Split) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
+def _by_attack(
+    found: tuple[Adversary, ...], part: Split, attacks: tuple[str, ...] = generator.ATTACKS
+) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
     row = {caption.id: (k, caption.text) for k, caption in enumerate(part.captions)}
     texts: dict[str, tuple[str, ...]] = {}
     owner: dict[str, np.ndarray] = {}
-    for attack in generator.ATTACKS:
+    for attack in attacks:
         chosen = [a for a in found if a.attack == attack]
         texts[attack] = tuple(a.text(row[a.caption_id][1]) for a in chosen)
         owner[attack] = np.array([row[a.caption_id][0] for a in chosen], dtype=np.int64)

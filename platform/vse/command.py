@@ -18,10 +18,11 @@ from types import FrameType
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
-from vse.errors import InputError
-from vse.redaction import redact_text
+from vse.errors import InputError, storage_failure
+from vse.redaction import redact, redact_text
 
 WRONG_INPUT = 2
+_STAYS = "what was finished stays, and the same command goes on from there"
 
 
 @runtime_checkable
@@ -78,12 +79,15 @@ def main(
             return 0
         result = run(request)
         sys.stdout.flush()
-        print(result, flush=True)
+        print(redact_text(str(result)), flush=True)
         return 0
     except InputError as error:
         return _refuse(job, error)
     except KeyboardInterrupt:
         return _interrupted(job, signal.SIGINT)
+    except BrokenPipeError:  # whoever read has seen enough, as `--help | head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to fail at exit
+        return 128 + signal.SIGPIPE
     except SystemExit as error:
         # Ray's own handler exits with the bare signal number; ours with 128 more, as shells report it
         if error.code in (signal.SIGTERM, 128 + signal.SIGTERM):
@@ -93,8 +97,11 @@ def main(
         cause = getattr(error, "cause", None)  # what a Ray task raised
         if isinstance(cause, InputError):
             return _refuse(job, cause)
+        if line := storage_failure(error):
+            _say(f"{job}: {redact_text(' '.join(line.split()))}; {_STAYS}")
+            return 1
         print(redact_text(traceback.format_exc()), file=sys.stderr, end="")
-        _say(f"{job}: failed; what was finished stays, and the same command goes on from there")
+        _say(f"{job}: failed; {_STAYS}")
         return 1
     finally:
         if before is not None:
@@ -107,7 +114,7 @@ def _refuse(job: str, error: InputError) -> int:
 
 
 def _interrupted(job: str, number: int) -> int:
-    _say(f"{job}: stopped; what was finished stays, and the same command goes on from there")
+    _say(f"{job}: stopped; {_STAYS}")
     return 128 + number
 
 
@@ -179,6 +186,9 @@ def _read(
         raise InputError(f"{next(iter(for_run))}: no such key; known are {names}")
     if options is not None:
         options = configuration.validate(options)
+    for settings in (run_config, options):
+        for key, value in configuration.flatten(settings).items() if settings is not None else ():
+            _holds_no_credential(key, value)
     request = Request(
         job=job,
         workspace=_workspace(known.workspace),
@@ -233,9 +243,19 @@ def _pairs(tokens: Iterable[str]) -> dict[str, str]:
     return changes
 
 
+def _holds_no_credential(key: str, value: Any) -> None:
+    """Settings and the workspace's address are written into configurations, definitions and journals of every run."""
+    if redact(value) != (list(value) if isinstance(value, tuple) else value):
+        raise InputError(
+            f"{key}: holds a credential, which would be written beside the results; give it in the environment "
+            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://)"
+        )
+
+
 def _workspace(given: str | None) -> str:
     where = given or os.environ.get("VSE_WORKSPACE") or "workspace"
     if re.match(r"^[a-zA-Z][\w+.-]*://", where) and not where.startswith("file://"):
+        _holds_no_credential("--workspace", where)
         return where.rstrip("/")
     return str(Path(where.removeprefix("file://")).expanduser().resolve())
 
@@ -252,10 +272,10 @@ def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, preset
 
 def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> None:
     print(f"{request.job}: dry run, nothing is started or written")
-    print(f"workspace {request.workspace}")
+    print(f"workspace {redact_text(request.workspace)}")
     for keys in (request.options, request.config):
         if keys is not None:
             for key, value in configuration.flatten(keys).items():
-                print(f"  {key}={json.dumps(value)}" + ("  (set)" if key in request.changed else ""))
+                print(f"  {key}={json.dumps(redact(value, key))}" + ("  (set)" if key in request.changed else ""))
     for line in plan(request) if plan is not None else ():
-        print(line)
+        print(redact_text(line))

@@ -257,7 +257,7 @@ def canonical(value: Any) -> Any:
     if isinstance(value, frozenset | set):
         return sorted(canonical(v) for v in value)
     assert value is None or isinstance(value, str | int | float | bool), f"{value!r} is not plain data"
-    return value
+    return 0.0 if isinstance(value, float) and value == 0 else value  # minus zero is equal and would be told apart
 
 
 def fingerprint(value: Any) -> str:

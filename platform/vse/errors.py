@@ -1,4 +1,6 @@
-"""The one exception that means "the input is wrong", as opposed to "the program is wrong"."""
+"""Exceptions that are said in one line: "the input is wrong" and "the place of the results fails", not the program."""
+
+import errno
 
 
 class InputError(ValueError):
@@ -6,3 +8,29 @@ class InputError(ValueError):
 
     Jobs print the text on stderr and exit with status 2.
     """
+
+
+class StorageError(OSError):
+    """Where results go has failed while a job was working: full, over its quota, read-only or broken.
+
+    Its text is one line that names the file. Jobs print it on stderr and exit with status 1; what was finished stays.
+    """
+
+
+_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
+
+
+def storage_failure(error: BaseException | None) -> str:
+    """The line to say where an error, or one it came from, is the failure of a disk; empty where it is not.
+
+    Looks through what Ray wraps around errors of other processes (`cause`) and through Python's own chains.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, StorageError):
+            return str(error)
+        if isinstance(error, OSError) and error.errno in _FAILURES:
+            return f"{error.filename or 'a file'}: {error.strerror}"
+        error = getattr(error, "cause", None) or error.__cause__ or error.__context__
+    return ""

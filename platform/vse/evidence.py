@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from vse import pipeline, presets
-from vse.adversaries import attack_split
+from vse.adversaries import attack_split, contrast_split, first_of_each
 from vse.config import fingerprint, override, to_dict
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import attack
 from vse.evaluation.per_image import PerImage, per_image
 from vse.evaluation.retrieval import count_retrieval
+from vse.language.contrast.rules import CLASSES
 from vse.report.studies import Changes, Study, StudyArm
 from vse.storage import Folder
 from vse.trained import encode_adversaries, encode_split, load_run
@@ -37,7 +38,7 @@ class Task:
     """One training: configuration, what to measure of it, and the name of its result file.
 
     `alphas` is empty for families without the knob; `splits` is empty for trainings of the search, which have their
-    validation numbers.
+    validation numbers; `contrast`: so many of VSE-C's adversaries of each class and caption attack too.
     """
 
     label: str
@@ -45,11 +46,13 @@ class Task:
     alphas: tuple[float, ...]
     splits: tuple[str, ...]
     workspace: str
+    contrast: int = 0
 
     @property
     def name(self) -> str:
         """Stable over restarts."""
-        return f"{self.label}-{fingerprint([REVISION, self.config, self.alphas, self.splits])}"
+        measured = [self.alphas, self.splits, *([self.contrast] if self.contrast else [])]
+        return f"{self.label}-{fingerprint([REVISION, self.config, *measured])}"
 
 
 def perform(task: Task) -> str:
@@ -85,7 +88,12 @@ def _measure(task: Task, workspace: Workspace, run: Folder) -> tuple[dict[str, n
         codes = encode_split(trained, material, split)
         owner = codes.owner.cpu().numpy()
         for words in WORDS if split != "val" else WORDS[:1]:
-            sets = encode_adversaries(trained, attack_split(task.config, workspace, material, split, words))
+            sets = encode_adversaries(trained, attack_split(task.config, workspace, material, split, words), material)
+            if task.contrast and split != "val":
+                others = contrast_split(task.config, workspace, material, split, words)
+                chosen = first_of_each(others, tuple(CLASSES), task.contrast)
+                found_sets = encode_adversaries(trained, chosen, material)
+                sets |= {f"contrast_{name}": each for name, each in found_sets.items()}
             found: dict[str, tuple[Any, Any]] = {}
             if task.alphas:
                 points = evaluate_alphas(trained.family, codes.images, codes.captions, owner, sets, task.alphas)
@@ -199,7 +207,7 @@ class Planner:
     def _task(self, label: str, arm: StudyArm, changes: Changes, seed: int, measured: bool) -> Task:
         config = self._config(arm, changes, seed)
         alphas, splits = (arm.alphas, self.study.splits) if measured else ((), ())
-        return Task(label, config, alphas, splits, self.workspace.root.uri)
+        return Task(label, config, alphas, splits, self.workspace.root.uri, self.study.contrast if measured else 0)
 
 
 def run_tasks(

@@ -4,25 +4,34 @@ A stage is made under a lock of its folder: of several processes that lack it, o
 """
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from vse import registry
 from vse.data.records import Records
+from vse.data.vocabulary import build_vocabulary
+from vse.errors import InputError
 from vse.features.extraction import extract, features_fingerprint
 from vse.features.store import FeatureStore
+from vse.language.caption_vectors import caption_vectors, caption_vectors_fingerprint
+from vse.language.contrast.stage import contrast_candidates
 from vse.language.corpus import Language
 from vse.language.parser import Parser
 from vse.language.parsing import language_fingerprint, parse_captions
-from vse.language.word_vectors import file_digits
+from vse.language.sentence.stage import SentenceStore, fitted
+from vse.language.word_vectors import WordVectors, file_digits, word_vectors
 from vse.registry import ComponentConfig
 from vse.storage import Folder
 from vse.training.config import RunConfig
-from vse.training.inputs import Material, family_inputs
+from vse.training.inputs import Material, adversaries_wanted, family_inputs
 from vse.workspace import Workspace, dataset_name
+
+OWN_CAPTIONS = "captions"  # text.word_vectors: made of the training captions
+Vectors = Callable[[Sequence[str]], WordVectors]
 
 
 def describe(config: RunConfig, workspace: Workspace) -> Records:
@@ -98,16 +107,62 @@ def prepare(
     are features that other families will want of the same images: one pass makes them all.
     """
     inputs = family_inputs(config)
+    if inputs.sentence:
+        _refuse_without_sentences(config)
+    contrast = adversaries_wanted(config) is not None
     records = describe(config, workspace)
+    for split in ("train", "val"):
+        records.split(split)  # what is missing is told before hours of extraction
     store = show(config, workspace, records, tuple({inputs.image, *outputs}))
-    parses = say(config, workspace, records) if inputs.components or parsed else None
+    parses = say(config, workspace, records) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": _identity(config, records, inputs.image)}
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
-    if config.text.word_vectors:
-        prints["word_vectors"] = file_digits(config.text.word_vectors)
     features = StoredFeatures(store, str(workspace.cache().local()))
-    return Material(without(records, set(store.rejects)), features, parses, prints)
+    records = without(records, set(store.rejects))
+    vectors = _word_vectors(config, workspace, records, prints)
+    sentences = None
+    if inputs.sentence:
+        sentences = _sentences(config, workspace, records, vectors)
+        prints["sentences"] = sentences.fingerprint
+    candidates = None
+    if contrast:
+        assert parses is not None
+        candidates = contrast_candidates(records, parses, "train", config.text.contrast, workspace)
+        prints["candidates"] = candidates.fingerprint
+    return Material(records, features, parses, prints, vectors, sentences, candidates)
+
+
+def _word_vectors(config: RunConfig, workspace: Workspace, records: Records, prints: dict[str, str]) -> Vectors | None:
+    """Where word vectors of a vocabulary come from; enters what decides them into `prints`."""
+    path = config.text.word_vectors
+    if not path:
+        return None
+    if path == OWN_CAPTIONS:
+        texts = [caption.text for caption in records.split("train").captions]
+        prints["word_vectors"] = caption_vectors_fingerprint(texts)
+        return functools.partial(caption_vectors, texts)
+    prints["word_vectors"] = file_digits(path)
+    place = functools.partial(workspace.language, dataset_name(records))
+    return functools.partial(word_vectors, path, place=place)
+
+
+def _refuse_without_sentences(config: RunConfig) -> None:
+    if registry.name_of("sentence", config.text.sentence) == "none":
+        raise InputError("text.sentence=none: this family reads vectors of captions; use mean, gmm or hglmm")
+    if not config.text.word_vectors:
+        raise InputError("text.word_vectors: vectors of captions are made of word vectors; name a file, or `captions`")
+
+
+def _sentences(config: RunConfig, workspace: Workspace, records: Records, vectors: Vectors | None) -> SentenceStore:
+    """Vectors of all captions, fitted on those of training images, in language/<dataset>/<fingerprint>."""
+    assert vectors is not None, "asked before"
+    train = [caption.text for caption in records.split("train").captions]
+    known = build_vocabulary(train, config.text.min_count).words
+    place = functools.partial(workspace.language, dataset_name(records))
+    features = fitted(config.text.sentence, train, vectors(known), place)
+    assert features is not None
+    return SentenceStore.make(features, [caption.text for caption in records.captions], place)
 
 
 def _identity(config: RunConfig, records: Records, output: str) -> str:

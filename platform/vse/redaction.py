@@ -1,9 +1,11 @@
 """Keeps credentials out of journals, summaries and error messages."""
 
+import os
 import re
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
+from urllib.parse import quote
 
 HIDDEN = "[hidden]"
 
@@ -13,8 +15,10 @@ _STRONG = frozenset({"password", "passwd", "pwd", "passphrase", "secret", "secre
 _PAIRS = (("api", "key"), ("access", "key"), ("private", "key"), ("account", "key"), ("auth", "key"))
 _WEAK = frozenset({"token", "bearer", "auth", "signature", "sig"})  # also words of the trade: hidden for long strings
 _SHORTEST_TOKEN = 12
+_SHORTEST = 6  # a shorter value of the environment may be part of harmless words
 
-_URI_PASSWORD = re.compile(r"(?P<head>[a-zA-Z][\w+.-]*://[^\s/@:]*):(?P<secret>[^\s/@]+)@")
+# Up to the last @ of the word: what people paste as a password may hold @ and / unescaped. A port is no password.
+_URI_PASSWORD = re.compile(r"(?P<head>[a-zA-Z][\w+.-]*://[^\s/@:\"']*):(?!\d+(?:[/?#]|$))(?P<secret>[^\s\"']+)@")
 _QUERY = re.compile(
     r"(?P<head>(?:[?&;\s\"']|^)(?:[\w-]*(?:signature|credential|password|secret|token|api_?key|access_?key)[\w-]*)"
     r"\s*[=:]\s*)(?P<secret>[^\s&;\"',]{6,})",
@@ -44,8 +48,21 @@ def names_a_secret(key: str, value: Any) -> bool:
     return words[-1] in _WEAK and isinstance(value, str) and len(value) >= _SHORTEST_TOKEN
 
 
+def _of_environment() -> list[str]:
+    """Values of environment variables whose names say credential, as they are and as addresses write them."""
+    found = {
+        value
+        for name, value in os.environ.items()
+        if len(value) >= _SHORTEST and not value.startswith("/") and names_a_secret(name, value)  # no path of a file
+    }
+    return sorted(found | {quote(value, safe="") for value in found}, key=len, reverse=True)
+
+
 def redact_text(text: str) -> str:
-    """`text` with passwords in addresses, signed queries and tokens of known shape replaced by `[hidden]`."""
+    """`text` with passwords in addresses, signed queries, tokens of known shape and the secrets of this process's
+    environment replaced by `[hidden]`."""
+    for secret in _of_environment():
+        text = text.replace(secret, HIDDEN)
     text = _URI_PASSWORD.sub(lambda m: f"{m['head']}:{HIDDEN}@", text)
     text = _QUERY.sub(lambda m: f"{m['head']}{HIDDEN}", text)
     text = _BEARER.sub(lambda m: f"{m['head']}{HIDDEN}", text)

@@ -92,7 +92,8 @@ def prepare_environment(config: Config) -> dict[str, str]:
     workers = {name: os.environ[name] for name in wanted}
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = workers[name] = str(config.threads)
-    for name in ("MLFLOW_TRACKING_URI", "VSE_CACHE", "AWS_REGION", "AWS_DEFAULT_REGION"):
+    # no tracking address, which may hold a password: only the job itself ships, and Ray's own logs have this table
+    for name in ("VSE_CACHE", "AWS_REGION", "AWS_DEFAULT_REGION"):
         if name in os.environ:
             workers[name] = os.environ[name]
     if here:

@@ -21,11 +21,11 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs as pafs
 
-from vse.errors import InputError
+from vse.errors import InputError, StorageError, storage_failure
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
-_REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG}
+_REFUSALS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG}
 
 
 def sha256_of(data: bytes) -> str:
@@ -46,6 +46,16 @@ def _remote(uri: str) -> tuple[pafs.FileSystem, str]:
         return pafs.FileSystem.from_uri(uri)
     except (OSError, ValueError) as error:
         raise InputError(f"{uri}: cannot be opened ({_first_line(error)})") from None
+
+
+def _sync_folder(path: Path) -> None:
+    """Have the new name of a file survive a power cut too. File systems that cannot do that do it themselves."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _first_line(error: Exception) -> str:
@@ -144,7 +154,8 @@ class Folder:
     def write_bytes(self, name: str, data: bytes) -> None:
         """Write a file at once: readers see the old one or the new one.
 
-        Raises InputError where this machine refuses it, OSError for a full disk or what a network does.
+        Raises InputError where this machine refuses it, StorageError for a disk that is full or has become read-only,
+        OSError for what a network does.
         """
         if self.is_local:
             self._write_local(name, data)
@@ -164,13 +175,21 @@ class Folder:
                     stream.flush()
                     os.fsync(stream.fileno())  # or a crash could leave the new name with none of the content
                 os.replace(temporary, target)
+                _sync_folder(target.parent)
             except BaseException:
-                temporary.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)
                 raise
         except OSError as error:
-            if error.errno in _REFUSALS:
-                raise InputError(f"{self.uri}: cannot write {name} ({error.strerror})") from None
-            raise
+            raise self.refusal(name, error) from None
+
+    def refusal(self, name: str, error: OSError) -> OSError | InputError:
+        """What to raise where `name` could not be written: in one line if the reason is the user's or the disk's."""
+        if error.errno in _REFUSALS:
+            return InputError(f"{self.uri}: cannot write {name} ({error.strerror})")
+        if storage_failure(error):
+            return StorageError(f"{self.uri}: cannot write {name} ({error.strerror or error})")
+        return error
 
     def read_text(self, name: str) -> str:
         """The whole file as UTF-8."""
@@ -217,7 +236,7 @@ class Folder:
             self.local().mkdir(parents=True, exist_ok=True)
             stream = self.local(f"{_TEMPORARY}lock").open("a")
         except OSError as error:
-            raise InputError(f"{self.uri}: cannot be written to ({error.strerror})") from None
+            raise self.refusal("its lock", error) from None
         with stream:
             fcntl.flock(stream, fcntl.LOCK_EX)  # the system releases it however the process ends
             yield
@@ -229,7 +248,8 @@ class Folder:
             self.write_bytes(probe, b"")
             self.delete(probe)
         except OSError as error:
-            raise InputError(f"{self.uri}: cannot be written to ({_first_line(error)})") from None
+            reason = error.strerror or _first_line(error)
+            raise InputError(f"{self.uri}: cannot be written to ({reason})") from None
         return self
 
     def entry(self, name: str) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def write_summary(
         "seeds": [int(seed) for seed in seeds],
         **environment(),
         "headline": {key: _finite(value) for key, value in (headline or {}).items()},
-        "outputs": {key: str(path) for key, path in (outputs or {}).items()},
+        "outputs": {key: redact_text(str(path)) for key, path in (outputs or {}).items()},
     }
     if details is not None:
         data["details"] = redact(dict(details))

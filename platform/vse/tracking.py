@@ -222,6 +222,9 @@ class Shipper:
             file = Path(path) if os.path.isabs(path) else folder.local(path)
             if not file.exists():
                 return  # it may come with a later pass, or belong to another machine
+            if not self._own(file, folder):
+                self._warn(f"{file}: named by a journal, but not of this workspace; it is not sent")
+                return
             status = file.stat()
             mark = [status.st_size, status.st_mtime_ns]
         else:
@@ -236,6 +239,15 @@ class Shipper:
             file.write_bytes(folder.read_bytes(path))
         self._store.send_file(state.run_id, file, under)
         state.files[f"{under}|{path}"] = mark
+
+    def _own(self, file: Path, run: Folder) -> bool:
+        """Whether a file, or all that a folder holds, lies in the workspace (or where it has a link to keep this run),
+        or in its cache: a journal that came with a workspace from elsewhere must not send other files of this machine.
+        """
+        space = Workspace.open(self.workspace)
+        places = [place.local().resolve() for place in (space.root, space.cache(), run) if place.is_local]
+        parts = [file, *file.rglob("*")] if file.is_dir() else [file]
+        return all(any(part.resolve().is_relative_to(place) for place in places) for part in parts)
 
     def _journals(self) -> Iterator[tuple[str, Folder]]:
         root = Folder.open(self.workspace)
@@ -270,6 +282,10 @@ class Shipper:
             yield True
 
     def _load(self) -> dict[str, _Sent]:
+        from vse import tracking_store
+
+        if self._embedded and not tracking_store.is_whole(self._home / "mlflow.db"):
+            return {}  # whatever was sent is not there any more
         try:
             saved = json.loads(self._state_file.read_text())
             return {key: _Sent(**entry) for key, entry in saved.items()}

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import sqlite3
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
@@ -46,6 +47,7 @@ class Store:
 
         self._artifacts = artifacts
         if artifacts is not None:
+            _make_whole(uri)
             _relocate(uri, artifacts)
             _wait_less_for_the_disk(uri)
         self._client = MlflowClient(tracking_uri=uri)
@@ -165,6 +167,7 @@ def _quiet() -> None:
         ("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1"),
         ("MLFLOW_DISABLE_TELEMETRY", "true"),
         ("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false"),
+        ("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true"),  # it would print the password of an address
     ):
         os.environ.setdefault(name, value)
     for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking", "urllib3.connectionpool"):
@@ -188,15 +191,54 @@ def _wait_less_for_the_disk(uri: str) -> None:
     event.listen(Engine, "connect", connected)
 
 
+def is_whole(database: Path) -> bool:
+    """Whether an embedded store is there with its tables complete: MLflow's first experiment is the last thing made."""
+    if not database.is_file():
+        return False
+    try:
+        with closing(sqlite3.connect(database, timeout=10)) as connection:
+            return connection.execute("SELECT count(*) FROM experiments").fetchone()[0] > 0
+    except sqlite3.OperationalError as error:
+        return "no such table" not in str(error)  # else it is only busy, or read-only
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _make_whole(uri: str) -> None:
+    """Make the embedded store under another name and rename it.
+
+    MLflow makes its tables in some thirty steps, and cannot go on from the middle of them after a kill or on a disk
+    that was full. What is no store any more is put aside; all that was in it is in the journals.
+    """
+    database = Path(uri.removeprefix("sqlite:///"))
+    if is_whole(database):
+        return
+    database.parent.mkdir(parents=True, exist_ok=True)
+    for unfinished in database.parent.glob(f"{database.name}.making-*"):
+        unfinished.unlink(missing_ok=True)
+    for name in ("", "-journal", "-wal", "-shm"):
+        if Path(f"{database}{name}").exists():
+            os.replace(f"{database}{name}", f"{database}.damaged{name}")
+    from mlflow import MlflowClient
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    making = database.with_name(f"{database.name}.making-{uuid.uuid4().hex[:8]}")  # MLflow remembers names
+    address = f"sqlite:///{making}"
+    MlflowClient(tracking_uri=address).search_experiments(max_results=1)
+    engine = SqlAlchemyStore._engine_map.pop(address, None)  # MLflow keeps connections for ever
+    if engine is not None:
+        engine.dispose()
+    with making.open("rb") as stream:
+        os.fsync(stream.fileno())
+    os.replace(making, database)
+
+
 def _relocate(uri: str, artifacts: Path) -> None:
     """Make a moved workspace whole: the embedded store names artifact folders by absolute path.
 
     The old root is what the experiments' folders have in common with `<workspace>/mlflow/artifacts/<experiment>`.
     """
     database = Path(uri.removeprefix("sqlite:///"))
-    if not database.is_file():
-        database.parent.mkdir(parents=True, exist_ok=True)
-        return
     with closing(sqlite3.connect(database, timeout=10)) as connection, connection:
         try:
             rows = connection.execute("SELECT artifact_location FROM experiments").fetchall()

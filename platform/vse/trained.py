@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 
-from vse import registry
 from vse.adversaries import Adversaries
 from vse.config import override
 from vse.data.examples import encode_texts
@@ -18,7 +17,7 @@ from vse.presets import from_data
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, load_weights
 from vse.training.config import RunConfig
-from vse.training.inputs import Material, family_inputs, split_examples
+from vse.training.inputs import Material, family_inputs, initial_family, split_examples
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +58,8 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
         raise InputError(f"{checkpoint}: trained on {', '.join(sizes['feature_dims'])} features, asked to read {image}")
     dim = sizes["word_vector_dim"]
     vectors = None if dim is None else torch.zeros(len(vocabulary), dim)
-    context = Context(len(vocabulary), sizes["feature_dims"], vectors)
-    family: Family = registry.build("family", config.model, context, config.features.scale)
+    context = Context(len(vocabulary), sizes["feature_dims"], vectors, sizes["sentence_dim"])
+    family = initial_family(config, context)
     if config.train.precision == "float64":
         family = family.double()
     load_weights(checkpoint, family)
@@ -73,12 +72,14 @@ def encode_split(trained: Trained, material: Material, split: str) -> Codes:
     return encode_examples(trained.family, split_examples(material, part, trained.family.inputs, trained.vocabulary))
 
 
-def encode_adversaries(trained: Trained, adversaries: Adversaries) -> dict[str, AttackSet]:
+def encode_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, AttackSet]:
     """Codes of the adversaries of each attack, beside the captions they attack."""
-    parses = adversaries.parses if trained.family.inputs.components else None
+    inputs = trained.family.inputs
+    parses = adversaries.parses if inputs.components else None
+    sentences = material.sentences if inputs.sentence else None
     return {
         attack: AttackSet(
-            encoded=encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses)),
+            encoded=encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses, sentences)),
             caption=adversaries.owner[attack],
         )
         for attack, texts in adversaries.texts.items()

@@ -8,7 +8,6 @@ from vse.data.records import Records
 from vse.errors import InputError
 from vse.storage import Folder
 
-DEFAULT = "./workspace"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -19,9 +18,9 @@ class Workspace:
     root: Folder
 
     @classmethod
-    def open(cls, uri: str | None = None) -> "Workspace":
-        """The workspace at `uri`, else at `$VSE_WORKSPACE`, else at ./workspace."""
-        return cls(Folder.open(uri or os.environ.get("VSE_WORKSPACE") or DEFAULT))
+    def open(cls, uri: str) -> "Workspace":
+        """The workspace at `uri`; which one a job takes when none is named, `vse.command` says."""
+        return cls(Folder.open(uri))
 
     def check_writable(self) -> "Workspace":
         """Raises InputError in one line where nothing can be written; returns the workspace."""

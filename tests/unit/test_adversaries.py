@@ -12,7 +12,6 @@ from vse.errors import InputError
 from vse.language.attacks import ATTACKS
 from vse.language.tokens import words
 from vse.presets import preset
-from vse.training.inputs import word_pools
 from vse.workspace import Workspace
 
 SMALL = {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 3}
@@ -73,7 +72,7 @@ def test_texts_are_parsed_by_the_parser(made, place):
 
 def test_disjoint_words_are_no_training_negatives(place):
     workspace, material = place
-    pools = word_pools(material.records.split("train"), material.parses)
+    pools = material.pools
     training = {w for entries in pools.training.words().values() for w in entries}
     folder = workspace.language(pipeline.dataset_name(material.records), _made(place, "disjoint").fingerprint)
     rows = stage.generator.from_json_lines(folder.read_bytes(FILE))

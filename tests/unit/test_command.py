@@ -75,6 +75,19 @@ def call(*argv: str, run: Callable[[command.Request], Any] | None = None, **extr
     return status, seen[0] if seen else None
 
 
+def test_a_reader_who_has_seen_enough_gets_no_traceback() -> None:
+    program = "from vse.command import main; import sys; sys.exit(main('wide', print, description='x ' * 100000))"
+    done = subprocess.run(
+        ["bash", "-c", f'{sys.executable} -c "{program}" --help | head -1; exit ${{PIPESTATUS[0]}}'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("usage:")
+    assert done.stderr == ""
+    assert done.returncode == 128 + signal.SIGPIPE
+
+
 def test_settings_reach_the_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("VSE_WORKSPACE", raising=False)
     status, request = call("optim.lr=1e-3", "--preset", "long", "sweep.seeds=5")
@@ -113,6 +126,7 @@ def test_workspace_comes_from_the_argument_then_the_environment(
         (["--preset", "nope"], ["nope", "tiny, long"]),
         (["--preset", "/no/such/file.json"], ["/no/such/file.json", "No such file"]),
         (["--workspace"], ["--workspace"]),
+        (["--workspace", "s3://id:secret@bucket/x"], ["--workspace: holds a credential", "AWS_SECRET_ACCESS_KEY"]),
     ],
 )
 def test_wrong_input_is_one_line_and_status_two(

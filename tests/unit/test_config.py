@@ -165,6 +165,11 @@ runs = st.builds(
 )
 
 
+def test_equal_numbers_have_equal_fingerprints():
+    assert fingerprint({"clip": -0.0}) == fingerprint({"clip": 0.0})
+    assert fingerprint({"clip": 0.0}) != fingerprint({"clip": 0})
+
+
 @given(runs)
 def test_plain_data_and_back_is_the_same(run: Run) -> None:
     data = json.loads(json.dumps(to_dict(run)))

@@ -137,3 +137,40 @@ def test_wrong_requests_are_one_line(place, vsepp):
         with pytest.raises(InputError, match=next(iter(changes))):
             override(MeasureOptions(), changes)
     assert validate(override(MeasureOptions(), {"attacks": ""})).attacks == ()
+
+
+@pytest.mark.parametrize("family", ["univse", "vsepp"])
+def test_contrastive_captions_of_vse_c(request, place, family):
+    run = request.getfixturevalue(family)
+    found = measure_run(run, place, MeasureOptions(attacks=(), contrast=("all",)))
+    plain = measure_run(run, place, MeasureOptions(attacks=()))
+    own = {key for key in found if key.startswith("test/own_pool_")}
+    classes = {key.split("/")[1] for key in own}
+    assert {"own_pool_none", "own_pool_noun", "own_pool_numeral", "own_pool_relation", "own_pool_all"} <= classes
+    assert found["test/own_pool_none/all/meanr"] == pytest.approx(plain["test/i2t/meanr"])
+    for name in ("noun", "numeral", "relation"):  # more candidates never help, and all of them together least
+        ranks = [found[f"test/own_pool_{k}/all/meanr"] for k in ("none", name, "all")]
+        assert ranks == sorted(ranks)
+        assert 0 <= found[f"test/attack_{name}/all/pair_accuracy"] <= 100
+        assert found[f"test/attack_{name}/all/r1"] <= found[f"test/own_pool_{name}/all/r1"] + 1e-9
+    assert found["test/complete/all/images"] <= 6
+
+
+def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_path):
+    material = measure.pipeline.prepare(measure.load_run(univse).config, place)
+    part = material.records.split("test")
+    rows = {
+        str(k): {"filename": f"dir/{c.image}.png", "caption": c.text, "negative_caption": negative}
+        for k, c in enumerate(part.captions)
+        for negative in [c.text if k % 2 else f"no {c.text}"]
+    }
+    rows["elsewhere"] = {"filename": "000000000042.jpg", "caption": "a dog", "negative_caption": "a cat"}
+    path = tmp_path / "swap_obj.json"
+    path.write_text(json.dumps(rows))
+    for run in (univse, vsepp):
+        found = measure_run(run, place, MeasureOptions(attacks=(), pairs=(str(path),)))
+        assert 0 < found["pairs/found"] < 100
+        assert 0 <= found["pairs/swap_obj"] == found["pairs/mean"] <= 100
+    path.write_text(json.dumps({"0": rows["elsewhere"]}))
+    with pytest.raises(InputError, match="none of 1 pairs is of an image of"):
+        measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),), splits=("val",)))

@@ -12,6 +12,7 @@ from vse.config import override
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
 from vse.features.store import FeatureStore
+from vse.language.tokens import words
 from vse.presets import preset
 from vse.workspace import Workspace
 
@@ -106,6 +107,24 @@ def test_parses_that_only_attacks_read_are_no_part_of_a_run(place):
     plain, parsed = (pipeline.prepare(tiny("vsepp_tiny"), place, parsed=flag) for flag in (False, True))
     assert parsed.parses is not None
     assert plain.fingerprints == parsed.fingerprints
+
+
+def test_sentence_vectors_of_the_captions_themselves(place, tmp_path):
+    """No file needed: word vectors of the training captions, and their mean as a caption's vector."""
+    config = tiny(text__word_vectors="captions", text__sentence="mean")
+    records = pipeline.describe(config, place)
+    prints: dict[str, str] = {}
+    vectors = pipeline._word_vectors(config, place, records, prints)
+    assert prints["word_vectors"]
+    assert vectors is not None
+    sentences = pipeline._sentences(config, place, records, vectors)
+    texts = [c.text for c in records.split("test").captions][:5]
+    found = sentences.array(texts)
+    assert found.shape == (5, sentences.dim)
+    rows = vectors(tuple(dict.fromkeys(w for text in texts for w in words(text))))
+    for text, row in zip(texts, found, strict=True):
+        known = [rows.vectors[rows.row[w]] for w in words(text) if w in rows.row]
+        np.testing.assert_allclose(row, np.mean(known, axis=0), atol=2e-3)  # kept in half precision
 
 
 def test_word_vectors_are_part_of_a_run_by_content(place, first, tmp_path):

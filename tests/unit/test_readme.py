@@ -92,3 +92,11 @@ def test_the_example_family_trains():
         assert losses[-1] < 0.7 * losses[0]
     finally:
         registry._COMPONENTS["family"].pop("mean_words", None)
+
+
+def test_every_published_system_stands_in_the_table():
+    section = README.split("## Systems")[1].split("\n## ")[0]
+    mentioned = set(re.findall(r"`([a-z0-9_]+)`", section))
+    systems = {name.removesuffix("_coco") for name in presets.names() if name.endswith("_coco")}
+    assert {name for name in systems if not name.endswith("_hglmm")} <= mentioned
+    assert {f"{name}_coco" for name in mentioned & systems} <= set(presets.names())

@@ -40,7 +40,9 @@ def test_a_laptop_starts_its_own_ray_and_a_launched_head_joins(monkeypatch: pyte
 
 def test_environment_is_set_on_purpose(tmp_path: Path) -> None:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "1"
+    os.environ["MLFLOW_TRACKING_URI"] = "http://user:secret@10.0.0.4:5000"
     workers = prepare_environment(Config(threads=3))
+    assert "MLFLOW_TRACKING_URI" not in workers  # Ray logs this table, and only the job ships
     assert os.environ["RAY_AUTH_MODE"] == "disabled"
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1"  # the user's word counts
     assert workers["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"] == "3"

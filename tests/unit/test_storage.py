@@ -129,7 +129,7 @@ def test_an_unknown_scheme_is_refused():
         Folder.open("gopher://host/path")
 
 
-def test_the_workspace_is_laid_out_by_stage(tmp_path, monkeypatch):
+def test_the_workspace_is_laid_out_by_stage(tmp_path):
     workspace = Workspace.open(str(tmp_path))
     records = Records("tiny", (Image("1", "1.jpg", "train"),), ())
     name = dataset_name(records)
@@ -143,11 +143,6 @@ def test_the_workspace_is_laid_out_by_stage(tmp_path, monkeypatch):
     assert workspace.check_writable() is workspace
     with pytest.raises(InputError, match="letters"):
         workspace.sweep("a b")
-    monkeypatch.setenv("VSE_WORKSPACE", str(tmp_path / "other"))
-    assert Workspace.open().root.local() == tmp_path / "other"
-    assert Workspace.open(str(tmp_path)).root.local() == tmp_path
-    monkeypatch.delenv("VSE_WORKSPACE")
-    assert Workspace.open().root.local().name == "workspace"
 
 
 def test_a_folders_name_is_the_last_step_of_its_path(tmp_path):

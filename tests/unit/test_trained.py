@@ -89,7 +89,7 @@ def test_adversaries_get_codes_beside_the_captions_they_attack(kept, place):
     trained = load_run(kept.result.folder)
     material = pipeline.prepare(kept.config, place, parsed=True)
     made = attack_split(kept.config, place, material, "test", "shared")
-    sets = encode_adversaries(trained, made)
+    sets = encode_adversaries(trained, made, material)
     assert sets.keys() == set(made.texts)
     for attack, each in sets.items():
         assert (each.caption == made.owner[attack]).all()

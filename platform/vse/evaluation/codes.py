@@ -64,4 +64,17 @@ def encode_examples(family: Family, examples: Examples) -> Codes:
 def _concatenated(batches: Iterator[Encoded]) -> Encoded:
     parts = list(batches)
     assert parts, "nothing to encode"
-    return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+    return {key: _stacked([part[key] for part in parts]) for key in parts[0]}
+
+
+def _stacked(rows: list[Tensor]) -> Tensor:
+    """Rows of all blocks; codes over time are padded with zeros to the longest block's."""
+    if rows[0].ndim > 1:
+        longest = max(each.shape[1] for each in rows)
+        rows = [
+            torch.cat([each, each.new_zeros(len(each), longest - each.shape[1], *each.shape[2:])], dim=1)
+            if each.shape[1] < longest
+            else each
+            for each in rows
+        ]
+    return torch.cat(rows)

@@ -44,6 +44,8 @@ def build_report(request: Request) -> str:
     if bool(options.sweep) == bool(options.runs):
         raise InputError("sweep, runs: name either one sweep or some runs")
     workspace = Workspace.open(request.workspace)
+    if workspace.root.exists():
+        workspace.check_writable()
     if options.sweep:
         name = options.name or options.sweep
         folder = workspace.report(name)

@@ -10,11 +10,13 @@ from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.evaluation.per_image import counts_of
 from vse.evaluation.statistics import Sample, bootstrap
 from vse.evidence import WORDS, Planner, Task, read_summary, read_table
-from vse.report.claims import CHOSEN_ALPHA, UNIVSE_CLAIMS, Arm, Claim, answer, registered_hash
+from vse.language.contrast.rules import CLASSES
+from vse.report.claims import CHOSEN_ALPHA, Arm, Claim, answer, registered_hash
 
 ATTACKS = ("object", "attribute", "relation")
 _ATTACKED = tuple(f"attack_{kind}/{metric}" for kind in ATTACKS for metric in ("r1", "rsum3", "pair_accuracy"))
 METRICS = ("rsum", "i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10", *_ATTACKED)
+_CONTRAST = tuple(f"attack_contrast_{kind}/{metric}" for kind in CLASSES for metric in ("r1", "pair_accuracy"))
 SCHEMA_VERSION = 1
 
 
@@ -45,16 +47,25 @@ class Results:
         return Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split)
 
     def claims(self, words: str, claims: Sequence[Claim]) -> dict[str, Any]:
-        """Verdicts on claims, as plain data."""
+        """Verdicts on claims whose arms are there, as plain data; Holm's correction is over those of one paper."""
 
         def lookup(arm: Arm, metric: str) -> Sample:
             return self.sample(arm.model, arm.split, words, arm.alpha, metric)
 
-        return {name: asdict(verdict) for name, verdict in answer(lookup, claims).items()}
+        found: dict[str, Any] = {}
+        for paper in dict.fromkeys(claim.paper for claim in claims):
+            own = [claim for claim in claims if claim.paper == paper and self._answerable(claim)]
+            if own:
+                found |= {name: asdict(verdict) for name, verdict in answer(lookup, own).items()}
+        return found
+
+    def _answerable(self, claim: Claim) -> bool:
+        arms = {arm.model for comparison in claim.comparisons for _, arm in comparison.terms}
+        return all(len(self.tasks.get(arm, ())) == self.planner.seeds for arm in arms)
 
     def table(self, words: str) -> list[dict[str, Any]]:
         """One row an arm, split and alpha: each metric as [mean, low, high], a 95 % interval over seeds and images."""
-        rows = []
+        rows, metrics = [], METRICS + (_CONTRAST if self.planner.study.contrast else ())
         for name, tasks in self.tasks.items():
             arm = self.planner.study.arms[name]
             summaries = [read_summary(self.planner.workspace, task) for task in tasks]
@@ -63,7 +74,7 @@ class Results:
                 for alpha in arm.alphas or (None,):
                     row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seeds": len(tasks)}
                     row["seconds"] = np.median(seconds)
-                    for metric in METRICS:
+                    for metric in metrics:
                         effect = [(1.0, self.sample(name, split, words, alpha, metric))]
                         found = bootstrap(effect, replicates=1000)
                         row[metric] = [found.estimate, *found.interval(method="percentile")]
@@ -81,13 +92,13 @@ def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> di
     study, chosen = planner.study, planner.chosen()
     assert chosen is not None, "the search is not finished"
     swept = [name for name, arm in study.arms.items() if len(arm.alphas) > 2]
-    claims = [c for c in UNIVSE_CLAIMS if all(arm.split in study.splits for p in c.comparisons for _, arm in p.terms)]
+    claims = [c for c in study.claims if all(arm.split in study.splits for p in c.comparisons for _, arm in p.terms)]
     rounded = _rounded(
         {
             "schema": SCHEMA_VERSION,
             "study": study.name,
             "command": command,
-            "claims_hash": registered_hash(),
+            "claims_hash": registered_hash(study.claims),
             "seeds": planner.seeds,
             "search": chosen,
             "alpha": {name: results.chosen_alpha(name) for name in swept},

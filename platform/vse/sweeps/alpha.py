@@ -9,7 +9,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from vse.adversaries import attack_split
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
 from vse.environment import environment, usable_cores
+from vse.errors import InputError
 from vse.journal import Journal, open_in, read
 from vse.report.curve import AlphaResults
 from vse.runtime import check_shared, cluster_address, largest_cluster, preflight, running_ray, set_up_logging
@@ -94,7 +95,7 @@ def run_alpha_sweep(request: Request) -> str:
             seeds=plan.seeds,
             headline={**headline(results), "trials": len(entries), "rule": results.rule},
             outputs={**outputs, "mlflow": shipper.uri},
-            details={"table": _table(results), "runs": results.runs},
+            details={"table": _table(results), "runs": results.runs, "files": _entries(folder, outputs)},
         )
 
 
@@ -295,9 +296,19 @@ def _reported(folder: Folder, results: str) -> bool:
     """Whether the report of exactly these results is there."""
     if not folder.exists(SUMMARY):
         return False
-    summary = folder.read_json(SUMMARY)
-    there = folder.exists("results.json") and folder.exists("report.html")
-    return there and summary["fingerprints"].get("results") == results
+    try:
+        summary = folder.read_json(SUMMARY)
+        files = summary["details"]["files"].items()
+    except (InputError, KeyError, TypeError):  # damaged on its disk
+        return False
+    whole = all(folder.exists(name) and folder.entry(name) == entry for name, entry in files)
+    return whole and summary["fingerprints"].get("results") == results
+
+
+def _entries(folder: Folder, outputs: Mapping[str, str]) -> dict[str, Any]:
+    """Size and checksum of what was reported, so that a later call knows whether it is still whole."""
+    names = [path.rsplit("/", 1)[-1] for path in outputs.values()]
+    return {name: folder.entry(name) for name in names}
 
 
 def _table(results: AlphaResults) -> list[dict[str, Any]]:

@@ -103,6 +103,9 @@ def _encode(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
 def _alpha(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
     """Every metric at one α, exactly what encoding with that α would give."""
     folders = tuple((split, changes[f"codes.{split}"]) for split in SPLITS)
+    evaluation = setting.at().run(changes["run"]).child("evaluation")
+    if not all(evaluation.child(name).is_committed() for _, name in folders):
+        _encode(changes, setting)  # they were there when the ledger said so; their disk lost them
     alphas = tuple(sorted({*setting.alphas, changes["model.alpha"]}))
     curves = _curves(setting.workspace, changes["run"], folders, alphas)
     return {"metrics": curves[changes["model.alpha"]]}

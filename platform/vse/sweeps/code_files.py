@@ -43,7 +43,7 @@ def store_codes(trained: Trained, run: Folder, material: Material, adversaries: 
     folder = codes_folder(trained, run, adversaries.split, adversaries.fingerprint)
     if folder.read_manifest(checksums=False) is None:
         codes = encode_split(trained, material, adversaries.split)
-        attacks = encode_adversaries(trained, adversaries)
+        attacks = encode_adversaries(trained, adversaries, material)
         write_codes(folder, trained.family, StoredCodes(codes, attacks), adversaries.fingerprint)
     return folder
 

@@ -21,7 +21,7 @@ from typing import Any
 import ray
 from ray import tune
 
-from vse.errors import InputError
+from vse.errors import InputError, StorageError, storage_failure
 from vse.progress import Progress
 from vse.redaction import redact_text
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger
@@ -101,8 +101,7 @@ def run_sweep(
                 at_once = wanted.at_once(available or ray.cluster_resources(), concurrency)
                 settings = tune.TuneConfig(max_concurrent_trials=at_once, reuse_actors=True)
                 tuned(function, {"changes": tune.grid_search(pending)}, wanted, recorder, settings)
-                if recorder.refused:
-                    raise InputError(recorder.refused)
+                recorder.conclude()
                 pending = ledger.pending(pending)
                 if not pending:
                     break
@@ -168,6 +167,10 @@ def _trial(
         result = dict(function(dict(config.get("changes", config))))
     except InputError as error:  # wrong input is no accident: it is said once and not tried again
         return {_PAYLOAD: json.dumps({"refused": str(error)})}
+    except Exception as error:
+        if line := storage_failure(error):  # nor is a full disk, but of another kind
+            return {_PAYLOAD: json.dumps({"refused": line, "storage": True})}
+        raise
     seconds = time.monotonic() - started
     payload = {_PAYLOAD: json.dumps({"result": result, "seconds": seconds}, allow_nan=False)}
     return payload if objective is None else {**payload, _OBJECTIVE: objective(result)}
@@ -187,7 +190,7 @@ class Recorder(tune.Callback):
     ) -> None:
         self.ledger, self.bar, self.on_end, self.last = ledger, bar, on_end, last
         self.changes_of = changes_of or (lambda trial: dict(trial.config["changes"]))
-        self.refused = ""
+        self.refused: StorageError | InputError | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune saves its callbacks for a resumption that is the ledger's here
@@ -204,15 +207,29 @@ class Recorder(tune.Callback):
         if "result" in payload:
             known = self.ledger.get(changes)
             if known is None or known.state == "failed":  # a replayed point is there already
-                self._ended(self.ledger.finish(changes, payload["result"], payload["seconds"]))
+                self._ended(lambda: self.ledger.finish(changes, payload["result"], payload["seconds"]))
         else:
-            self.refused = payload.get("refused") or "a trial ended without a result"
-            self._ended(self.ledger.fail(changes, self.refused))
+            why = payload.get("refused") or "a trial ended without a result"
+            if payload.get("storage"):
+                self.refused = StorageError(why)
+            else:
+                self.refused = InputError(why)
+            self._ended(lambda: self.ledger.fail(changes, why))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._ended(self.ledger.fail(self.changes_of(trial), _why(trial)))
+        self._ended(lambda: self.ledger.fail(self.changes_of(trial), _why(trial)))
 
-    def _ended(self, entry: Entry) -> None:
+    def conclude(self) -> None:
+        """Raise what ended trials and would end them again: a StorageError or an InputError."""
+        if self.refused is not None:
+            raise self.refused
+
+    def _ended(self, record: Callable[[], Entry]) -> None:
+        try:
+            entry = record()
+        except (StorageError, InputError) as error:  # Tune would make a page of it; its caller makes a line
+            self.refused = error
+            return
         if entry.state == "finished" or self.last:
             self.bar.advance(text=f"last {entry.id}")
         if self.on_end is not None:

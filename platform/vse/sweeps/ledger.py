@@ -5,6 +5,7 @@ by the fingerprint of its changes, so the same point is the same trial whatever 
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -102,15 +103,18 @@ class Ledger:
 
     def _append_local(self, line: bytes) -> None:
         path = self.folder.local(FILE_NAME)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab+") as stream:
-            if stream.tell() > 0:
-                stream.seek(-1, os.SEEK_END)
-                if stream.read(1) != b"\n":  # the last writer was stopped inside a line
-                    line = b"\n" + line
-            stream.write(line)
-            stream.flush()
-            os.fsync(stream.fileno())
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab+", buffering=0) as stream:
+                if stream.tell() > 0:
+                    stream.seek(-1, os.SEEK_END)
+                    if stream.read(1) != b"\n":  # the last writer was stopped inside a line
+                        line = b"\n" + line
+                if stream.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise self.folder.refusal(FILE_NAME, error) from None
 
     def _stored(self) -> bytes:
         try:
@@ -141,15 +145,21 @@ def open_sweep(workspace: Workspace, name: str, definition: Mapping[str, Any], *
                     f"sweep.name={name}: already used for another sweep, {other}{difference}; "
                     "choose another name, or the settings it was made with"
                 )
-    if not folder.exists(DEFINITION):
+    if _definition(folder) != canonical(definition):  # absent, or damaged on its disk
         folder.write_json(DEFINITION, canonical(definition))
     return folder
 
 
-def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
+def _definition(folder: Folder) -> Any:
     try:
-        there = dict(_leaves(other.read_json(DEFINITION)))
-    except (FileNotFoundError, InputError):
+        return folder.read_json(DEFINITION)
+    except (FileNotFoundError, NotADirectoryError, InputError):
+        return None
+
+
+def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
+    there = dict(_leaves(_definition(other) or {}))
+    if not there:
         return ""
     here = dict(_leaves(canonical(definition)))
     for key in sorted({*here, *there}):
@@ -175,8 +185,12 @@ def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[None]:
     if not folder.is_local:
         yield
         return
-    folder.local().mkdir(parents=True, exist_ok=True)
-    with folder.local("lock").open("a") as file:
+    try:
+        folder.local().mkdir(parents=True, exist_ok=True)
+        file = folder.local("lock").open("a")
+    except OSError as error:
+        raise folder.refusal("its lock", error) from None
+    with file:
         deadline = time.monotonic() + wait
         while True:
             try:

@@ -81,8 +81,7 @@ def run_search(
         with Progress(label, total=samples, unit="trials", every=20.0) as bar:
             recorder = Recorder(ledger, bar, on_end, changes_of=lambda trial: decode(space, config, trial.config))
             tuned(replay, _indexed(space), wanted, recorder, settings, functools.partial(_value, metric=metric))
-        if recorder.refused:
-            raise InputError(recorder.refused)
+        recorder.conclude()
     return [entry for entry in ledger if _is_point(entry.changes, space)]
 
 

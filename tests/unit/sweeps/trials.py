@@ -1,6 +1,7 @@
 """Trial functions: Ray imports them by name in its workers."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +32,9 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
     if changes["x"] == "refused":
         raise InputError("data.root=/nowhere: no such folder")
     return {"calls": calls + 1}
+
+
+def sleep(changes: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Work of a known length."""
+    time.sleep(seconds)
+    return {"value": changes["x"]}

@@ -1,0 +1,48 @@
+"""Can adversaries be told without looking? `python jobs/measure_artefacts.py --preset univse_scenes`."""
+
+import sys
+import time
+
+from vse.artefacts import Options, measure_artefacts, numbers
+from vse.command import Request, main
+from vse.evaluation.artefacts import table
+from vse.runtime import set_up_logging
+from vse.summary import write_summary
+from vse.workspace import Workspace
+
+
+def run(request: Request) -> str:
+    """Print the table and keep its numbers."""
+    started = time.time()
+    set_up_logging()
+    workspace = Workspace.open(request.workspace).check_writable()
+    records, rows = measure_artefacts(request.config, workspace, request.options)
+    print("\n".join(table(rows)))
+    unfiltered = [row.reaches_goal for row in rows if row.filter == "none"]
+    reached = {row.paradigm for row in rows if row.reaches_goal}
+    return write_summary(
+        workspace.root.child("artefacts", f"{records.name}-{records.fingerprint}"),
+        job="measure_artefacts",
+        started=started,
+        configuration=request.config,
+        options=request.options,
+        fingerprints={"records": records.fingerprint},
+        headline={
+            "paradigms": len(unfiltered),
+            "goal_reached": sum(r is True for r in unfiltered),
+            "goal_reached_with_a_filter": len(reached),
+        },
+        details=numbers(rows),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "measure_artefacts",
+            run,
+            description="How far adversaries can be told from real captions without looking at an image.",
+            default_preset="univse_scenes",
+            options=Options(),
+        )
+    )

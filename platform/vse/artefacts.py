@@ -1,0 +1,116 @@
+"""The artefact test of a data set's adversaries: how far they can be told from real captions without looking.
+
+The language model and the vocabulary are made of the captions of training images; the adversaries are those of other
+splits, or of a file. Numbers and the keys of the pairs that the filter keeps stay; captions are written nowhere.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from vse.adversaries import attack_split
+from vse.config import knob
+from vse.data.records import Records
+from vse.data.vocabulary import build_vocabulary
+from vse.errors import InputError
+from vse.evaluation.artefacts import Row, Sample, measure
+from vse.language.attacks import WORDS
+from vse.language.ngram_model import NgramModel
+from vse.language.word_vector_training import read_captions
+from vse.pipeline import describe, say
+from vse.training.config import RunConfig
+from vse.training.inputs import Material
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of the artefact test."""
+
+    splits: tuple[str, ...] = knob(("val", "test"), "splits whose adversaries are judged; never the training split")
+    words: str = knob("shared", "words of UniVSE's adversaries: as training negatives, or disjoint", choices=WORDS)
+    outside: tuple[str, ...] = knob(
+        (), "files of further captions for the language model; they must not describe the judged images"
+    )
+    pairs: str = knob("", "file of pairs instead: JSON lines with image, caption, adversary and paradigm")
+    folds: int = knob(5, "folds of the classifier, by image", low=2)
+    ngrams: int = knob(3, "longest word n-gram that the classifier reads", low=1)
+    order: int = knob(3, "longest n-gram of the language model", low=1)
+    samples_seed: int = knob(0, "folds and intervals", low=0)
+
+
+class _NoImages:
+    """Attacks read captions; asking for features here is a defect."""
+
+    def channels(self, output: str) -> int:
+        raise AssertionError(f"no features, {output} neither")
+
+    def array(self, output: str, ids: tuple[str, ...]) -> np.ndarray:
+        raise AssertionError(f"no features, {output} neither")
+
+
+def measure_artefacts(config: RunConfig, workspace: Workspace, options: Options) -> tuple[Records, list[Row]]:
+    """The records, and a row for every paradigm and filter; parses and attacks are made if missing."""
+    if "train" in options.splits:
+        raise InputError("splits: the language model knows the training captions; judge other splits")
+    records = describe(config, workspace)
+    training = [caption.text for caption in records.split("train").captions]
+    if options.pairs:
+        samples = list(read_pairs(options.pairs))
+    else:
+        parts = [records.split(name).name for name in options.splits]
+        material = Material(records, _NoImages(), say(config, workspace, records), {})
+        samples = [s for name in parts for s in _attacks(config, workspace, material, name, options.words)]
+    if not samples:
+        raise InputError("there are no adversaries to judge")
+    further = (text for path in options.outside for text in read_captions(path))
+    vocabulary = build_vocabulary(training, config.text.min_count)
+    rows = measure(
+        samples,
+        NgramModel.fit(chain(training, further), options.order),
+        frozenset(vocabulary.words),
+        folds=options.folds,
+        ngrams=options.ngrams,
+        seed=options.samples_seed,
+    )
+    return records, rows
+
+
+def _attacks(config: RunConfig, workspace: Workspace, material: Material, split: str, words: str) -> Iterator[Sample]:
+    captions = material.records.split(split).captions
+    made = attack_split(config, workspace, material, split, words)
+    for attack, texts in made.texts.items():
+        for text, owner in zip(texts, made.owner[attack], strict=True):
+            caption = captions[int(owner)]
+            yield Sample(image=caption.image, caption=caption.text, adversary=text, paradigm=f"univse {attack}")
+
+
+def read_pairs(path: str) -> Iterator[Sample]:
+    """Pairs of a file of JSON lines; raises InputError naming file and line for anything else."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"pairs={path}: no such file")
+    with file.open(encoding="utf-8") as lines:
+        yield from _parsed(lines, path)
+
+
+def _parsed(lines: Iterable[str], path: str) -> Iterator[Sample]:
+    names = Sample.__dataclass_fields__
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            sample = Sample(**{name: row[name] for name in names})
+            if not all(isinstance(getattr(sample, name), str) for name in names):
+                raise TypeError("all four are texts")
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: line {number}: no pair with {', '.join(names)} ({error})") from None
+        yield sample
+
+
+def numbers(rows: Sequence[Row]) -> dict[str, float]:
+    """All rows' numbers by name, for a journal or a summary."""
+    return {name: value for row in rows for name, value in row.numbers().items()}

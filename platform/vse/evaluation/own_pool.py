@@ -1,0 +1,104 @@
+"""Image-to-sentence retrieval with an image's own contrastive captions among the candidates (VSE-C, section 4.1).
+
+Each image ranks all true captions of the split and, besides, only the adversaries of its own: with five captions an
+image, 5,000 + 100 for one class of adversaries and 5,000 + 300 for all three. The rank is that of its best caption.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from vse.evaluation import protocol as protocols
+from vse.evaluation.attacks import AttackSet, restrict
+from vse.evaluation.metrics import Ranks, RetrievalCounter, Ties, mean_over_folds
+from vse.evaluation.retrieval import (
+    Blocks,
+    Encoded,
+    ScoresParts,
+    as_owner,
+    count_retrieval,
+    num_items,
+    pair_parts,
+    slice_items,
+)
+
+METRICS = ("r1", "r10", "medr", "meanr")
+NONE, ALL = "none", "all"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnPoolResult:
+    """`metrics` are named `{split}/own_pool_noun/r1` ...; `folds` keep ranks by class, `none` without adversaries."""
+
+    metrics: dict[str, float]
+    folds: tuple[dict[str, Ranks], ...]
+
+
+def add_own(
+    counter: RetrievalCounter, scores: Float[Tensor, " adversaries"], image: Int[Tensor, " adversaries"]
+) -> RetrievalCounter:
+    """A counter that has also met adversaries, each by its own image alone; `counter` is left as it was."""
+    twin = counter.fork()
+    limits = counter.limits()[0][image]
+    above = (scores > limits[:, 1]).long()
+    level = (scores >= limits[:, 0]).long()
+    counts = torch.zeros(len(counter.limits()[0]), 2, dtype=torch.int64, device=scores.device)
+    counts.index_add_(0, image, torch.stack((above, level), 1))
+    twin.add_counts(slice(0, len(counts)), counts)
+    return twin
+
+
+@torch.inference_mode()
+def own_scores(
+    model: ScoresParts,
+    images: Encoded,
+    adversaries: AttackSet,
+    owner: Int[Tensor, " captions"],
+    **knobs: Any,
+) -> tuple[Float[Tensor, " adversaries"], Int[Tensor, " adversaries"]]:
+    """(scores, image) of each adversary with the image of the caption that it was made from."""
+    image = owner[as_owner(adversaries.caption, images)]
+    if not len(image):
+        return torch.zeros(0, device=owner.device), image
+    return model.combine(pair_parts(model, images, adversaries.encoded, image), **knobs)[0].float(), image
+
+
+def evaluate_own_pool(
+    model: ScoresParts,
+    images: Encoded,
+    captions: Encoded,
+    owner: np.ndarray,
+    attacks: Mapping[str, AttackSet],
+    protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
+    *,
+    together: Iterable[str] | None = None,
+    knobs: Mapping[str, Any] | None = None,
+    ties: Ties | None = None,
+    blocks: Blocks | None = None,
+) -> OwnPoolResult:
+    """R@1, R@10, Med r and Mean r without adversaries, with each class of them, and with those of `together` (all)."""
+    wanted = tuple(attacks) if together is None else tuple(together)
+    folds = []
+    for fold in protocol.select(owner, num_items(images)):
+        some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
+        counter = count_retrieval(model, some, texts, fold.owner, knobs=knobs, ties=ties, blocks=blocks)
+        ranks = {NONE: counter.result().i2t}
+        every = counter
+        for name, adversaries in restrict(attacks, fold).items():
+            scores, image = own_scores(model, some, adversaries, counter.owner, **(knobs or {}))
+            ranks[name] = add_own(counter, scores, image).result().i2t
+            if name in wanted:
+                every = add_own(every, scores, image)
+        folds.append({**ranks, ALL: every.result().i2t})
+    metrics = {
+        f"{protocol.split}/own_pool_{name}/{metric}": value
+        for name in folds[0]
+        for metric, value in mean_over_folds(fold[name].metrics() for fold in folds).items()
+        if metric in METRICS
+    }
+    return OwnPoolResult(metrics=metrics, folds=tuple(folds))

@@ -1,0 +1,45 @@
+"""The registered orderings of families: every arm exists, and verdicts follow planted results."""
+
+import pytest
+
+from tests.unit.report.test_claims import planted
+from vse.presets import names
+from vse.report.claims import UNIVSE_CLAIMS, answer, registered_hash
+from vse.report.family_claims import FAMILY_CLAIMS, THESIS_CLAIMS
+from vse.report.studies import FAMILIES_SCENES, STUDIES
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+def test_arms_of_every_study_are_presets_and_claims_name_arms(study):
+    assert {arm.preset for arm in study.arms.values()} <= set(names())
+    asked = {arm.model for c in study.claims for p in c.comparisons for _, arm in p.terms}
+    assert asked <= study.arms.keys()
+
+
+def test_claims_are_registered_once_and_by_hash():
+    every = [claim.name for claim in (*UNIVSE_CLAIMS, *FAMILY_CLAIMS)]
+    assert len(set(every)) == len(every)
+    assert registered_hash(FAMILY_CLAIMS) == "956da767"
+    assert FAMILIES_SCENES.claims == FAMILY_CLAIMS
+    assert all(claim.statement.endswith(".") and claim.paper for claim in FAMILY_CLAIMS)
+
+
+def test_no_better_within_a_point_has_an_equivalence_margin():
+    claim = next(c for c in THESIS_CLAIMS if c.name == "intermediate_leaves_images")
+    assert all(c.margin == -1.0 and c.negligible == 0.0 for c in claim.comparisons)
+
+
+def test_planted_orderings_are_found():
+    """As the thesis reports them but farther apart: what it says of captions holds, what it says of images does not."""
+    captions = {"relational_pool": 0.7, "relational_attention": 0.7, "relational_basic": 0.5, "vsepp": 0.9}
+
+    def rate(arm, metric):
+        return captions[arm.model] if metric.startswith("i2t") else 0.3 + 0.4 * (arm.model != "relational_basic")
+
+    verdicts = answer(planted(rate), THESIS_CLAIMS, replicates=1000)
+    assert {name: verdict.answer for name, verdict in verdicts.items()} == {
+        "images_gain": "does not hold",
+        "captions_lose": "holds",
+        "intermediate_helps_captions": "holds",
+        "intermediate_leaves_images": "does not hold",
+    }

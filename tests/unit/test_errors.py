@@ -1,0 +1,75 @@
+"""Which errors are a disk's, wherever they come from; and what a job says of them."""
+
+import errno
+import os
+
+import pytest
+
+from vse import command
+from vse.errors import StorageError, storage_failure
+
+
+class WrappedError(Exception):
+    """What Ray makes of an error of another process."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__("a page of text")
+        self.cause = cause
+
+
+def full(path: str = "/data/x") -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
+def chained(error: Exception, *, explicit: bool) -> Exception:
+    try:
+        try:
+            raise error
+        except Exception as first:
+            if explicit:
+                raise RuntimeError("later") from first
+            raise KeyError("while handling it")  # noqa: B904  (the implicit chain is what is tested)
+    except Exception as last:
+        return last
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        full(),
+        WrappedError(full()),
+        WrappedError(WrappedError(full())),
+        chained(full(), explicit=True),
+        chained(full(), explicit=False),
+    ],
+)
+def test_a_full_disk_is_found_behind_what_wraps_it(error: Exception) -> None:
+    assert storage_failure(error) == "/data/x: No space left on device"
+
+
+def test_its_own_line_is_kept() -> None:
+    assert storage_failure(WrappedError(StorageError("/w/runs: cannot write a (x)"))) == "/w/runs: cannot write a (x)"
+
+
+@pytest.mark.parametrize(
+    "error", [None, ValueError("x"), FileNotFoundError(2, "no", "f"), WrappedError(ValueError("y"))]
+)
+def test_other_errors_are_no_disk(error: Exception | None) -> None:
+    assert storage_failure(error) == ""
+
+
+def test_an_error_that_comes_from_itself_ends() -> None:
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert storage_failure(one) == ""
+
+
+def test_a_job_says_one_line_and_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    def run(request: command.Request) -> str:
+        raise WrappedError(StorageError("/w/runs/r: cannot write model.safetensors (No space left on device)"))
+
+    assert command.main("train", run, description="", argv=[]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    (line,) = shown.err.splitlines()
+    assert line.startswith("train: /w/runs/r: cannot write model.safetensors (No space left on device); what was")
