@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 # an int is welcome where a float is asked for, as for type checkers (PEP 484)
 install_import_hook("vse", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+# How long an example takes is the machine's business; the time limit of a whole test stays.
+settings.register_profile("project", deadline=None)
+settings.load_profile("project")
 
 if TYPE_CHECKING:
     from vse.workspace import Workspace

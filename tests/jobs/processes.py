@@ -1,4 +1,4 @@
-"""Jobs as processes of their own, and many wrong command lines in one process that cannot start Ray."""
+"""Jobs as processes of their own, and many command lines one after the other in one process."""
 
 import json
 import os
@@ -11,10 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Each command line through the job's own file, as `python jobs/x.py` runs it; imports are paid once.
 _MANY = """
-import contextlib, io, json, runpy, sys
+import contextlib, io, json, logging, runpy, sys
 found = []
 for job, *arguments in json.load(sys.stdin):
     sys.argv = [job, *arguments]
+    logging.getLogger("vse").handlers.clear()  # they write to the error stream of the job before
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         try:
@@ -61,20 +62,35 @@ def summary_of(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-def run_without_ray(lines: list[list[str]], folder: Path) -> list[tuple[int | None, str, str]]:
-    """(exit status, stdout, stderr) of job command lines `[job, argument, …]` where importing Ray is an error."""
-    broken = folder / "broken" / "ray"
-    broken.mkdir(parents=True)
-    (broken / "__init__.py").write_text("raise ImportError('Ray must not be started for this')\n")
+def run_many(
+    lines: list[list[str]],
+    folder: Path,
+    *paths: Path,
+    variables: dict[str, str] | None = None,
+    timeout: float = 250,
+) -> list[tuple[int | None, str, str]]:
+    """(exit status, stdout, stderr) of job command lines `[job, argument, …]` in one process, imports paid once.
+
+    paths: come first on its module path; variables: are added to its environment.
+    """
     given = [[str(ROOT / "jobs" / f"{job}.py"), *more] for job, *more in lines]
     result = subprocess.run(
         [sys.executable, "-c", _MANY],
         cwd=folder,
-        env=environment(broken.parent),
+        env=environment(*paths) | (variables or {}),
         input=json.dumps(given),
         capture_output=True,
         text=True,
-        timeout=250,
-        check=True,
+        timeout=timeout,
+        check=False,
     )
+    assert result.returncode == 0, result.stderr
     return [(status, out, error) for status, out, error in json.loads(result.stdout)]
+
+
+def run_without_ray(lines: list[list[str]], folder: Path) -> list[tuple[int | None, str, str]]:
+    """As `run_many`, where importing Ray is an error: no case can have started it."""
+    broken = folder / "broken" / "ray"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('Ray must not be started for this')\n")
+    return run_many(lines, folder, broken.parent)
