@@ -10,6 +10,7 @@ from torch import nn
 from vse import pipeline, registry
 from vse.config import flatten, override
 from vse.presets import preset
+from vse.training.allocator import keep_freed_memory
 from vse.training.config import OptimConfig
 from vse.training.inputs import make_collator, training_inputs
 from vse.training.run import build_family
@@ -71,6 +72,7 @@ def bare_step(family, objective):
 @pytest.mark.parametrize("dim", [256, 1024])
 def test_a_step_costs_little_more_than_its_mathematics(tmp_path_factory, dim):
     torch.set_num_threads(1)
+    keep_freed_memory()
     workspace = Workspace.open(str(tmp_path_factory.getbasetemp() / "steps"))
     steps, batches, making = {}, {}, {}
     for name in ("vsepp_scenes", "vsepp_maxk_scenes", "univse_scenes"):
