@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKSPACE ?= $(or $(VSE_WORKSPACE),workspace)
 PORT ?= 5000
+PROCESSES ?= 2
 
 BIN := $(VENV)/bin
 RUN := OMP_NUM_THREADS=1 $(BIN)/python
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 MLFLOW_DB := sqlite:///$(abspath $(WORKSPACE))/mlflow/mlflow.db
 
-.PHONY: help install install-dev sweep ui test test-slow test-all lint evidence benchmark clean-venv
+.PHONY: help install install-dev sweep ui test test-slow test-all lint evidence evidence-faults benchmark clean-venv
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -34,7 +35,7 @@ ui: $(VENV)/.installed  ## MLflow's pages on the runs of WORKSPACE, on this mach
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow ui --backend-store-uri $(MLFLOW_DB) --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: $(VENV)/.installed-dev  ## everything that takes seconds
-	$(RUN) -m pytest -m "not slow and not benchmark" $(ARGS)
+	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not slow and not benchmark" $(ARGS)
 
 test-slow: $(VENV)/.installed-dev  ## what takes minutes
 	$(RUN) -m pytest -m "slow and not benchmark" $(ARGS)
@@ -49,8 +50,11 @@ lint: $(VENV)/.installed-dev  ## style, formatting and types
 evidence: $(VENV)/.installed  ## the long measurements; may be stopped and continued
 	$(BIN)/python jobs/evidence.py --workspace $(WORKSPACE) $(ARGS)
 
-benchmark: $(VENV)/.installed-dev  ## speed ratios
-	$(RUN) -m pytest -m benchmark -s tests/benchmarks $(ARGS)
+evidence-faults: $(VENV)/.installed-dev  ## kills at random moments, compared; may be stopped and continued
+	$(RUN) -m tests.faults.campaign --workspace $(WORKSPACE)/faults --copy evidence/faults/runs.jsonl $(ARGS)
+
+benchmark: $(VENV)/.installed-dev  ## speed ratios, without the checks of shapes that tests have
+	JAXTYPING_DISABLE=1 $(RUN) -m pytest -m benchmark -s tests/benchmarks $(ARGS)
 
 clean-venv:  ## remove the virtual environment
 	rm -rf $(VENV)
