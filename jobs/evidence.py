@@ -29,6 +29,7 @@ class StudyOptions:
     weights: str = knob("", "features.backbone.weights of the photographs' backbone")
     vectors: str = knob("", "text.word_vectors of the photographs' families; the floor model has none")
     out: str = knob("evidence", "folder for the result, below the working directory")
+    results: str = knob("", "folder of the results of single trainings; empty: `evidence` in the workspace")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +57,8 @@ def run(request: Request) -> str:
             "features.backbone.std": (0.5, 0.5, 0.5),
             "text.word_vectors": options.vectors,
         }
-    planner = Planner(study, workspace, given, options.seeds or study.seeds)
+    kept = Folder.open(options.results).uri if options.results else ""
+    planner = Planner(study, workspace, given, options.seeds or study.seeds, kept)
     processes = options.processes or usable_cores()
     deadline = time.monotonic() + options.budget if options.budget else float("inf")
 
@@ -64,12 +66,12 @@ def run(request: Request) -> str:
         print(f"{time.time() - started:7.0f} s  {line}", file=sys.stderr, flush=True)
 
     search = [task for each in planner.search_tasks().values() for trainings in each for task in trainings]
-    complete = run_tasks(search, workspace, processes, deadline, say)
+    complete = run_tasks(search, processes, deadline, say)
     chosen = planner.chosen() if complete else None
     tasks: dict[str, list[Task]] = {}
     while chosen is not None:
         known, tasks = len(tasks), planner.arm_tasks(chosen)
-        complete = run_tasks(planner.in_order(tasks), workspace, processes, deadline, say)
+        complete = run_tasks(planner.in_order(tasks), processes, deadline, say)
         if len(tasks) in (known, len(study.arms)):  # an arm that waits for another's seconds comes in a second round
             break
     outputs = {"workspace": workspace.root.uri}

@@ -1,13 +1,14 @@
 """Runs a study task by task, each in a process of its own kind, and answers the registered claims from what is there.
 
 A task is one training with its measurement. Its result is a file named by everything that makes it, so a study may be
-stopped at any moment, continued, and given more seeds; a budget stops it cleanly between tasks.
+stopped at any moment, continued, and given more seeds; a budget stops it cleanly between tasks. Results may be kept
+outside the workspace: a study then goes on in another workspace, or on another machine, with what is missing.
 """
 
 import io
 import multiprocessing
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +19,13 @@ from vse import pipeline, presets
 from vse.adversaries import attack_split, contrast_split, first_of_each
 from vse.config import fingerprint, override, to_dict
 from vse.evaluation.alpha import evaluate_alphas
-from vse.evaluation.attacks import attack
+from vse.evaluation.attacks import Attacked, AttackSet, attack
+from vse.evaluation.codes import Codes
+from vse.evaluation.metrics import Retrieval
 from vse.evaluation.per_image import PerImage, per_image
 from vse.evaluation.retrieval import count_retrieval
 from vse.language.contrast.rules import CLASSES
+from vse.models.family import Family
 from vse.report.studies import Changes, Study, StudyArm
 from vse.storage import Folder
 from vse.trained import encode_adversaries, encode_split, load_run
@@ -38,7 +42,8 @@ class Task:
     """One training: configuration, what to measure of it, and the name of its result file.
 
     `alphas` is empty for families without the knob; `splits` is empty for trainings of the search, which have their
-    validation numbers; `contrast`: so many of VSE-C's adversaries of each class and caption attack too.
+    validation numbers; `contrast`: so many of VSE-C's adversaries of each class and caption attack too; `transfers`:
+    test splits of other data, a name and the changes that lead there. `results`: the folder of the result's files.
     """
 
     label: str
@@ -46,20 +51,22 @@ class Task:
     alphas: tuple[float, ...]
     splits: tuple[str, ...]
     workspace: str
+    results: str
     contrast: int = 0
+    transfers: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
 
     @property
     def name(self) -> str:
-        """Stable over restarts."""
-        measured = [self.alphas, self.splits, *([self.contrast] if self.contrast else [])]
-        return f"{self.label}-{fingerprint([REVISION, self.config, *measured])}"
+        """Stable over restarts, workspaces and machines."""
+        more = [each for each in (self.contrast, self.transfers) if each]
+        return f"{self.label}-{fingerprint([REVISION, self.config, self.alphas, self.splits, *more])}"
 
 
 def perform(task: Task) -> str:
     """Train, measure and write the result; runs in a worker process. Returns the task's name."""
     workspace = Workspace.open(task.workspace)
     result = run_training(task.config, workspace)
-    folder = results_folder(workspace)
+    folder = Folder.open(task.results)
     summary: dict[str, Any] = {
         "label": task.label,
         "seed": task.config.seed,
@@ -101,31 +108,47 @@ def _measure(task: Task, workspace: Workspace, run: Folder) -> tuple[dict[str, n
                 if split == "val":
                     curves = {f"{p.alpha:g}": p.metrics(split) for p in points}
             elif split != "val":
-                counter = count_retrieval(trained.family, codes.images, codes.captions, owner)
-                attacked = {name: attack(trained.family, codes.images, counter, each) for name, each in sets.items()}
-                found = {"none": (counter.result(), attacked)}
+                found = {"none": _retrieved(trained.family, codes, sets)}
             if split != "val":
-                for alpha, (retrieval, attacked) in found.items():
-                    table = per_image(retrieval, attacked, owner, len(next(iter(codes.images.values()))))
-                    tables |= {f"{split}|{words}|{alpha}|{metric}": value for metric, value in table.items()}
+                tables |= _tables(f"{split}|{words}", found, codes)
+    for name, changes in task.transfers:
+        other = pipeline.elsewhere(task.config, dict(changes), workspace, material)
+        codes = encode_split(trained, other, "test")
+        found = {"none": _retrieved(trained.family, codes, {})}
+        if task.alphas:
+            points = evaluate_alphas(trained.family, codes.images, codes.captions, codes.owner, {}, task.alphas)
+            found = {f"{p.alpha:g}": (p.retrieval, p.attacks) for p in points}
+        for words in WORDS:  # nothing is attacked there: the same under either kind of words
+            tables |= _tables(f"{name}|{words}", found, codes)
     return tables, curves
 
 
-def results_folder(workspace: Workspace) -> Folder:
-    """Where results of tasks lie, whatever study asked for them."""
-    return workspace.root.child("evidence")
+def _retrieved(family: Family, codes: Codes, sets: dict[str, AttackSet]) -> tuple[Retrieval, dict[str, Attacked]]:
+    counter = count_retrieval(family, codes.images, codes.captions, codes.owner.cpu().numpy())
+    return counter.result(), {name: attack(family, codes.images, counter, each) for name, each in sets.items()}
 
 
-def read_table(workspace: Workspace, task: Task, split: str, words: str, alpha: str) -> PerImage:
+def _tables(
+    head: str, found: Mapping[str, tuple[Retrieval, Mapping[str, Attacked]]], codes: Codes
+) -> dict[str, np.ndarray]:
+    owner, num_images = codes.owner.cpu().numpy(), len(next(iter(codes.images.values())))
+    return {
+        f"{head}|{alpha}|{metric}": value
+        for alpha, (retrieval, attacked) in found.items()
+        for metric, value in per_image(retrieval, attacked, owner, num_images).items()
+    }
+
+
+def read_table(task: Task, split: str, words: str, alpha: str) -> PerImage:
     """The per-image table of a finished task."""
-    data = np.load(io.BytesIO(results_folder(workspace).read_bytes(f"{task.name}.npz")), allow_pickle=False)
+    data = np.load(io.BytesIO(Folder.open(task.results).read_bytes(f"{task.name}.npz")), allow_pickle=False)
     head = f"{split}|{words}|{alpha}|"
     return {name.removeprefix(head): data[name] for name in data.files if name.startswith(head)}
 
 
-def read_summary(workspace: Workspace, task: Task) -> dict[str, Any] | None:
+def read_summary(task: Task) -> dict[str, Any] | None:
     """The result of a task, None where it is not done."""
-    folder = results_folder(workspace)
+    folder = Folder.open(task.results)
     return folder.read_json(f"{task.name}.json") if folder.exists(f"{task.name}.json") else None
 
 
@@ -137,6 +160,7 @@ class Planner:
     workspace: Workspace
     given: Changes  # what the user sets for every run, such as data.root
     seeds: int
+    results: str = ""  # URI of the folder that keeps results of tasks; "": `evidence` in the workspace
 
     def search_tasks(self) -> dict[str, list[list[Task]]]:
         """Family -> for each candidate its trainings (one, or one a fold)."""
@@ -159,7 +183,7 @@ class Planner:
         for family, candidates in self.search_tasks().items():
             scores = []
             for trainings in candidates:
-                done = [read_summary(self.workspace, task) for task in trainings]
+                done = [read_summary(task) for task in trainings]
                 if any(one is None for one in done):
                     return None
                 scores.append(float(np.mean([one["metrics"]["val/rsum"] for one in done if one is not None])))
@@ -192,12 +216,12 @@ class Planner:
     def answerable(self, tasks: dict[str, list[Task]]) -> bool:
         """Whether the arms of the claims are done."""
         first = [task for name in list(self.study.arms)[:2] for task in tasks.get(name, ())]
-        return bool(first) and all(read_summary(self.workspace, task) is not None for task in first)
+        return bool(first) and all(read_summary(task) is not None for task in first)
 
     def _factor(self, arm: StudyArm, tasks: dict[str, list[Task]]) -> float | None:
         """How many times longer the other arm trains, seconds an epoch against seconds an epoch times epochs."""
         same = next(n for n, a in self.study.arms.items() if a.preset == arm.preset and not a.longer and not a.changes)
-        both = [[read_summary(self.workspace, task) for task in tasks[n]] for n in (arm.longer, same)]
+        both = [[read_summary(task) for task in tasks[n]] for n in (arm.longer, same)]
         pairs = [(a["seconds"], b["seconds"]) for a, b in zip(*both, strict=True) if a and b]
         return None if len(pairs) < self.seeds else float(np.median([a / b for a, b in pairs]))
 
@@ -206,18 +230,19 @@ class Planner:
 
     def _task(self, label: str, arm: StudyArm, changes: Changes, seed: int, measured: bool) -> Task:
         config = self._config(arm, changes, seed)
-        alphas, splits = (arm.alphas, self.study.splits) if measured else ((), ())
-        return Task(label, config, alphas, splits, self.workspace.root.uri, self.study.contrast if measured else 0)
+        uri, results = self.workspace.root.uri, self.results or self.workspace.root.child("evidence").uri
+        if not measured:
+            return Task(label, config, (), (), uri, results)
+        transfers = tuple((name, tuple(other.items())) for name, other in self.study.transfers.items())
+        return Task(label, config, arm.alphas, self.study.splits, uri, results, self.study.contrast, transfers)
 
 
-def run_tasks(
-    tasks: Iterable[Task], workspace: Workspace, processes: int, deadline: float, say: Callable[[str], None]
-) -> bool:
+def run_tasks(tasks: Iterable[Task], processes: int, deadline: float, say: Callable[[str], None]) -> bool:
     """Do what is not done, `processes` at a time, starting nothing after `deadline` (monotonic); True if all is done.
 
     A task that fails is reported and leaves the others alone.
     """
-    todo = [task for task in tasks if read_summary(workspace, task) is None]
+    todo = [task for task in tasks if read_summary(task) is None]
     if not todo:
         return True
     complete, waiting = True, list(reversed(todo))

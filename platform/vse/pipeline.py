@@ -6,12 +6,13 @@ A stage is made under a lock of its folder: of several processes that lack it, o
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from vse import registry
+from vse.config import override
 from vse.data.records import Records
 from vse.data.vocabulary import build_vocabulary
 from vse.errors import InputError
@@ -131,6 +132,27 @@ def prepare(
         candidates = contrast_candidates(records, parses, "train", config.text.contrast, workspace)
         prints["candidates"] = candidates.fingerprint
     return Material(records, features, parses, prints, vectors, sentences, candidates)
+
+
+def elsewhere(config: RunConfig, changes: Mapping[str, Any], workspace: Workspace, material: Material) -> Material:
+    """Images and captions of other data (`changes` of `config`, such as data.drawing) to measure a trained run on.
+
+    What was fitted on the captions of the run's own training images, vectors of words and of sentences, stays.
+    """
+    other, inputs = override(config, changes), family_inputs(config)
+    records = describe(other, workspace)
+    store = show(other, workspace, records, (inputs.image,))
+    parses = say(other, workspace, records) if inputs.components else None
+    features = StoredFeatures(store, str(workspace.cache().local()))
+    prints = {"records": records.fingerprint, "features": _identity(other, records, inputs.image)}
+    return dataclasses.replace(
+        material,
+        records=without(records, set(store.rejects)),
+        features=features,
+        parses=parses,
+        fingerprints=prints,
+        candidates=None,
+    )
 
 
 def _word_vectors(config: RunConfig, workspace: Workspace, records: Records, prints: dict[str, str]) -> Vectors | None:

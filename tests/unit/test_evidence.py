@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vse import evidence
+from vse import evidence, pipeline
 from vse.config import flatten, override
-from vse.evidence import Planner, Task, perform, read_summary, read_table, results_folder, run_tasks
+from vse.evaluation.per_image import PerImage, counts_of
+from vse.evaluation.retrieval import retrieve
+from vse.evidence import Planner, Task, perform, read_summary, read_table, run_tasks
 from vse.presets import preset
 from vse.report.claims import PLATEAU, UNIVSE_CLAIMS, registered_hash
-from vse.report.findings import METRICS, findings
+from vse.report.findings import METRICS, PLAIN, findings
 from vse.report.studies import Study, StudyArm
+from vse.trained import encode_split, load_run
 from vse.workspace import Workspace
 
 ALPHAS = (0.0, *PLATEAU, 1.0)
@@ -35,6 +38,7 @@ STUDY = Study(
     search={"vsepp": ({"optim.lr": 1e-9}, {"optim.lr": 2e-3}), "univse": ({"optim.lr": 2e-3},)},
     splits=SPLITS,
     seeds=2,
+    transfers={"drawing": {"data.drawing": "second"}, "wording": {"data.wording": "second"}},
 )
 
 
@@ -69,7 +73,7 @@ def do(planner: Planner, tasks: list[Task], deadline: float = float("inf")) -> t
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evidence, "ProcessPoolExecutor", Here)
-        return run_tasks(tasks, planner.workspace, 1, deadline, said.append), said
+        return run_tasks(tasks, 1, deadline, said.append), said
 
 
 def search(planner: Planner) -> list[Task]:
@@ -131,8 +135,10 @@ def test_names_are_stable_and_tell_tasks_apart(planner: Planner, done: dict[str,
         dataclasses.replace(task, splits=("test",)),
         dataclasses.replace(task, alphas=(1.0,)),
         dataclasses.replace(task, config=override(task.config, {"seed": 7})),
+        dataclasses.replace(task, transfers=(("drawing", (("data.drawing", "second"),)),)),
     ]
-    assert len({task.name, *(other.name for other in others)}) == 4
+    assert len({task.name, *(other.name for other in others)}) == 5
+    assert dataclasses.replace(task, workspace="other", results="other").name == task.name
 
 
 def _chosen(planner: Planner) -> dict[str, Any]:
@@ -142,7 +148,7 @@ def _chosen(planner: Planner) -> dict[str, Any]:
 
 
 def summary(planner: Planner, task: Task) -> dict[str, Any]:
-    found = read_summary(planner.workspace, task)
+    found = read_summary(task)
     assert found is not None
     return found
 
@@ -197,25 +203,62 @@ def test_a_failing_task_leaves_the_others_alone(
 
 
 def test_tables_agree_with_the_measures_of_the_run(planner: Planner, done: dict[str, list[Task]]) -> None:
-    from vse.evaluation.per_image import counts_of
     from vse.measure import MeasureOptions, measure_run
 
     for name, alpha in (("vsepp", "none"), ("univse", "0.75")):
         task = done[name][0]
-        summary = read_summary(planner.workspace, task)
+        summary = read_summary(task)
         assert summary is not None
         found = measure_run(planner.workspace.run(summary["run"]), planner.workspace, MeasureOptions(splits=SPLITS))
         for split in SPLITS:
             for words, behind in (("shared", ""), ("disjoint", "/disjoint")):
-                table = read_table(planner.workspace, task, split, words, alpha)
+                table = read_table(task, split, words, alpha)
                 for kind in ("object", "attribute", "relation"):
                     hits, number = counts_of(table, f"attack_{kind}/pair_accuracy")
                     assert 100 * hits.sum() / number.sum() == pytest.approx(
                         found[f"{split}/attack_{kind}{behind}/pair_accuracy"]
                     )
-    curve = read_summary(planner.workspace, done["univse"][0])
+    curve = read_summary(done["univse"][0])
     assert curve is not None
     assert {float(alpha) for alpha in curve["alphas"]} == set(ALPHAS)
+
+
+@pytest.mark.parametrize("name", ["vsepp", "univse"])
+def test_transfer_is_measured_as_the_run_would_be_on_other_data(
+    planner: Planner, done: dict[str, list[Task]], name: str
+) -> None:
+    """By the other way through: records and features of the whole other configuration, the run's own vocabulary."""
+    task = done[name][0]
+    finished, alpha = read_summary(task), "0.75" if name == "univse" else "none"
+    assert finished is not None
+    trained = load_run(planner.workspace.run(finished["run"]))
+    rsums = {"": _rsum(read_table(task, "test", "shared", alpha))}
+    for split, changes in STUDY.transfers.items():
+        other = pipeline.prepare(override(task.config, changes), planner.workspace)
+        codes = encode_split(trained, other, "test")
+        rsums[split] = _rsum(read_table(task, split, "shared", alpha))
+        assert rsums[split] == pytest.approx(
+            retrieve(trained.family, codes.images, codes.captions, codes.owner).metrics()["rsum"]
+        )
+    assert len(set(rsums.values())) == 3
+
+
+def _rsum(table: PerImage) -> float:
+    hits, queries = counts_of(table, "rsum")
+    return float((100 * hits.sum(0) / queries.sum(0)).sum())
+
+
+def test_results_kept_elsewhere_serve_another_workspace(
+    planner: Planner, done: dict[str, list[Task]], tmp_path: Path
+) -> None:
+    kept = planner.workspace.root.child("evidence").uri
+    elsewhere = Planner(STUDY, Workspace.open(str(tmp_path)), planner.given, planner.seeds, kept)
+    tasks = elsewhere.arm_tasks(_chosen(elsewhere))
+    assert {name: [t.name for t in each] for name, each in tasks.items()} == {
+        name: [t.name for t in each] for name, each in done.items()
+    }
+    assert do(elsewhere, elsewhere.in_order(tasks)) == (True, [])
+    assert findings(elsewhere, tasks, "") == findings(planner, done, "")
 
 
 def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list[Task]]) -> None:
@@ -236,14 +279,15 @@ def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list
         expected = {
             (name, split, alpha)
             for name, arm in STUDY.arms.items()
-            for split in SPLITS
+            for split in (*SPLITS, "drawing", "wording")
             for alpha in arm.alphas or (None,)
         }
         assert {(row["arm"], row["split"], row["alpha"]) for row in rows} == expected
         assert len(rows) == len(expected)
         for row in rows:
             assert row["seconds"] > 0
-            for metric in METRICS:
+            assert ("attack_object/r1" in row) == (row["split"] in SPLITS)
+            for metric in METRICS if row["split"] in SPLITS else PLAIN:
                 mean, low, high = row[metric]
                 assert low <= mean + 1e-3
                 assert mean <= high + 1e-3
@@ -256,13 +300,13 @@ def test_no_verdict_from_two_seeds_claims_too_much(planner: Planner, done: dict[
 
 @pytest.mark.slow
 def test_tasks_run_in_processes_of_their_own(tmp_path: Path) -> None:
-    workspace = Workspace.open(str(tmp_path))
     config = override(preset("vsepp_tiny"), {**STUDY.data, "train.epochs": 1})
-    tasks = [Task("real", override(config, {"seed": seed}), (), (), str(tmp_path)) for seed in (0, 1)]
+    kept = str(tmp_path / "kept")
+    tasks = [Task("real", override(config, {"seed": seed}), (), (), str(tmp_path), kept) for seed in (0, 1)]
     assert evidence.ProcessPoolExecutor is ProcessPoolExecutor
     said: list[str] = []
-    assert run_tasks(tasks, workspace, 2, float("inf"), said.append)
+    assert run_tasks(tasks, 2, float("inf"), said.append)
     assert len(said) == 2
-    assert all(read_summary(workspace, task) is not None for task in tasks)
+    assert all(read_summary(task) is not None for task in tasks)
     names = {perform(task) for task in tasks}  # finished runs: measured again, trained no more
-    assert {f"{name}.json" for name in names} == set(results_folder(workspace).names())
+    assert {f"{name}.json" for name in names} == {path.name for path in Path(kept).iterdir()}

@@ -15,7 +15,8 @@ from vse.report.claims import CHOSEN_ALPHA, Arm, Claim, answer, registered_hash
 
 ATTACKS = ("object", "attribute", "relation")
 _ATTACKED = tuple(f"attack_{kind}/{metric}" for kind in ATTACKS for metric in ("r1", "rsum3", "pair_accuracy"))
-METRICS = ("rsum", "i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10", *_ATTACKED)
+PLAIN = ("rsum", "i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10")
+METRICS = (*PLAIN, *_ATTACKED)
 _CONTRAST = tuple(f"attack_contrast_{kind}/{metric}" for kind in CLASSES for metric in ("r1", "pair_accuracy"))
 SCHEMA_VERSION = 1
 
@@ -31,7 +32,7 @@ class Results:
         """Alpha by the rule that was stated beforehand, on validation, over all seeds of an arm."""
         curves = []
         for task in self.tasks[arm]:
-            summary = read_summary(self.planner.workspace, task)
+            summary = read_summary(task)
             assert summary is not None, f"{task.name} is not done"
             curves.append({float(alpha): metrics for alpha, metrics in summary["alphas"].items()})
         return choose_alpha(curves, AlphaRule(standard_error=self.planner.study.standard_error))
@@ -42,7 +43,7 @@ class Results:
             alpha = self.chosen_alpha(arm)
         key = (arm, split, words, "none" if alpha is None else f"{alpha:g}")
         if key not in self.cache:
-            self.cache[key] = [read_table(self.planner.workspace, t, *key[1:]) for t in self.tasks[arm]]
+            self.cache[key] = [read_table(t, *key[1:]) for t in self.tasks[arm]]
         both = [counts_of(table, metric) for table in self.cache[key]]
         return Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split)
 
@@ -65,16 +66,17 @@ class Results:
 
     def table(self, words: str) -> list[dict[str, Any]]:
         """One row an arm, split and alpha: each metric as [mean, low, high], a 95 % interval over seeds and images."""
-        rows, metrics = [], METRICS + (_CONTRAST if self.planner.study.contrast else ())
+        study, rows = self.planner.study, []
+        attacked = METRICS + (_CONTRAST if study.contrast else ())
         for name, tasks in self.tasks.items():
-            arm = self.planner.study.arms[name]
-            summaries = [read_summary(self.planner.workspace, task) for task in tasks]
+            arm = study.arms[name]
+            summaries = [read_summary(task) for task in tasks]
             seconds = [s["seconds"] for s in summaries if s is not None]
-            for split in self.planner.study.splits:
+            for split in (*study.splits, *study.transfers):
                 for alpha in arm.alphas or (None,):
                     row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seeds": len(tasks)}
                     row["seconds"] = np.median(seconds)
-                    for metric in metrics:
+                    for metric in attacked if split in study.splits else PLAIN:
                         effect = [(1.0, self.sample(name, split, words, alpha, metric))]
                         found = bootstrap(effect, replicates=1000)
                         row[metric] = [found.estimate, *found.interval(method="percentile")]
@@ -84,15 +86,13 @@ class Results:
 
 def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> dict[str, Any]:
     """Everything a committed evidence file holds. The arms of the claims must be done; of others, seeds that are."""
-    done = {
-        name: [task for task in each if read_summary(planner.workspace, task) is not None]
-        for name, each in tasks.items()
-    }
+    done = {name: [task for task in each if read_summary(task) is not None] for name, each in tasks.items()}
     results = Results(planner, {name: each for name, each in done.items() if len(each) > 1})
     study, chosen = planner.study, planner.chosen()
     assert chosen is not None, "the search is not finished"
     swept = [name for name, arm in study.arms.items() if len(arm.alphas) > 2]
-    claims = [c for c in study.claims if all(arm.split in study.splits for p in c.comparisons for _, arm in p.terms)]
+    measured = {*study.splits, *study.transfers}
+    claims = [c for c in study.claims if all(arm.split in measured for p in c.comparisons for _, arm in p.terms)]
     rounded = _rounded(
         {
             "schema": SCHEMA_VERSION,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vse.report.ablation_claims import ABLATION_CLAIMS
 from vse.report.claims import PLATEAU, UNIVSE_CLAIMS, Claim
 from vse.report.family_claims import FAMILY_CLAIMS
 
@@ -41,6 +42,7 @@ class Study:
     standard_error: bool = False  # the rule for alpha on small sets of photographs
     claims: tuple[Claim, ...] = UNIVSE_CLAIMS
     contrast: int = 0  # of VSE-C's adversaries, so many of each class and caption; 0: UniVSE's attacks only
+    transfers: Mapping[str, Changes] = field(default_factory=dict)  # test splits of other data, and what leads there
 
 
 ALPHAS = (0.0, 0.25, 0.5, *PLATEAU, 0.9, 1.0)
@@ -120,6 +122,7 @@ PHOTOGRAPHS = Study(
 _FIFTEEN = {"train.epochs": 15, "objective.warmup": 8}
 _TWINS = (
     "vse",
+    "vse0",
     "order",
     "orderpp",
     "vsec",
@@ -138,16 +141,29 @@ _TWINS = (
     "similarity_network",
     "cca",
     "cca_hglmm",
+    "vse_infinity",
+    "vsepp_gpo",
+    "vsepp_infonce",
+    "vsepp_sigmoid",
+    "univse_obj",
+    "univse_attr",
+    "univse_rel",
     "cse",
     "relational_basic",
     "relational_pool",
     "relational_attention",
     "scan_t2i_lse",
     "scan_i2t_lse",
-    "vse_infinity",
-    "vsepp_infonce",
-    "vsepp_sigmoid",
+    "jwae_mh_scan_t2i",
+    "jwae_mh_scan_i2t",
 )
+
+
+def _univse(**changes: Any) -> StudyArm:
+    """UniVSE with something of it changed."""
+    named = {key.replace("__", "."): value for key, value in changes.items()}
+    return StudyArm(preset="univse_scenes", family="", changes={**_FIFTEEN, **named}, alphas=(0.75,))
+
 
 FAMILIES_SCENES = Study(
     name="families_scenes",
@@ -157,13 +173,25 @@ FAMILIES_SCENES = Study(
     arms={
         "vsepp": StudyArm(preset="vsepp_scenes", family="", changes=_FIFTEEN),
         "univse": StudyArm(preset="univse_scenes", family="", changes=_FIFTEEN, alphas=(0.75, 1.0)),
+        "vsepp_maxk": StudyArm(preset="vsepp_maxk_scenes", family="", changes=_FIFTEEN),
+        "univse_average_pooling": _univse(model__pooling="avg"),
+        "univse_max_pooling": _univse(model__pooling="max"),
+        "univse_no_comp": _univse(objective__eta_c=0.0),
+        "univse_aggregate_sum": _univse(model__aggregation="sum"),
+        "univse_aggregate_max": _univse(model__aggregation="max"),
+        "univse_aggregate_gru": _univse(model__aggregation="gru"),
+        "univse_aggregate_attention": _univse(model__aggregation="attention"),
+        "univse_learned_alpha": StudyArm(
+            preset="univse_scenes", family="", changes={**_FIFTEEN, "model.learn_alpha": True}
+        ),
         **{name: StudyArm(preset=f"{name}_scenes", family="") for name in _TWINS},
     },
     search={},
     splits=("test", "shifted"),
     seeds=5,
-    claims=FAMILY_CLAIMS,
+    claims=(*FAMILY_CLAIMS, *ABLATION_CLAIMS),
     contrast=5,
+    transfers={"drawing": {"data.drawing": "second"}, "wording": {"data.wording": "second"}},
 )
 
 STUDIES = {study.name: study for study in (ROBUSTNESS_SCENES, PHOTOGRAPHS, FAMILIES_SCENES)}

@@ -4,7 +4,8 @@ import pytest
 
 from tests.unit.report.test_claims import planted
 from vse.presets import names
-from vse.report.claims import UNIVSE_CLAIMS, answer, registered_hash
+from vse.report.ablation_claims import ABLATION_CLAIMS
+from vse.report.claims import CHOSEN_ALPHA, UNIVSE_CLAIMS, answer, registered_hash
 from vse.report.family_claims import FAMILY_CLAIMS, THESIS_CLAIMS
 from vse.report.studies import FAMILIES_SCENES, STUDIES
 
@@ -17,11 +18,29 @@ def test_arms_of_every_study_are_presets_and_claims_name_arms(study):
 
 
 def test_claims_are_registered_once_and_by_hash():
-    every = [claim.name for claim in (*UNIVSE_CLAIMS, *FAMILY_CLAIMS)]
+    every = [claim.name for claim in (*UNIVSE_CLAIMS, *FAMILY_CLAIMS, *ABLATION_CLAIMS)]
     assert len(set(every)) == len(every)
-    assert registered_hash(FAMILY_CLAIMS) == "956da767"
-    assert FAMILIES_SCENES.claims == FAMILY_CLAIMS
-    assert all(claim.statement.endswith(".") and claim.paper for claim in FAMILY_CLAIMS)
+    assert registered_hash(FAMILIES_SCENES.claims) == "5b8e4784"
+    assert FAMILIES_SCENES.claims == (*FAMILY_CLAIMS, *ABLATION_CLAIMS)
+    assert all(claim.statement.endswith(".") and claim.paper for claim in FAMILIES_SCENES.claims)
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+def test_every_claim_of_a_study_can_be_answered(study):
+    measured = {*study.splits, *study.transfers} | {"shifted"}  # photographs have no such split: that claim is left out
+    for claim in study.claims:
+        for _, arm in (term for comparison in claim.comparisons for term in comparison.terms):
+            assert arm.split in measured, claim.name
+            alphas = study.arms[arm.model].alphas
+            assert (arm.alpha is None) == (not alphas), claim.name
+            assert arm.alpha in (None, CHOSEN_ALPHA, *alphas), claim.name
+
+
+def test_attacks_are_asked_where_captions_are_attacked():
+    for claim in FAMILIES_SCENES.claims:
+        for comparison in claim.comparisons:
+            if comparison.metric.startswith("attack"):
+                assert {arm.split for _, arm in comparison.terms} <= set(FAMILIES_SCENES.splits)
 
 
 def test_no_better_within_a_point_has_an_equivalence_margin():
