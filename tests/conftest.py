@@ -15,9 +15,11 @@ from jaxtyping import install_import_hook
 # an int is welcome where a float is asked for, as for type checkers (PEP 484)
 install_import_hook("vse", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
-# How long an example takes is the machine's business; the time limit of a whole test stays.
-settings.register_profile("project", deadline=None)
-settings.load_profile("project")
+# How long an example takes is the machine's business; the time limit of a whole test stays. The same commit meets the
+# same examples every time; `VSE_EXAMPLES=search` looks for new ones.
+settings.register_profile("project", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("VSE_EXAMPLES", "project"))
 
 if TYPE_CHECKING:
     from vse.workspace import Workspace

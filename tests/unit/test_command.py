@@ -235,14 +235,24 @@ def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, t
         """)
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
-    process = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "started").exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(number)
-    _, told = process.communicate(timeout=30)
+    # a test run that was started in the background ignores SIGINT, and what it starts would too
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)],
+        env=environment,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    with process:
+        try:
+            deadline = time.monotonic() + 30
+            while not (tmp_path / "started").exists():
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            process.send_signal(number)
+            _, told = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == status
     assert b"wait: stopped" in told
     assert (tmp_path / "cleaned").exists()

@@ -19,7 +19,7 @@ def _loop(images, captions, form):
         row = []
         for caption in captions:
             excess = [(s - v) ** 2 for s, v in zip(caption, image, strict=True) if s > v]
-            total = torch.stack(excess).sum() if excess else 0 * image.sum()
+            total = torch.stack(excess).sum() if excess else 0 * (image.sum() + caption.sum())
             row.append(-(total.sqrt() if form == "root" and excess else total))
         rows.append(torch.stack(row))
     return torch.stack(rows)
