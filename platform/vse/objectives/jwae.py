@@ -20,13 +20,13 @@ from vse.objectives.autoencoding import (
     squared_distance,
     telling_apart,
 )
-from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
-from vse.objectives.objective import Encoded, Objective, batch_scores
-from vse.registry import ComponentConfig, register
+from vse.objectives.hinge_objective import HingeConfig, HingeObjective
+from vse.objectives.objective import Encoded, batch_scores
+from vse.registry import register
 
 
 @register("objective", "jwae")
-class JWAELoss(Objective):
+class JWAELoss(HingeObjective):
     """`sent` (eq. 1) or `mse` (eq. 7); reconstructions `image`, `text`; `gauss_image`, `gauss_text`; `mmd`; and
     `discriminator`, which its own phase descends."""
 
@@ -35,16 +35,12 @@ class JWAELoss(Objective):
     semi_supervised = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig):
+    class Config(HingeConfig):
         """Published for jWAE-MH: λ₁ = 0.5, λ₂ = 0.005, λ₃ = λ₄ = 0.01; for jWAE-MSE: 1, 1, 0.2, 0.2."""
 
         match: str = knob(
             "hinge", "known pairs: max-margin hinge (eq. 9) or squared error (eq. 8)", choices=("hinge", "mse")
         )
-        margin: float = knob(0.2, "of the hinge", low=0)
-        hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"))
-        warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
-        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
         lambda1: float = knob(0.5, "of the images' reconstruction", low=0)
         lambda2: float = knob(0.005, "of the text's reconstruction", low=0)
         lambda3: float = knob(0.01, "of the images' Gaussian regulariser", low=0)
@@ -54,6 +50,7 @@ class JWAELoss(Objective):
         mmd: float = knob(0.0, "of the discrepancy between the codes of images and text (MMD-MSE)", low=0)
 
     def __init__(self, config: "JWAELoss.Config") -> None:
+        super().__init__(config)
         self.config = config
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
@@ -86,18 +83,13 @@ class JWAELoss(Objective):
         }
 
     def collapse_level(self, epoch: int) -> tuple[str, float] | None:
-        return ("sent", 2 * self.config.margin) if self.config.match == "hinge" and self._hardest(epoch) else None
+        return super().collapse_level(epoch) if self.config.match == "hinge" else None
 
     def _matching(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         if self.config.match == "mse":
             codes = encoded["image_codes"], encoded["caption_codes"]
             return {"mse": squared_distance(*codes, encoded.get("paired"), self.config.errors == "mean")}
-        excluded = excluded_pairs(everyone, self.config.mask)
-        hardest = self._hardest(epoch)
-        return {"sent": bidirectional_hinge(batch_scores(everyone), excluded, self.config.margin, hardest)}
-
-    def _hardest(self, epoch: int) -> bool:
-        return self.config.hinge == "hardest" and epoch >= self.config.warmup
+        return {"sent": self.ranked(batch_scores(everyone), self.excluded(everyone), epoch)}
 
     def _reconstructions(self, encoded: Encoded) -> dict[str, Tensor]:
         mean = self.config.errors == "mean"

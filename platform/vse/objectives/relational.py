@@ -13,9 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
-from vse.objectives.objective import Encoded, Objective, batch_scores
-from vse.registry import ComponentConfig, register
+from vse.objectives.hinge_objective import HingeConfig, HingeObjective
+from vse.objectives.objective import Encoded, batch_scores
+from vse.registry import register
 
 
 def hardest(
@@ -56,14 +56,14 @@ def attended(
 
 
 @register("objective", "relational")
-class RelationalLoss(Objective):
+class RelationalLoss(HingeObjective):
     """`sent` (global), and `pool` or `attention` where the family gives such codes."""
 
     gathers = frozenset({"images", "captions", "image_pools", "caption_pools", "image_nodes", "caption_nodes"})
     ragged = frozenset({"caption_nodes"})
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig):
+    class Config(HingeConfig):
         """§3.4: margins 0.2; pooling trains 0.2 global + 0.8 pool, cross attention global + 0.15 attention."""
 
         margin: float = knob(0.2, "α of the global hinge", low=0)
@@ -72,26 +72,19 @@ class RelationalLoss(Objective):
         pool_weight: float = knob(0.8, "weight of the alignment of pools", low=0)
         attention_weight: float = knob(0.15, "weight of the alignment by cross attention", low=0)
         hinge: str = knob("hardest", "negatives of the global loss", choices=("hardest", "sum"))
-        warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
-        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
 
     def __init__(self, config: "RelationalLoss.Config") -> None:
+        super().__init__(config)
         self.config = config
 
     def weights(self, epoch: int) -> dict[str, float]:
         c = self.config
         return {"sent": c.global_weight, "pool": c.pool_weight, "attention": c.attention_weight}
 
-    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
-        return ("sent", 2 * self.config.margin) if self._hardest(epoch) else None
-
-    def _hardest(self, epoch: int) -> bool:
-        return self.config.hinge == "hardest" and epoch >= self.config.warmup
-
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         c, scores = self.config, batch_scores(everyone)
-        excluded = excluded_pairs(everyone, c.mask)
-        losses = {"sent": bidirectional_hinge(scores, excluded, c.margin, self._hardest(epoch))}
+        excluded = self.excluded(everyone)
+        losses = {"sent": self.ranked(scores, excluded, epoch)}
         caption, some_caption = hardest(scores, excluded)
         image, some_image = hardest(scores.T, excluded.T)
         if "image_pools" in everyone:

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.language.negatives import NegativeCounts
-from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs, same_meaning
-from vse.objectives.objective import Encoded, Objective
-from vse.registry import ComponentConfig, register
+from vse.objectives.hinge import same_meaning
+from vse.objectives.hinge_objective import HingeConfig, HingeObjective
+from vse.objectives.objective import Encoded
+from vse.registry import register
 
 
 def masked_mean(values: Float[Tensor, "..."], mask: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -81,7 +82,7 @@ def region_hinge(
 
 
 @register("objective", "univse")
-class UniVSELoss(Objective):
+class UniVSELoss(HingeObjective):
     """ℓ = ℓ_sent + η_c ℓ_comp + η_o ℓ_obj + η_a ℓ_attr + η_r ℓ_rel (eq. 4), each term by name."""
 
     gathers = frozenset(
@@ -91,7 +92,7 @@ class UniVSELoss(Objective):
     local = frozenset({"obj", "attr_word", "attr_noun", "rel_word", "rel_subject", "rel_object", "rel_batch"})
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig):
+    class Config(HingeConfig):
         """§3.5: η_c = η_o = η_a = 0.5; η_r = 0 for two epochs, then 1. Counts of negatives: A.1."""
 
         margin: float = knob(0.2, "δ of every hinge", low=0)
@@ -102,8 +103,6 @@ class UniVSELoss(Objective):
         relation_epoch: int = knob(2, "first epoch (0-based) with the relation loss", low=0)
         temperature: float = knob(1.0, "of the relevance map (eq. 2)", above=0)
         hinge: str = knob("hardest", "negatives of sentences and bags", choices=("hardest", "sum"))
-        warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
-        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
         nouns: int = knob(16, "negative nouns of an object", low=1)
         attribute_words: int = knob(8, "negative adjectives of a pair", low=1)
         attribute_nouns: int = knob(8, "negative nouns of a pair", low=1)
@@ -112,6 +111,7 @@ class UniVSELoss(Objective):
         relation_objects: int = knob(2, "negative objects of a triple", low=1)
 
     def __init__(self, config: "UniVSELoss.Config") -> None:
+        super().__init__(config)
         self.config = config
         names = NegativeCounts.__dataclass_fields__
         self.negatives = NegativeCounts(**{name: getattr(config, name) for name in names})
@@ -123,15 +123,9 @@ class UniVSELoss(Objective):
         weights |= dict.fromkeys(("rel_word", "rel_subject", "rel_object", "rel_batch"), eta_r)
         return weights | {"cap": 1.0}
 
-    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
-        return ("sent", 2 * self.config.margin) if self._hardest(epoch) else None
-
-    def _hardest(self, epoch: int) -> bool:
-        return self.config.hinge == "hardest" and epoch >= self.config.warmup
-
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         weights = self.weights(epoch)
-        losses = self._whole_captions(everyone, weights, self._hardest(epoch))
+        losses = self._whole_captions(everyone, weights, epoch)
         if weights["obj"]:
             losses |= self._regions(encoded, "object", "words", {"obj": "object_negative"})
         if weights["attr_word"]:
@@ -141,21 +135,20 @@ class UniVSELoss(Objective):
             losses |= self._relations(encoded, everyone)
         return losses
 
-    def _whole_captions(self, everyone: Encoded, weights: dict[str, float], hardest: bool) -> dict[str, Tensor]:
+    def _whole_captions(self, everyone: Encoded, weights: dict[str, float], epoch: int) -> dict[str, Tensor]:
         """ℓ_sent and ℓ_comp: eq. 1 on u_sent and on u_comp; captions without components take no part in ℓ_comp."""
-        excluded = excluded_pairs(everyone, self.config.mask)
-        margin, images = self.config.margin, everyone["images"]
-        losses = {"sent": bidirectional_hinge(images @ everyone["sentences"].T, excluded, margin, hardest)}
+        excluded, images = self.excluded(everyone), everyone["images"]
+        losses = {"sent": self.ranked(images @ everyone["sentences"].T, excluded, epoch)}
         if weights["comp"]:
             some = everyone["bag_mask"].nonzero().squeeze(1)
             scores = images[some] @ everyone["bags"][some].T
             if len(some):
-                losses["comp"] = bidirectional_hinge(scores, excluded[some][:, some], margin, hardest)
+                losses["comp"] = self.ranked(scores, excluded[some][:, some], epoch)
             else:
                 losses["comp"] = scores.sum()
         if "captions" in everyone:
             scores = everyone["frozen_images"] @ everyone["captions"].T
-            losses["cap"] = bidirectional_hinge(scores, excluded, margin, hardest)
+            losses["cap"] = self.ranked(scores, excluded, epoch)
         return losses
 
     def _regions(self, encoded: Encoded, positive: str, table: str, negatives: dict[str, str]) -> dict[str, Tensor]:

@@ -7,9 +7,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
-from vse.objectives.objective import Encoded, Objective, batch_scores
-from vse.registry import ComponentConfig, register
+from vse.objectives.hinge_objective import HingeConfig, HingeObjective
+from vse.objectives.objective import Encoded, batch_scores
+from vse.registry import register
 
 KINDS = ("noun", "numeral", "relation")
 
@@ -26,17 +26,14 @@ def intra_pair_hinge(
 
 
 @register("objective", "vsec")
-class VSECLoss(Objective):
+class VSECLoss(HingeObjective):
     """Two losses: `sent`, VSE++'s, and `contrast`, the intra-pair term."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig):
+    class Config(HingeConfig):
         """§3.3: all three kinds of adversaries, N = 8 of about 1,000 drawn at each step. Margin: the public code's."""
 
         margin: float = knob(0.2, "of both hinges", low=0)
-        hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"))
-        warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
-        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
         kinds: tuple[str, ...] = knob(KINDS, "adversaries to train against", choices=KINDS)
         draws: int = knob(8, "adversaries of a caption in a step", low=1)
         contrast_epoch: int = knob(0, "first epoch (0-based) with adversaries; 1 in the public code", low=0)
@@ -45,6 +42,7 @@ class VSECLoss(Objective):
         )
 
     def __init__(self, config: "VSECLoss.Config") -> None:
+        super().__init__(config)
         self.config = config
         pooled = {"contrast", "contrast_mask"} if config.pool == "batch" else set()
         self.gathers = frozenset({"images", "captions", "scores", *pooled})
@@ -52,10 +50,8 @@ class VSECLoss(Objective):
         self.adversaries = (config.kinds, config.draws)
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        c = self.config
-        excluded = excluded_pairs(everyone, c.mask)
-        losses = {"sent": bidirectional_hinge(batch_scores(everyone), excluded, c.margin, self._hardest(epoch))}
-        if epoch >= c.contrast_epoch and "contrast" in encoded:
+        losses = {"sent": self.ranked(batch_scores(everyone), self.excluded(everyone), epoch)}
+        if epoch >= self.config.contrast_epoch and "contrast" in encoded:
             losses["contrast"] = self._contrast(encoded, everyone)
         return losses
 
@@ -71,9 +67,3 @@ class VSECLoss(Objective):
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0, "contrast": 1.0}
-
-    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
-        return ("sent", 2 * self.config.margin) if self._hardest(epoch) else None
-
-    def _hardest(self, epoch: int) -> bool:
-        return self.config.hinge == "hardest" and epoch >= self.config.warmup
