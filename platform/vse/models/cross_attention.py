@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-EPSILON = 1e-8  # of both normalisations, as in the public code
+from vse.models.encoders import epsilon
+
 FEW = 0.1  # share of pairs with a gradient below which they are taken one by one
 AT_ONCE = {"cpu": 2**21, "cuda": 2**26}  # similarities of one block
 
@@ -44,13 +45,14 @@ def relevance(
     Similarities are clipped at `slope`, divided by their norm over the query's vectors, and softmaxed over the context;
     products of absent vectors must be zero.
     """
+    least = epsilon(raw.dtype)
     clipped = F.leaky_relu(raw, how.slope) if how.slope else raw.relu()
-    clipped = clipped / (torch.linalg.vector_norm(clipped, dim=-1, keepdim=True) + EPSILON)
+    clipped = clipped / (torch.linalg.vector_norm(clipped, dim=-1, keepdim=True) + least)
     clipped = (how.softmax * clipped).masked_fill(~context_mask[:, :, None, None], torch.finfo(raw.dtype).min)
     weights = clipped.softmax(1)
     product = (weights * raw).sum(1)
     square = (weights * (gram @ weights.flatten(2)).view_as(weights)).sum(1)
-    cosine = product / square.clamp_min(EPSILON**2).sqrt()
+    cosine = product / square.clamp_min(max(least**2, torch.finfo(raw.dtype).tiny)).sqrt()
     if how.aggregate in ("lse", "max"):
         shown = cosine.masked_fill(~query_mask, torch.finfo(raw.dtype).min / how.lse)
         return shown.amax(-1) if how.aggregate == "max" else (how.lse * shown).logsumexp(-1) / how.lse

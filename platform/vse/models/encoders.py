@@ -16,9 +16,15 @@ IMAGES, WORDS, MODIFIERS = 900, 901, 902  # streams of dropout
 EPSILON = 1e-8  # of every normalisation: a zero vector stays zero instead of becoming NaN
 
 
+def epsilon(dtype: torch.dtype) -> float:
+    """EPSILON, or the smallest normal number where half precision has none so small."""
+    return max(EPSILON, torch.finfo(dtype).tiny)
+
+
 def unit(x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
-    """Norm(x) = x / ‖x‖₂ over the last dimension, with an epsilon."""
-    return F.normalize(x, dim=-1, eps=EPSILON)
+    """Norm(x) = x / ‖x‖₂ over the last dimension, with an epsilon; the norm is taken in single precision at least."""
+    single = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    return F.normalize(single, dim=-1, eps=epsilon(x.dtype))
 
 
 class WordTable(nn.Module):

@@ -67,7 +67,8 @@ class PrefixGRU(nn.Module):
         `ordered` are the sequences from the longest to the shortest.
         """
         weights = dict(self.gru.named_parameters())
-        inputs = F.linear(table, weights["weight_ih_l0"], weights["bias_ih_l0"])
+        # Under autocast products are of half precision; the recurrence adds up in the precision of the table.
+        inputs = F.linear(table, weights["weight_ih_l0"], weights["bias_ih_l0"]).to(table.dtype)
         # active[t]: how many sequences are longer than t; they come first in the order.
         longest = int(lengths.max())
         active = (lengths[None, :] > torch.arange(longest)[:, None]).sum(1).tolist()
@@ -75,7 +76,7 @@ class PrefixGRU(nn.Module):
         for t in range(longest):
             num = active[t]
             nodes, inverse = torch.unique(parent[:num] * len(table) + ordered[:num, t], return_inverse=True)
-            hidden = F.linear(state, weights["weight_hh_l0"], weights["bias_hh_l0"])
+            hidden = F.linear(state, weights["weight_hh_l0"], weights["bias_hh_l0"]).to(state.dtype)
             state = _cell(inputs, nodes % len(table), hidden, state, nodes // len(table))
             yield state, inverse, active[t + 1] if t + 1 < longest else 0
             parent = inverse

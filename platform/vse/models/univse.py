@@ -121,7 +121,8 @@ class UniVSE(Family):
         Dividing a similarity by the norm is far cheaper than normalising every region.
         """
         regions, images = self.image(batch["map"].to(self.phi.modifier.weight.dtype), draw=batch.get("draw"))
-        return {"images": images, "regions": regions, "region_norms": regions.square().sum(-1).clamp_min(1e-16).sqrt()}
+        squares = regions.square().sum(-1, dtype=images.dtype)
+        return {"images": images, "regions": regions, "region_norms": squares.clamp_min(1e-16).sqrt()}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """sentences and bags (batch, dim), of unit length; a caption without components has u_comp = u_sent."""

@@ -18,7 +18,7 @@ from vse.registry import ComponentConfig, register
 
 def distances(a: Float[Tensor, "rows dim"], b: Float[Tensor, "columns dim"]) -> Float[Tensor, "rows columns"]:
     """Euclidean distances of unit vectors; no gradient where two coincide."""
-    return (2 - 2 * a @ b.T).clamp_min(1e-12).sqrt()
+    return (2 - 2 * (a @ b.T).to(a.dtype)).clamp_min(1e-12).sqrt()
 
 
 def violations(
