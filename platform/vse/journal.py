@@ -79,6 +79,12 @@ class Journal:
             where = os.path.abspath(path)
         self._append("artifact", {"path": where, "under": under})
 
+    def model(self, name: str, *, alias: str, path: str, digest: str, tags: Mapping[str, Any] | None = None) -> None:
+        """A packed model (`vse.served_model`) in the folder `path` below the run, to be a version of the registered
+        model `name` and to get the alias; `digest` tells it from other versions, whatever run they came from."""
+        values = {k: str(v) for k, v in redact(dict(tags or {})).items()}
+        self._append("model", {"name": name, "alias": alias, "path": path, "digest": digest, "tags": values})
+
     def note(self, text: str) -> None:
         """One line a reader of the run should see: a dropped value, a collapse, a resumption."""
         self._append("note", {"text": str(redact(text))})
@@ -102,7 +108,7 @@ class Journal:
             if written != len(data):
                 raise OSError(f"only {written} of {len(data)} bytes could be written")
             self._torn = False
-            if self._mirror is not None and kind in ("start", "metrics", "end"):
+            if self._mirror is not None and kind in ("start", "metrics", "model", "end"):
                 self._mirror(self.path.read_bytes())
         except (OSError, TypeError, ValueError) as error:
             if not self._warned:
@@ -142,7 +148,11 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Story:
-    """A journal as read: what is known of one run. `metrics` is (key, step) -> (value, milliseconds since 1970)."""
+    """A journal as read: what is known of one run.
+
+    `metrics` is (key, step) -> (value, milliseconds since 1970), `models` (name, alias) -> path, digest, tags and when
+    it was offered.
+    """
 
     run: str = ""
     name: str = ""
@@ -155,6 +165,7 @@ class Story:
     tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[tuple[str, int], tuple[float, int]] = field(default_factory=dict)
     artifacts: dict[tuple[str, str], int] = field(default_factory=dict)
+    models: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def latest(self) -> dict[str, float]:
@@ -200,6 +211,9 @@ def _take(story: Story, kind: str, when: int, record: Mapping[str, Any]) -> None
                 story.metrics[key, record["step"]] = (value, first)
         case "artifact":
             story.artifacts[record["path"], record["under"]] = when
+        case "model":
+            kept = {k: record[k] for k in ("path", "digest", "tags")}
+            story.models[record["name"], record["alias"]] = {**kept, "offered": when}
         case "note":
             if record["text"] not in story.notes:
                 story.notes.append(record["text"])

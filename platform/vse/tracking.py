@@ -25,7 +25,7 @@ from vse import journal
 from vse.errors import InputError
 from vse.journal import Story
 from vse.redaction import redact_text
-from vse.storage import Folder
+from vse.storage import MANIFEST, Folder
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -36,12 +36,14 @@ _SAVE_EVERY = 20  # runs; a crash in between repeats at most these, to no effect
 
 @dataclass(slots=True)
 class Shipped:
-    """What one pass did: runs brought up to date, runs still waiting, and why if they are."""
+    """What one pass did: runs brought up to date, runs still waiting, and why if they are; the address of each model
+    that was registered, or found to be, with its version."""
 
     runs: int = 0
     waiting: int = 0
     seconds: float = 0.0
     trouble: str = ""
+    models: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -150,7 +152,7 @@ class Shipper:
         result.waiting = len(pending)
         try:
             for folder, story, data in _parents_first(pending):
-                self._ship_one(sent, folder, story, data)
+                result.models |= self._ship_one(sent, folder, story, data)
                 result.runs, result.waiting = result.runs + 1, result.waiting - 1
                 if result.runs % _SAVE_EVERY == 0:
                     self._save(sent)
@@ -158,7 +160,7 @@ class Shipper:
             if result.runs or pending:
                 self._save(sent)
 
-    def _ship_one(self, sent: dict[str, _Sent], folder: Folder, story: Story, data: bytes) -> None:
+    def _ship_one(self, sent: dict[str, _Sent], folder: Folder, story: Story, data: bytes) -> dict[str, int]:
         from vse import tracking_store  # the slow import, on the path that has something to do
 
         if self._store is None:
@@ -184,9 +186,9 @@ class Shipper:
             else:
                 before = journal.parse(data[: state.offset])
             try:
-                self._send(state, before, story, folder)
+                models = self._send(state, before, story, folder)
                 state.offset = len(data)
-                return
+                return models
             except tracking_store.RunUnknownError:
                 if last:
                     raise
@@ -195,9 +197,10 @@ class Shipper:
             except tracking_store.RunRefusedError as error:
                 state.refused = True
                 self._warn(f"{story.name}: MLflow refuses this run ({_one_line(error)}); it is not sent again")
-                return
+                break
+        return {}
 
-    def _send(self, state: _Sent, before: Story, story: Story, folder: Folder) -> None:
+    def _send(self, state: _Sent, before: Story, story: Story, folder: Folder) -> dict[str, int]:
         if story.parent and (not state.parent or story.parent != before.parent):
             state.parent, _ = self._store.find_or_create(
                 story.experiment, story.parent, name=story.parent, started=story.started
@@ -216,6 +219,33 @@ class Shipper:
                 self._send_file(state, folder, path, under, Path(scratch))
         if (story.status, story.ended) != (before.status, before.ended):
             self._store.set_status(state.run_id, story.status, story.ended)
+        offered = {key: model for key, model in story.models.items() if model != before.models.get(key)}
+        return {
+            f"models:/{name}@{alias}": version
+            for (name, alias), model in offered.items()
+            if (version := self._register(state, folder, name, alias, model))
+        }
+
+    def _register(self, state: _Sent, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:
+        """The version of a packed model in the registry; None, and a warning, where that cannot be."""
+        try:
+            packed = run.child(*str(model["path"]).split("/"))
+            manifest = packed.read_manifest()
+            if manifest is None or (packed.is_local and not self._own(packed.local(), run)):
+                raise InputError(f"{packed}: no complete packed model of this workspace")
+            files = [*manifest["files"], MANIFEST]
+            with tempfile.TemporaryDirectory() as scratch:
+                for file in files:
+                    packed.child(*file.split("/"))  # refuses names that would lead out of the folder
+                    place = Path(scratch, "packed", file)
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(packed.read_bytes(file))
+                return self._store.register(
+                    state.run_id, Path(scratch, "packed"), name, alias, digest=model["digest"], tags=model["tags"]
+                )
+        except InputError as error:
+            self._warn(f"models:/{name}@{alias} is not registered ({_one_line(error)})")
+            return None
 
     def _send_file(self, state: _Sent, folder: Folder, path: str, under: str, scratch: Path) -> None:
         if folder.is_local or os.path.isabs(path):
@@ -284,8 +314,10 @@ class Shipper:
     def _load(self) -> dict[str, _Sent]:
         from vse import tracking_store
 
-        if self._embedded and not tracking_store.is_whole(self._home / "mlflow.db"):
-            return {}  # whatever was sent is not there any more
+        if self._embedded:
+            if not tracking_store.is_whole(self._home / "mlflow.db"):
+                return {}  # whatever was sent is not there any more
+            tracking_store.relocate(self.uri, self._home / "artifacts")
         try:
             saved = json.loads(self._state_file.read_text())
             return {key: _Sent(**entry) for key, entry in saved.items()}

@@ -1,4 +1,5 @@
-"""MLflow, behind the five things that shipping a journal needs. The only importer of mlflow, and only when used.
+"""MLflow, behind the six things that shipping a journal needs. With `tracking_models` the only importer of mlflow, and
+only when used.
 
 Runs are found by the tag `vse.run_id` in their experiment, never by what MLflow drew at random, so a retried or resumed
 job continues the run it already has.
@@ -23,6 +24,13 @@ _NOTE_TAG = "mlflow.note.content"
 _STATUS = {"running": "RUNNING", "finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 # What MLflow accepts in one batch and one value (mlflow.utils.validation)
 _METRICS, _PARAMS, _KEY, _PARAM_VALUE, _TAG_VALUE = 1000, 100, 250, 6000, 8000
+# Where the embedded store keeps absolute paths of artifacts
+_WITH_PATHS = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)
 _NOT_IN_KEYS = re.compile(r"[^\w. :/-]", re.ASCII)
 
 
@@ -48,9 +56,8 @@ class Store:
         self._artifacts = artifacts
         if artifacts is not None:
             _make_whole(uri)
-            _relocate(uri, artifacts)
             _wait_less_for_the_disk(uri)
-        self._client = MlflowClient(tracking_uri=uri)
+        self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         self._experiments: dict[str, str] = {}
 
     def find_or_create(self, experiment: str, run: str, *, name: str, started: int) -> tuple[str, bool]:
@@ -125,6 +132,15 @@ class Store:
         else:
             self._client.set_terminated(run_id, _STATUS[status], end_time=ended or None)
 
+    def register(
+        self, run_id: str, packed: Path, name: str, alias: str, *, digest: str, tags: Mapping[str, str]
+    ) -> int:
+        """Give the alias to the version of the registered model that has this digest, made if there is none; returns
+        its number. Raises InputError where MLflow will not have such a name."""
+        from vse.tracking_models import register
+
+        return register(self._client, run_id, packed, name=name, alias=alias, digest=digest, tags=tags)
+
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
             found = self._client.get_experiment_by_name(name)
@@ -170,7 +186,7 @@ def _quiet() -> None:
         ("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true"),  # it would print the password of an address
     ):
         os.environ.setdefault(name, value)
-    for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking", "urllib3.connectionpool"):
+    for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking", "mlflow.pyfunc", "urllib3.connectionpool"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
@@ -233,7 +249,7 @@ def _make_whole(uri: str) -> None:
     os.replace(making, database)
 
 
-def _relocate(uri: str, artifacts: Path) -> None:
+def relocate(uri: str, artifacts: Path) -> None:
     """Make a moved workspace whole: the embedded store names artifact folders by absolute path.
 
     The old root is what the experiments' folders have in common with `<workspace>/mlflow/artifacts/<experiment>`.
@@ -248,7 +264,7 @@ def _relocate(uri: str, artifacts: Path) -> None:
             str(Path(place).parent) for (place,) in rows if Path(place).parent.parts[-2:] == ("mlflow", "artifacts")
         }
         for root in roots - {str(artifacts)}:
-            for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+            for table, column in _WITH_PATHS:
                 connection.execute(
                     f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?",
                     (str(artifacts), len(root) + 1, len(root) + 1, root + "/"),

@@ -9,8 +9,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"config", "registry", "errors", "redaction", "progress", "journal", "environment", "storage"}),
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
-    frozenset({"runtime", "tracking", "tracking_store"}),
-    frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts"}),
+    frozenset({"runtime", "tracking", "tracking_store", "tracking_models"}),
+    frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"}),
     frozenset({"sweeps", "report", "evidence", "command"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
@@ -29,7 +29,7 @@ ABOVE_THEIR_ROOM = frozenset(
 )
 _STAGES = 3
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "mlflow": ("tracking", "tracking_store"),
+    "mlflow": ("tracking", "tracking_store", "tracking_models"),
     "spacy": ("language.parser", "language.parser_training"),
     "torchvision": ("features",),
     "argparse": ("command",),

@@ -49,6 +49,20 @@ def test_what_is_written_is_read(path: Path) -> None:
     assert set(story.artifacts) == {("evaluation/table.json", "tables"), ("/elsewhere/alpha.png", "")}
 
 
+def test_the_last_offer_of_a_model_counts(path: Path) -> None:
+    book = Journal(path)
+    book.start("0123abcd")
+    for digest in ("00000000", "11111111"):
+        book.model("univse", alias="selected", path=f"served/{digest}", digest=digest, tags={"alpha": 0.5})
+    book.model("univse", alias="other", path="served/00000000", digest="00000000")
+    models = read(path).models
+    assert {key: (model["path"], model["tags"]) for key, model in models.items()} == {
+        ("univse", "selected"): ("served/11111111", {"alpha": "0.5"}),
+        ("univse", "other"): ("served/00000000", {}),
+    }
+    assert models["univse", "selected"]["offered"] > 0
+
+
 def test_a_repeated_epoch_counts_once_and_keeps_its_first_time(path: Path) -> None:
     book = Journal(path)
     book.start("a")

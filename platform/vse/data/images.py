@@ -33,7 +33,11 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     """
     if uri.startswith("scene:"):
         return PIL.Image.fromarray(render(uri))
-    data = _read(below(root, uri))
+    return decode_image(_read(below(root, uri)))
+
+
+def decode_image(data: bytes) -> PIL.Image.Image:
+    """The picture in the bytes of a file, as `open_image` gives it. Raises UnreadableImage."""
     if not data:
         raise UnreadableImage("file is empty")
     return _decode(data)

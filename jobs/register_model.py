@@ -1,0 +1,70 @@
+"""Register a trained run as a model: `python jobs/register_model.py run=univse-scenes-s0-1a2b3c4d alpha=0.7`."""
+
+import sys
+import time
+from dataclasses import dataclass, field
+
+from vse.command import Request, main
+from vse.config import knob
+from vse.errors import InputError, StorageError
+from vse.redaction import redact_text
+from vse.runtime import set_up_logging
+from vse.served_model import ALIAS, Packed, offer_model
+from vse.summary import write_summary
+from vse.tracking import Shipper
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelOptions:
+    """What the model is called."""
+
+    name: str = knob("", "registered model; empty: family and source of the run, as in univse-scenes")
+    alias: str = knob(ALIAS, "alias that this version gets, and an earlier one loses")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    run: str = knob("", "name of a folder below runs/")
+    alpha: float | None = knob(None, "weight of u_sent where the family has it; default as configured", low=0, high=1)
+    registry: ModelOptions = field(default_factory=ModelOptions)
+
+
+def run(request: Request) -> str:
+    """Pack the kept checkpoint, send it to MLflow's registry, say how it is loaded."""
+    started, options = time.time(), request.options
+    set_up_logging()
+    workspace = Workspace.open(request.workspace)
+    runs = workspace.root.child("runs")
+    if options.run not in runs.names():
+        raise InputError(f"run={options.run}: no such run; there are {', '.join(runs.names()) or 'none'}")
+    folder = workspace.run(options.run).check_writable()
+    changes = {} if options.alpha is None else {"model.alpha": options.alpha}
+    shipper = Shipper(request.workspace, request.tracking)
+    offer_model(workspace, options.run, changes=changes, name=options.registry.name, alias=options.registry.alias)
+    shipped = shipper.ship(wait=60)
+    if not shipped.models:
+        raise StorageError(f"the model waits in the journal of {options.run}: {shipped.trouble or 'it was not taken'}")
+    ((address, version),) = shipped.models.items()
+    print(f"{address} is version {version} in {redact_text(shipper.uri)}")
+    return write_summary(
+        folder.child(Packed.parent),
+        job="register_model",
+        started=started,
+        options=options,
+        headline={"model": address, "version": version},
+        outputs={"run": folder.uri, "mlflow": shipper.uri},
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "register_model",
+            run,
+            description="Register the kept checkpoint of a run in MLflow: it embeds pictures and sentences anywhere.",
+            options=Options(),
+        )
+    )
