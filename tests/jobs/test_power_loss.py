@@ -18,7 +18,7 @@ from vse.journal import read
 from vse.measure import MeasureOptions, measure_run
 from vse.presets import preset
 from vse.storage import Folder
-from vse.sweeps import alpha
+from vse.sweeps import frame
 from vse.sweeps.ledger import Ledger, open_sweep
 from vse.trained import read_config
 from vse.training.config import RunConfig
@@ -174,12 +174,12 @@ def test_a_report_that_is_not_whole_is_written_again(tmp_path: Path, name: str, 
     outputs = {file: f"{folder}/{file}" for file in ("results.json", "alpha.png", "report.html")}
     for file in outputs:
         folder.write_text(file, f"the content of {file}")
-    summary = {"fingerprints": {"results": "1234"}, "details": {"files": alpha._entries(folder, outputs)}}
+    summary = {"fingerprints": {"results": "1234"}, "details": {"files": frame.entries(folder, outputs)}}
     folder.write_json("summary.json", summary)
-    assert alpha._reported(folder, "1234")
-    assert not alpha._reported(folder, "4321")
+    assert frame.reported(folder, "1234")
+    assert not frame.reported(folder, "4321")
     cut(tmp_path, name, how)
-    assert not alpha._reported(folder, "1234")
+    assert not frame.reported(folder, "1234")
 
 
 @pytest.mark.parametrize("how", CUTS)

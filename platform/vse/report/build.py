@@ -13,9 +13,11 @@ from vse.environment import environment
 from vse.errors import InputError
 from vse.journal import FILE_NAME as JOURNAL
 from vse.journal import Journal
+from vse.report import response
 from vse.report.curve import AlphaResults, from_dict
 from vse.report.figures import alpha_figure
 from vse.report.html import Provenance, alpha_page, metrics_page
+from vse.report.response_build import BEST, write_response
 from vse.report.tables import alpha_table, curve_csv, metrics_csv
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
@@ -75,13 +77,17 @@ def _known(workspace: Workspace, kind: str, names: Sequence[str], key: str) -> l
 def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request) -> tuple[dict[str, Any], list[str]]:
     (source,) = _known(workspace, "sweeps", [sweep], "sweep")
     if not source.exists(RESULTS):
-        raise InputError(f"sweep={sweep}: has no results yet; run the same jobs/sweep_alpha.py command to its end")
-    results = from_dict(source.read_json(RESULTS))
+        raise InputError(f"sweep={sweep}: has no results yet; run the same jobs/sweep_*.py command to its end")
+    data = source.read_json(RESULTS)
     summary = source.read_json(SUMMARY) if source.exists(SUMMARY) else {"command": "", "headline": {}}
     definition = source.read_json("definition.json")
-    configuration = {arm: dict(_leaves(values)) for arm, values in definition["arms"].items()}
     commands = [text for text in (summary["command"], command_of(request)) if text]
-    return summary["headline"], write_report(folder, results, commands, configuration, {})
+    if definition.get("kind") == response.KIND:
+        found, asked = response.from_dict(data), {"as swept": dict(_leaves(definition["config"]))}
+        best = {BEST: source.read_bytes(BEST).decode()} if source.exists(BEST) else {}
+        return summary["headline"], write_response(folder, found, commands, asked, best)
+    configuration = {arm: dict(_leaves(values)) for arm, values in definition["arms"].items()}
+    return summary["headline"], write_report(folder, from_dict(data), commands, configuration, {})
 
 
 def _of_runs(

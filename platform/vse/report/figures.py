@@ -10,7 +10,7 @@ from vse.report.intervals import interval
 
 # Okabe & Ito's palette: told apart by readers with any kind of colour vision, and in grey by line style.
 SWEPT, REFERENCE, INK, SOFT = "#0072B2", "#D55E00", "#222222", "#6B7280"
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "axes.titlesize": 10,
@@ -28,7 +28,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "vse",
 }
-_HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible, and text in SVG
+HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible, and text in SVG
 _PLAIN = (("image → sentence", "i2t/r1"), ("sentence → image", "t2i/r1"))
 _ATTACKED = tuple((f"{name} attack", f"attack_{name}/r1") for name in ATTACKS)
 
@@ -43,7 +43,7 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(13.2, 4.5), layout="constrained")
         FigureCanvasAgg(figure)
         parts: Any = figure.subfigures(1, 2, width_ratios=(2.12, 3), wspace=0.03)
@@ -51,7 +51,7 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
         _row(plain, results, split, _PLAIN, "a   Plain retrieval")
         _row(attacked, results, split, _ATTACKED, "b   Image → sentence with adversarial captions in the pool")
         _legend(figure, results)
-        return {kind: _rendered(figure, kind) for kind in ("png", "svg")}
+        return {kind: rendered(figure, kind) for kind in ("png", "svg")}
 
 
 def _row(part: Any, results: AlphaResults, split: str, panels: Sequence[tuple[str, str]], title: str) -> None:
@@ -120,7 +120,7 @@ def _value(axis: Any, results: AlphaResults, means: Sequence[float], chosen: flo
         va="top" if below else "bottom",
         color=SWEPT,
         fontweight="bold",
-        bbox=_HALO,
+        bbox=HALO,
     )
 
 
@@ -137,7 +137,7 @@ def _level(axis: Any, arm: Arm, metric: str) -> None:
         textcoords="offset points",
         color=REFERENCE,
         fontweight="bold",
-        bbox=_HALO,
+        bbox=HALO,
         zorder=4,
     )
 
@@ -160,8 +160,9 @@ def _legend(figure: Any, results: AlphaResults) -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, handlelength=2.4)
 
 
-def _rendered(figure: Any, kind: str) -> bytes:
+def rendered(figure: Any, kind: str) -> bytes:
+    """A figure as `png` or `svg`; the same results give the same bytes."""
     buffer = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}  # the same results give the same bytes
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
     figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)
     return buffer.getvalue()

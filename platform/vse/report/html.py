@@ -32,13 +32,13 @@ def alpha_page(results: AlphaResults, table: Table, figure_png: bytes, provenanc
     arms = ", ".join(filter(None, [results.label, *_other_arms(results)]))
     seeds = f"{len(results.seeds)} seed{'s' if len(results.seeds) > 1 else ''}"
     body = [
-        _header(
+        header(
             f"{results.label}: how much sentence, how much components?",
             f"Sweep of α on {results.data} · {seeds} · {arms} · {results.name}",
         ),
-        f'<div class="cards">{"".join(_card(value, text) for value, text in cards)}</div>',
+        f'<div class="cards">{"".join(card(value, text) for value, text in cards)}</div>',
         "<h2>Retrieval over α</h2>",
-        _figure(figure_png, _figure_text(results, table.split)),
+        figure(figure_png, _figure_text(results, table.split)),
         "<h2>Numbers</h2>",
         f'<div class="panel">{table.only(PLAIN, "Plain retrieval").to_html()}</div>',
         f'<div class="panel">{table.only(ATTACKED, "Image to sentence under attack").to_html()}</div>',
@@ -50,7 +50,7 @@ def alpha_page(results: AlphaResults, table: Table, figure_png: bytes, provenanc
         "<h2>Made again</h2>",
         f"<pre>{html.escape(chr(10).join(provenance.commands))}</pre>",
         "<h2>Made with</h2>",
-        _provenance(provenance),
+        provenance_parts(provenance),
         _runs(results),
     ]
     return page(f"α sweep {results.name}", body)
@@ -59,12 +59,12 @@ def alpha_page(results: AlphaResults, table: Table, figure_png: bytes, provenanc
 def metrics_page(title: str, lead: str, rows: Mapping[str, Mapping[str, float]], provenance: Provenance) -> str:
     """The page of chosen runs: all their metrics side by side."""
     body = [
-        _header(title, lead),
+        header(title, lead),
         f'<div class="panel">{plain_table(rows, "one column a run; recalls in percent, ranks 1-based")}</div>',
         "<h2>Made again</h2>",
         f"<pre>{html.escape(chr(10).join(provenance.commands))}</pre>",
         "<h2>Made with</h2>",
-        _provenance(provenance),
+        provenance_parts(provenance),
     ]
     return page(title, body)
 
@@ -79,11 +79,13 @@ def page(title: str, body: Iterable[str]) -> str:
     )
 
 
-def _header(title: str, lead: str) -> str:
+def header(title: str, lead: str) -> str:
+    """The head of a page, with one line below its title."""
     return f'<header><h1>{html.escape(title)}</h1><p class="lead">{html.escape(lead)}</p></header>'
 
 
-def _card(value: str, text: str) -> str:
+def card(value: str, text: str) -> str:
+    """A headline number with what it is."""
     return f'<div class="card"><b>{html.escape(value)}</b><span>{html.escape(text)}</span></div>'
 
 
@@ -116,7 +118,8 @@ def _cards(results: AlphaResults, best: Metrics, split: str) -> list[tuple[str, 
     return cards
 
 
-def _figure(png: bytes, text: str) -> str:
+def figure(png: bytes, text: str) -> str:
+    """An embedded picture whose caption serves readers of the page's text as well."""
     data = base64.b64encode(png).decode()
     return (
         f'<figure class="panel"><img alt="{html.escape(text, quote=True)}" src="data:image/png;base64,{data}">'
@@ -142,22 +145,24 @@ def _outcome(results: AlphaResults) -> str:
     return text + " Test data had no part in the choice."
 
 
-def _provenance(provenance: Provenance) -> str:
+def provenance_parts(provenance: Provenance) -> str:
+    """How results came about, folded up but for the facts."""
     parts = []
     if provenance.facts:
-        parts.append(_details("Facts", provenance.facts, True))
+        parts.append(details("Facts", provenance.facts, True))
     for name, values in provenance.configuration.items():
-        parts.append(_details(f"Configuration: {name}", {k: json.dumps(v) for k, v in values.items()}))
-    parts.append(_details("Versions", provenance.versions))
+        parts.append(details(f"Configuration: {name}", {k: json.dumps(v) for k, v in values.items()}))
+    parts.append(details("Versions", provenance.versions))
     return "\n".join(parts)
 
 
 def _runs(results: AlphaResults) -> str:
     rows = {f"{arm}, seed {seed}": run for arm, runs in results.runs.items() for seed, run in runs.items()}
-    return _details("Training runs", rows) if rows else ""
+    return details("Training runs", rows) if rows else ""
 
 
-def _details(title: str, values: Mapping[str, Any], shown: bool = False) -> str:
+def details(title: str, values: Mapping[str, Any], shown: bool = False) -> str:
+    """Keys and values under a title that unfolds them."""
     rows = "".join(
         f'<tr><th class="model">{html.escape(str(key))}</th><td>{html.escape(str(value))}</td></tr>'
         for key, value in values.items()

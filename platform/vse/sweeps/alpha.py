@@ -5,11 +5,7 @@ then codes of the swept runs, the measures of the others and every (α, seed) as
 finished, so a second call runs nothing, and one after a kill runs the rest.
 """
 
-import contextlib
 import functools
-import logging
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,24 +13,17 @@ from vse import pipeline
 from vse.adversaries import attack_split
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
-from vse.environment import environment, usable_cores
-from vse.errors import InputError
-from vse.journal import Journal, open_in, read
+from vse.environment import usable_cores
+from vse.journal import Journal, read
 from vse.report.curve import AlphaResults
-from vse.runtime import check_shared, cluster_address, largest_cluster, preflight, running_ray, set_up_logging
 from vse.storage import Folder
-from vse.summary import FILE_NAME as SUMMARY
-from vse.summary import write_summary
 from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan
 from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
-from vse.sweeps.ledger import Entry, Ledger, open_sweep, sole_owner, sweep_name
+from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
+from vse.sweeps.ledger import Entry, sweep_name
 from vse.sweeps.space import label
-from vse.tracking import Shipper
 from vse.training.inputs import family_inputs
-from vse.workspace import Workspace
-
-log = logging.getLogger(__name__)
 
 
 def describe_plan(request: Request) -> list[str]:
@@ -58,69 +47,25 @@ def run_alpha_sweep(request: Request) -> str:
     Raises InputError for a request that cannot be served, before anything starts; RuntimeError where a trial failed
     twice, after all others have ended.
     """
-    started = time.time()
     plan = make_plan(request)
-    train = plan.config.train
-    preflight(
-        request.workspace,
-        request.options.ray,
-        workers=train.workers,
-        cpus_per_worker=train.threads,
-        gpus_per_worker=train.gpus_per_worker,
-        key="train.workers",
-    )
-    set_up_logging()
-    workspace = Workspace.open(request.workspace)
-    folder = open_sweep(workspace, plan.name, plan.definition(), exclusive=plan.named)
-    with sole_owner(folder), Shipper(request.workspace, request.tracking).every(30) as shipper:
-        sweep = _Sweep(request, plan, workspace, folder)
-        try:
-            with contextlib.ExitStack() as ray:
-                sweep.connect = functools.partial(_connect, ray, request)
-                results, entries = sweep.run()
-        except BaseException as error:
-            sweep.journal().end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
-            raise
-        if not sweep.worked and _reported(folder, digest(entries)):
-            log.info("%s has been run before; nothing is left to do", folder.local().name)
-            return f"{folder.uri}/{SUMMARY}"
-        outputs = _report(sweep, results, digest(entries))
-        return write_summary(
-            folder,
-            job=request.job,
-            started=started,
-            configuration=plan.config,
-            options=request.options,
-            fingerprints={"sweep": folder.uri[-8:], "results": digest(entries)},
-            seeds=plan.seeds,
-            headline={**headline(results), "trials": len(entries), "rule": results.rule},
-            outputs={**outputs, "mlflow": shipper.uri},
-            details={"table": _table(results), "runs": results.runs, "files": _entries(folder, outputs)},
-        )
+    return run_framed(request, plan, lambda frame: _found(frame, plan))
 
 
-def _connect(stack: contextlib.ExitStack, request: Request) -> None:
-    """Bring up Ray once, when the first thing needs it; it ends with the sweep."""
-    import ray
-
-    if not ray.is_initialized():
-        stack.enter_context(running_ray(request.options.ray))
-        check_shared(request.workspace)
+def _found(frame: Frame, plan: Plan) -> Found:
+    results, entries = _Sweep(frame, plan).run()
+    found = digest(entries)
+    return Found(digest=found, report=lambda: _report(frame, plan, results, len(entries), found))
 
 
 @dataclass
 class _Sweep:
-    """One call: what it works on, and whether anything had to be done."""
+    """The trials of one call."""
 
-    request: Request
+    frame: Frame
     plan: Plan
-    workspace: Workspace
-    folder: Folder
-    connect: Callable[[], None] = lambda: None
-    worked: bool = False
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(self.folder)
+        self.workspace, self.ledger, self.name = self.frame.workspace, self.frame.ledger, self.frame.name
         self.setting = Setting(
             workspace=self.workspace.root.uri,
             parent=self.name,
@@ -128,14 +73,9 @@ class _Sweep:
             alphas=self.plan.alphas,
         )
 
-    @property
-    def name(self) -> str:
-        """Name of the sweep, which is the id of its parent run as well."""
-        return self.folder.name
-
     def run(self) -> tuple[AlphaResults, list[Entry]]:
         """All trials to their end; the results and the ledger's entries they come from."""
-        self.tell_parent()
+        self.frame.tell_parent("alpha sweep", self.plan.definition()["rule"])
         material = self.prepare()
         trainings = self.trials(self.plan.trainings(material), "train", self.plan.need())
         runs = {(e.changes["arm"], e.changes["seed"]): e.result["run"] for e in trainings}
@@ -182,32 +122,22 @@ class _Sweep:
         from vse.sweeps.experiment import Need, require_finished, run_sweep
 
         if self.ledger.pending(asked):
-            if not self.worked:
-                self.worked = True
+            if not self.frame.worked:
+                self.frame.worked = True
                 self.make_adversaries()
-            self.connect()
+            self.frame.connect()
         entries = run_sweep(
             self.ledger,
             asked,
             functools.partial(run_trial, setting=self.setting),
             need=need or Need(),
-            concurrency=self.side_by_side(),
-            available=self.most(),
+            concurrency=self.frame.side_by_side(),
+            available=self.frame.most(),
             label=what,
             on_end=self.tell_child,
         )
         require_finished(entries, f"{what} trials", self.ledger)
         return entries
-
-    def side_by_side(self) -> int:
-        """As the user said; else one trial a core where Ray is started here (it offers one more than there are)."""
-        wished = self.request.options.sweep.concurrency
-        here = cluster_address(self.request.options.ray) is None
-        return wished or (max(1, usable_cores() // self.plan.config.train.threads) if here else 0)
-
-    def most(self) -> dict[str, float] | None:
-        """What a launched cluster can grow to: its GPU nodes come when trials ask for them."""
-        return None if cluster_address(self.request.options.ray) is None else largest_cluster()[0]
 
     def make_adversaries(self) -> None:
         """The adversaries of both splits before any trial needs them, with all the cores this process may use."""
@@ -251,30 +181,12 @@ class _Sweep:
         family = name_of("family", self.plan.arms[self.plan.reference].model)
         return LABELS.get(family, family)
 
-    def journal(self, *below: str) -> Journal:
-        """The journal of the sweep's run, or of a run below it; kept on this machine first where the folder is not."""
-        scratch = self.workspace.cache().local("journals") / self.name
-        return open_in(self.folder.child(*below), scratch.joinpath(*below))
-
-    def tell_parent(self) -> None:
-        """The parent run, so that trackers know it before its children."""
-        journal = self.journal()
-        story = read(journal.path)
-        if story.run and story.status == "finished":
-            return
-        versions = {f"version.{name}": version for name, version in environment()["versions"].items()}
-        journal.start(self.name, name=self.name, tags={"kind": "alpha sweep", **versions})
-        journal.params(
-            {**flatten(self.plan.config), **flatten(self.request.options), "rule": self.plan.definition()["rule"]}
-        )
-        journal.artifact(journal.path.parent / "definition.json")
-
     def tell_child(self, entry: Entry) -> None:
         """The run of one α or measure trial, told once and whole; trainings tell of themselves."""
         changes = entry.changes
         if changes["kind"] not in ("alpha", "measure"):
             return
-        journal = self.journal("trials", entry.id)
+        journal = self.frame.journal("trials", entry.id)
         if read(journal.path).status == "finished":
             return
         shown = {key: value for key, value in changes.items() if key in ("arm", "seed", ALPHA)}
@@ -292,49 +204,23 @@ class _Sweep:
             journal.end("failed")
 
 
-def _reported(folder: Folder, results: str) -> bool:
-    """Whether the report of exactly these results is there."""
-    if not folder.exists(SUMMARY):
-        return False
-    try:
-        summary = folder.read_json(SUMMARY)
-        files = summary["details"]["files"].items()
-    except (InputError, KeyError, TypeError):  # damaged on its disk
-        return False
-    whole = all(folder.exists(name) and folder.entry(name) == entry for name, entry in files)
-    return whole and summary["fingerprints"].get("results") == results
-
-
-def _entries(folder: Folder, outputs: Mapping[str, str]) -> dict[str, Any]:
-    """Size and checksum of what was reported, so that a later call knows whether it is still whole."""
-    names = [path.rsplit("/", 1)[-1] for path in outputs.values()]
-    return {name: folder.entry(name) for name in names}
-
-
-def _table(results: AlphaResults) -> list[dict[str, Any]]:
-    from vse.report.tables import alpha_table
-
-    return alpha_table(results).to_data()
-
-
-def _report(sweep: _Sweep, results: AlphaResults, results_digest: str) -> dict[str, str]:
+def _report(frame: Frame, plan: Plan, results: AlphaResults, trials: int, results_digest: str) -> Report:
     """Figures, tables and the page in the sweep's folder, and all of it told to the parent run."""
     from vse.report.build import command_of, write_report
+    from vse.report.tables import alpha_table
 
-    plan, folder = sweep.plan, sweep.folder
     configuration = {arm: flatten(config) for arm, config in plan.arms.items()}
-    names = write_report(folder, results, [command_of(sweep.request)], configuration, facts_of(sweep.ledger))
-    journal = sweep.journal()
-    journal.start(sweep.name, name=sweep.name, tags={"kind": "alpha sweep", "results": results_digest})
-    for step, values in charted(results):
-        journal.metrics(values, step=step)
-    journal.metrics(headline(results), step=0)
-    for name in names:
-        journal.artifact(journal.path.parent / name)
+    names = write_report(frame.folder, results, [command_of(frame.request)], configuration, facts_of(frame.ledger))
+    numbers = headline(results)
+    journal = tell_report(frame, "alpha sweep", results_digest, names, numbers, charted(results))
     for seed, run in results.runs.get(plan.family, {}).items():
-        _tell_checkpoint(journal, sweep.workspace.run(run), f"checkpoints/seed-{seed}")
+        _tell_checkpoint(journal, frame.workspace.run(run), f"checkpoints/seed-{seed}")
     journal.end("finished")
-    return {name.replace(".", "_"): f"{folder.uri}/{name}" for name in names}
+    return Report(
+        files=names,
+        headline={**numbers, "trials": trials, "rule": results.rule},
+        details={"table": alpha_table(results).to_data(), "runs": results.runs},
+    )
 
 
 def _tell_checkpoint(journal: Journal, run: Folder, under: str) -> None:

@@ -12,6 +12,8 @@ from vse.evaluation.alpha import AlphaRule
 from vse.runtime import Config as RayConfig
 from vse.sweeps.alpha_results import rule_text
 from vse.sweeps.experiment import Need
+from vse.sweeps.frame import need_of
+from vse.sweeps.ledger import stem
 from vse.sweeps.space import Space, check_space, expand, load_space
 from vse.training.config import RunConfig
 
@@ -87,12 +89,7 @@ class Plan:
 
     def need(self) -> Need:
         """Resources of one training."""
-        train = self.config.train
-        return Need(
-            cpus=float(train.workers * train.threads),
-            gpus=train.workers * train.gpus_per_worker,
-            nested=train.workers > 1,
-        )
+        return need_of(self.config.train)
 
 
 def make_plan(request: Request) -> Plan:
@@ -129,7 +126,7 @@ def make_plan(request: Request) -> Plan:
         against = theirs if theirs not in arms else "reference"
         arms[against] = reference
     return Plan(
-        name=options.name or f"alpha-{_stem(request.preset)}",
+        name=options.name or f"alpha-{stem(request.preset)}",
         named=bool(options.name),
         family=family,
         data=source,
@@ -141,11 +138,6 @@ def make_plan(request: Request) -> Plan:
         seeds=tuple(options.seeds),
         rule=AlphaRule(within=options.within, standard_error=by_error),
     )
-
-
-def _stem(preset: str | None) -> str:
-    name = (preset or "run").rsplit("/", 1)[-1].removesuffix(".json")
-    return "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name)
 
 
 def _reference(request: Request, family: str) -> RunConfig | None:

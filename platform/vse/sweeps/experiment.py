@@ -20,11 +20,14 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.tune.schedulers import TrialScheduler
 
 from vse.errors import InputError, StorageError, storage_failure
 from vse.progress import Progress
 from vse.redaction import redact_text
-from vse.sweeps.ledger import FILE_NAME, Entry, Ledger
+from vse.sweeps.budget import Meter
+from vse.sweeps.ledger import FILE_NAME, Entry, Ledger, trial_id
+from vse.sweeps.proposals import HandOut, InTurn, Proposer
 
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 Listener = Callable[[Entry], None]
@@ -36,7 +39,8 @@ _ENVIRONMENT = {  # beside what vse.runtime sets
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # the new one writes to stdout even when it is asked not to
 }
-_PAYLOAD, _OBJECTIVE, _SAID = "vse", "objective", "said"
+EPOCH, OBJECTIVE = "epoch", "objective"  # what schedulers read
+_PAYLOAD, _SO_FAR, _SAID = "vse", "so_far", "said"
 _in_trial = False  # true in processes of trials
 
 
@@ -94,18 +98,46 @@ def run_sweep(
     asked = [dict(changes) for changes in trials]
     pending = ledger.pending(asked)
     if pending:
-        with Progress(label, total=len(pending), unit="trials", every=20.0) as bar:
-            for attempt in range(attempts):
-                recorder = Recorder(ledger, bar, on_end, last=attempt == attempts - 1)
-                wanted = need or Need()
-                at_once = wanted.at_once(available or ray.cluster_resources(), concurrency)
-                settings = tune.TuneConfig(max_concurrent_trials=at_once, reuse_actors=True)
-                tuned(function, {"changes": tune.grid_search(pending)}, wanted, recorder, settings)
-                recorder.conclude()
-                pending = ledger.pending(pending)
-                if not pending:
-                    break
+        at_once = (need or Need()).at_once(available or ray.cluster_resources(), concurrency)
+        proposer = InTurn(pending, attempts)
+        run_proposed(
+            ledger, proposer, function, need=need, at_once=at_once, total=len(pending), label=label, on_end=on_end
+        )
     return [entry for changes in asked if (entry := ledger.get(changes)) is not None]
+
+
+def run_proposed(
+    ledger: Ledger,
+    proposer: Proposer,
+    function: Function,
+    *,
+    at_once: int,
+    total: int | None = None,
+    need: Need | None = None,
+    meter: Meter | None = None,
+    scheduler: TrialScheduler | None = None,
+    label: str = "trials",
+    on_end: Listener | None = None,
+) -> bool:
+    """Run what a proposer proposes, `at_once` side by side, until it proposes no more; False if the meter stopped it.
+
+    Ends of trials go into the ledger, to the proposer and to `on_end`. scheduler: may end trials by what they `tell`.
+    What wrong input or a broken disk ended is raised once all others have ended, as InputError or StorageError.
+    """
+    meter = meter or Meter()
+    with Progress(label, total=total, unit="trials", every=20.0) as bar:
+        hand_out = HandOut(proposer, meter)
+        recorder = Recorder(ledger, bar, proposer, meter, on_end)
+        settings = tune.TuneConfig(
+            search_alg=hand_out,
+            scheduler=scheduler,
+            num_samples=-1,
+            max_concurrent_trials=at_once,
+            reuse_actors=True,
+        )
+        _tuned(function, need or Need(), recorder, settings)
+        recorder.conclude()
+    return hand_out.held_back is None
 
 
 def require_finished(entries: Sequence[Entry], what: str, ledger: Ledger) -> None:
@@ -126,14 +158,15 @@ def say(text: str) -> None:
         tune.report({_SAID: text})
 
 
-def tuned(
-    function: Function,
-    param_space: dict[str, Any],
-    need: Need,
-    recorder: "Recorder",
-    config: tune.TuneConfig,
-    objective: Callable[[Mapping[str, Any]], float] | None = None,
-) -> None:
+def tell(epoch: int, objective: float, result: Mapping[str, Any], text: str) -> None:
+    """From within a trial: where it stands after an epoch, as `say` does. A scheduler may end the trial here, by
+    raising SystemExit; then `result` is what it found."""
+    if _in_trial:
+        told = {EPOCH: epoch, OBJECTIVE: objective, _SO_FAR: json.dumps(dict(result), allow_nan=False)}
+        tune.report({**told, _SAID: text})
+
+
+def _tuned(function: Function, need: Need, recorder: "Recorder", config: tune.TuneConfig) -> None:
     """One `Tuner.fit` whose results go to `recorder`; Tune's own files live in a temporary folder."""
     assert ray.is_initialized(), "connect to Ray first (vse.runtime)"
     module = getattr(getattr(function, "func", function), "__module__", "")
@@ -144,8 +177,7 @@ def tuned(
     try:
         with _environment(_ENVIRONMENT), _quiet("ray.tune"):
             tune.Tuner(
-                tune.with_resources(functools.partial(_trial, function=function, objective=objective), need.of_trial()),
-                param_space=param_space,
+                tune.with_resources(functools.partial(_trial, function=function), need.of_trial()),
                 tune_config=config,
                 run_config=tune.RunConfig(name="trials", storage_path=scratch, callbacks=[recorder], verbose=0),
             ).fit()
@@ -157,39 +189,28 @@ def _name(trial: Any) -> str:
     return f"trial-{trial.trial_id}"
 
 
-def _trial(
-    config: dict[str, Any], function: Function, objective: Callable[[Mapping[str, Any]], float] | None
-) -> dict[str, Any]:
+def _trial(config: dict[str, Any], function: Function) -> dict[str, Any]:
     """The Tune function. What it returns crosses process borders as text, so no type of ours has to."""
     global _in_trial
     _in_trial, started = True, time.monotonic()
     try:
-        result = dict(function(dict(config.get("changes", config))))
+        result = dict(function(dict(config["changes"])))
     except InputError as error:  # wrong input is no accident: it is said once and not tried again
         return {_PAYLOAD: json.dumps({"refused": str(error)})}
     except Exception as error:
         if line := storage_failure(error):  # nor is a full disk, but of another kind
             return {_PAYLOAD: json.dumps({"refused": line, "storage": True})}
         raise
-    seconds = time.monotonic() - started
-    payload = {_PAYLOAD: json.dumps({"result": result, "seconds": seconds}, allow_nan=False)}
-    return payload if objective is None else {**payload, _OBJECTIVE: objective(result)}
+    return {_PAYLOAD: json.dumps({"result": result, "seconds": time.monotonic() - started}, allow_nan=False)}
 
 
 class Recorder(tune.Callback):
     """Writes the end of every trial into the ledger, in the driver."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        bar: Progress,
-        on_end: Listener | None = None,
-        *,
-        last: bool = True,
-        changes_of: Callable[[Any], dict[str, Any]] | None = None,
+        self, ledger: Ledger, bar: Progress, proposer: Proposer, meter: Meter, on_end: Listener | None = None
     ) -> None:
-        self.ledger, self.bar, self.on_end, self.last = ledger, bar, on_end, last
-        self.changes_of = changes_of or (lambda trial: dict(trial.config["changes"]))
+        self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
         self.refused: StorageError | InputError | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -202,35 +223,41 @@ class Recorder(tune.Callback):
             self.bar.advance(0, text=str(result[_SAID]))
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        changes = self.changes_of(trial)
-        payload = json.loads((trial.last_result or {}).get(_PAYLOAD) or "{}")
+        changes, last = trial.config["changes"], trial.last_result or {}
+        payload = json.loads(last.get(_PAYLOAD) or "{}")
         if "result" in payload:
-            known = self.ledger.get(changes)
-            if known is None or known.state == "failed":  # a replayed point is there already
-                self._ended(lambda: self.ledger.finish(changes, payload["result"], payload["seconds"]))
+            self._ended(lambda: self.ledger.finish(changes, payload["result"], payload["seconds"]))
+        elif _SO_FAR in last:  # the scheduler ended it
+            found = {**json.loads(last[_SO_FAR]), "stopped": True}
+            self._ended(lambda: self.ledger.finish(changes, found, self._seconds(changes)))
         else:
             why = payload.get("refused") or "a trial ended without a result"
             if payload.get("storage"):
                 self.refused = StorageError(why)
             else:
                 self.refused = InputError(why)
-            self._ended(lambda: self.ledger.fail(changes, why))
+            self._ended(lambda: self.ledger.fail(changes, why, self._seconds(changes)), refused=True)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._ended(lambda: self.ledger.fail(self.changes_of(trial), _why(trial)))
+        changes = trial.config["changes"]
+        self._ended(lambda: self.ledger.fail(changes, _why(trial), self._seconds(changes)))
 
     def conclude(self) -> None:
         """Raise what ended trials and would end them again: a StorageError or an InputError."""
         if self.refused is not None:
             raise self.refused
 
-    def _ended(self, record: Callable[[], Entry]) -> None:
+    def _seconds(self, changes: Mapping[str, Any]) -> float:
+        return self.meter.elapsed(trial_id(changes))
+
+    def _ended(self, record: Callable[[], Entry], refused: bool = False) -> None:
         try:
             entry = record()
         except (StorageError, InputError) as error:  # Tune would make a page of it; its caller makes a line
             self.refused = error
             return
-        if entry.state == "finished" or self.last:
+        self.meter.ended(entry)
+        if refused or not self.proposer.ended(entry):
             self.bar.advance(text=f"last {entry.id}")
         if self.on_end is not None:
             self.on_end(entry)

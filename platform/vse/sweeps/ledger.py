@@ -123,6 +123,12 @@ class Ledger:
             return b""
 
 
+def stem(preset: str | None) -> str:
+    """A preset's or file's name as part of a folder's."""
+    name = (preset or "run").rsplit("/", 1)[-1].removesuffix(".json")
+    return "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name)
+
+
 def sweep_name(name: str, definition: Mapping[str, Any]) -> str:
     """`<name>-<eight digits of the fingerprint of its definition>`, the name of the sweep's folder."""
     return f"{name}-{fingerprint(dict(definition))}"

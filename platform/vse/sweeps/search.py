@@ -1,130 +1,182 @@
 """Searching a space by HyperOpt's tree of Parzen estimators (Bergstra et al., NIPS 2011), on top of the ledger.
 
-HyperOpt's own state is never kept. A search that goes on tells it the finished trials again, and each is answered from
-the ledger at once. Choices are given to it by their position: it would turn lists into tuples and cannot take a dict.
+HyperOpt's own state is never kept: it is told the ended points of the ledger whenever a search goes on. Point k is
+drawn with a seed made of (search seed, k), so that a search which runs one trial at a time goes on after a kill as it
+would have. Alternatives are HyperOpt's own conditional choices. What is told has HyperOpt's internal form, position or
+value by label: Tune's wrapper hangs on initial points of such spaces.
 """
 
-import functools
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import ray
-from ray import tune
+import hyperopt
+from hyperopt import tpe
+from ray.tune.search.hyperopt import HyperOptSearch
 
+from vse.config import fingerprint
 from vse.errors import InputError
-from vse.progress import Progress
-from vse.sweeps.experiment import Function, Listener, Need, Recorder, tuned
 from vse.sweeps.ledger import Entry, Ledger, trial_id
-from vse.sweeps.space import Space, canonical_point, choices, plain
+from vse.sweeps.space import Space, alternatives, at_labels, canonical_point, choices, leaves, placements
+
+Changes = Mapping[str, Any]
+INFORMED, RANDOM = 10, 300  # draws anew where a point was tried before, as happens in small spaces of choices
 
 
 def check_searchable(space: Space) -> None:
     """Raise InputError for what HyperOpt cannot search: grids, and a space of constants."""
-    for key, domain in space.domains.items():
+    for key, domain in (*space.domains.items(), *leaves(space.domains)):
         if isinstance(domain, dict):
             raise InputError(f"search space {space.where}: {key}: a grid cannot be searched by HyperOpt; use choice")
-    if all(choices(domain) is not None for domain in space.domains.values()):
+    if all(alternatives(domain) is None and choices(domain) is not None for domain in space.domains.values()):
         raise InputError(f"search space {space.where}: nothing in it varies")
 
 
-def run_search(
-    ledger: Ledger,
-    space: Space,
-    config: Any,
-    function: Function,
-    *,
-    metric: str,
-    samples: int,
-    maximize: bool = True,
-    seed: int = 0,
-    num_initial: int | None = None,
-    need: Need | None = None,
-    concurrency: int = 0,
-    label: str = "search",
-    on_end: Listener | None = None,
-) -> list[Entry]:
-    """Search until the ledger holds `samples` finished points of the space; returns the entries of the points.
+def first_draws(samples: int) -> int:
+    """Points drawn at random before the first informed one: a third, at most 20 (HyperOpt's default is always 20, which
+    makes a short search random)."""
+    return max(1, min(20, samples // 3))
 
-    metric: key of `function`'s result that is optimised. num_initial: random points before the first informed one, by
-    default a third of the samples and at most 20 (HyperOpt's own default is always 20, which makes a short search
-    random). With several trials at once their order of completion decides what is suggested next; the ledger says what
-    was tried. Failed points are not tried again. Raises InputError for a space that cannot be searched.
+
+class ParzenSearch:
+    """A proposer that draws points until there are `samples`, each tried as the trials that `trials_of` makes of it.
+
+    points: those of the ledger, in its order; value_of: mean objective of a point whose trials have all finished, to be
+    maximised. told: (point, value) from elsewhere, which HyperOpt learns from and nobody counts. wanted: which trials
+    of a point may run. draw: False proposes only what is missing of known points.
     """
-    check_searchable(space)
-    known = [e for e in ledger if e.state == "finished" and _is_point(e.changes, space) and metric in e.result]
-    if len(known) < samples:
-        from ray.tune.search.hyperopt import HyperOptSearch
 
-        wanted = need or Need()
-        searcher = HyperOptSearch(
-            metric="objective",
-            mode="max" if maximize else "min",
-            points_to_evaluate=[_encode(space, entry.changes) for entry in known] or None,
-            n_initial_points=num_initial or max(1, min(20, samples // 3)),
-            random_state_seed=(seed * 100_003 + len(known)) % 2**31,  # going on must not draw the first points again
-        )
-        settings = tune.TuneConfig(
-            search_alg=searcher,
-            num_samples=samples,
-            max_concurrent_trials=wanted.at_once(ray.cluster_resources(), concurrency),
-            reuse_actors=True,
-            metric="objective",
-            mode="max" if maximize else "min",
-        )
-        replay = functools.partial(
-            _answer,
-            function=function,
-            space=space,
-            config=config,
-            known={entry.id: entry.result for entry in known},
-        )
-        with Progress(label, total=samples, unit="trials", every=20.0) as bar:
-            recorder = Recorder(ledger, bar, on_end, changes_of=lambda trial: decode(space, config, trial.config))
-            tuned(replay, _indexed(space), wanted, recorder, settings, functools.partial(_value, metric=metric))
-        recorder.conclude()
-    return [entry for entry in ledger if _is_point(entry.changes, space)]
+    def __init__(
+        self,
+        space: Space,
+        config: Any,
+        ledger: Ledger,
+        *,
+        trials_of: Callable[[Changes], Sequence[dict[str, Any]]],
+        points: Iterable[Changes],
+        value_of: Callable[[Changes], float | None],
+        samples: int,
+        seed: int = 0,
+        num_initial: int = 0,
+        told: Iterable[tuple[Changes, float]] = (),
+        wanted: Callable[[dict[str, Any]], bool] = lambda changes: True,
+        draw: bool = True,
+        attempts: int = 2,
+    ) -> None:
+        check_searchable(space)
+        self.space, self.config, self.ledger = space, config, ledger
+        self.trials_of, self.value_of, self.wanted, self.draw = trials_of, value_of, wanted, draw
+        self.samples, self.seed, self.attempts = samples, seed, attempts
+        self.num_initial = num_initial or first_draws(samples)
+        self._waiting: deque[dict[str, Any]] = deque()
+        self._failures = Counter[str]()
+        self._open: dict[str, tuple[int, Changes]] = {}  # by trial: its point, until that is decided
+        self._trials = hyperopt.Trials()
+        self._domain = hyperopt.Domain(lambda point: point, _expression(space.domains))
+        for point, value in told:
+            self._tell(point, value)
+        self._points: dict[str, int] = {}
+        for point in points:
+            self._enter(point)
+
+    @property
+    def waiting(self) -> int:
+        """Trials of known points that are still to run."""
+        return len(self._waiting)
+
+    def propose(self) -> dict[str, Any] | None:
+        while not self._waiting and self.draw and len(self._points) < self.samples:
+            point = self._next_point()
+            if point is None:
+                break
+            self._enter(point)
+        return self._waiting.popleft() if self._waiting else None
+
+    def ended(self, entry: Entry) -> bool:
+        if entry.state == "failed":
+            self._failures[entry.id] += 1
+            if self._failures[entry.id] < self.attempts:
+                self._waiting.append(entry.changes)
+                return True
+        if entry.id in self._open:
+            tid, point = self._open.pop(entry.id)
+            self._settle(tid, point)
+        return False
+
+    def _enter(self, point: Changes) -> None:
+        """A point of the search: what is missing of it waits, and HyperOpt knows it."""
+        tid = self._tell(point, None)
+        self._points[fingerprint(point)] = tid
+        for changes in self.ledger.pending(self.trials_of(point)):
+            if self.wanted(changes):
+                self._waiting.append(changes)
+                self._open[trial_id(changes)] = (tid, point)
+        self._settle(tid, point)
+
+    def _settle(self, tid: int, point: Changes) -> None:
+        """Tell HyperOpt what became of a point, once none of its trials is open."""
+        if any(other == tid for other, _ in self._open.values()):
+            return
+        value = self.value_of(point)
+        (document,) = (each for each in self._trials._dynamic_trials if each["tid"] == tid)
+        document["state"] = hyperopt.JOB_STATE_ERROR if value is None else hyperopt.JOB_STATE_DONE
+        if value is not None:
+            document["result"] = {"status": hyperopt.STATUS_OK, "loss": -value}
+        self._trials.refresh()
+
+    def _next_point(self) -> dict[str, Any] | None:
+        """The next initial point, else HyperOpt's suggestion; None where nothing new can be drawn."""
+        for point in self.space.initial:
+            changes = canonical_point(self.config, point)
+            if fingerprint(changes) not in self._points:
+                return changes
+        count = len(self._points)
+        for again in range(INFORMED + RANDOM):
+            digits = fingerprint([self.seed, count, again])
+            (document,) = tpe.suggest(
+                [len(self._trials._dynamic_trials)],
+                self._domain,
+                self._trials,
+                int(digits, 16) % 2**31,
+                n_startup_jobs=self.num_initial if again < INFORMED else 10**9,
+                verbose=False,
+            )
+            labels = {label: values[0] for label, values in document["misc"]["vals"].items() if values}
+            changes = canonical_point(self.config, at_labels(self.space.domains, labels))
+            if fingerprint(changes) not in self._points:
+                return changes
+        return None
+
+    def _tell(self, point: Changes, value: float | None) -> int:
+        """Enter a point among HyperOpt's trials, with its value or as one that still runs; its number there."""
+        labels = next(placements(self.space.domains, point))
+        tid = len(self._trials._dynamic_trials)
+        held = {name: [labels[name]] if name in labels else [] for name in self._domain.params}
+        misc = {
+            "tid": tid,
+            "cmd": self._domain.cmd,
+            "workdir": None,
+            "idxs": {name: [tid] if values else [] for name, values in held.items()},
+            "vals": held,
+        }
+        result = {"status": hyperopt.STATUS_NEW} if value is None else {"status": hyperopt.STATUS_OK, "loss": -value}
+        (document,) = self._trials.new_trial_docs([tid], [None], [result], [misc])
+        document["state"] = hyperopt.JOB_STATE_NEW if value is None else hyperopt.JOB_STATE_DONE
+        self._trials.insert_trial_docs([document])
+        self._trials.refresh()
+        return tid
 
 
-def _is_point(changes: Mapping[str, Any], space: Space) -> bool:
-    return changes.keys() == space.domains.keys()
-
-
-def _answer(
-    point: dict[str, Any], function: Function, space: Space, config: Any, known: Mapping[str, Mapping[str, Any]]
-) -> Mapping[str, Any]:
-    changes = decode(space, config, point)
-    return known.get(trial_id(changes)) or function(changes)
-
-
-def _value(result: Mapping[str, Any], metric: str) -> float:
-    if metric not in result:
-        raise InputError(f"metric {metric}: a trial's result has no such number; it has {', '.join(sorted(result))}")
-    return float(result[metric])
-
-
-def _indexed(space: Space) -> dict[str, Any]:
-    """The space as HyperOpt gets it: choices by position, constants as they are."""
-    return {
-        key: tune.choice(list(range(len(domain.categories)))) if hasattr(domain, "categories") else domain
-        for key, domain in space.domains.items()
-    }
-
-
-def decode(space: Space, config: Any, point: Mapping[str, Any]) -> dict[str, Any]:
-    """HyperOpt's point as changes of the configuration, in their one form."""
-    changes = {}
-    for key, domain in space.domains.items():
-        value = plain(point[key])
-        changes[key] = domain.categories[value] if hasattr(domain, "categories") else value
-    return canonical_point(config, changes)
-
-
-def _encode(space: Space, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The way back, for points that HyperOpt is told; constants are not part of them."""
-    point = {}
-    for key, domain in space.domains.items():
-        if hasattr(domain, "categories"):
-            point[key] = [plain(value) for value in domain.categories].index(changes[key])
+def _expression(domains: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The space as HyperOpt's expression, with labels as in `space.placements`; constants are left out."""
+    built: dict[str, Any] = {}
+    for key, domain in domains.items():
+        name, inner = f"{prefix}{key}", alternatives(domain)
+        if inner is not None:
+            options = [{"taken": k, **_expression(each, f"{name}/{k}/")} for k, each in enumerate(inner)]
+            built[name] = hyperopt.hp.choice(name, options)
+        elif hasattr(domain, "categories"):
+            built[name] = hyperopt.hp.choice(name, list(range(len(domain.categories))))
         elif choices(domain) is None:
-            point[key] = changes[key]
-    return point
+            built[name] = HyperOptSearch.convert_search_space({name: domain})[name]
+    return built

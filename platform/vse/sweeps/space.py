@@ -1,5 +1,8 @@
 """Search spaces: one Python module each, a flat `SPACE` of dotted configuration keys in Tune's own vocabulary.
 
+A key that is none of the configuration's may name alternatives: `choice` or `grid_search` of dicts, each a space of its
+own whose keys a trial has only if that alternative was taken. A module may list points to begin with as `INITIAL`.
+
 A space is checked against the run configuration before any Ray process starts. Trials are made here and not by Tune's
 generator, so that the same space gives the same trials in the same order on every machine, and more samples extend
 what is there instead of replacing it.
@@ -11,7 +14,7 @@ import importlib.util
 import itertools
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -27,10 +30,14 @@ PROBES = 16  # seeded draws of a continuous domain that are tried on the configu
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A search space: dotted key -> Tune domain, grid (`tune.grid_search`) or constant. `where` names its module."""
+    """A search space: dotted key -> Tune domain, grid (`tune.grid_search`), constant, or alternatives of these.
+
+    `where` names its module; `initial` are points of it to begin with.
+    """
 
     where: str
     domains: Mapping[str, Any]
+    initial: tuple[Mapping[str, Any], ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """Plain data that says what is searched; equal for equal spaces, so it can be fingerprinted."""
@@ -39,7 +46,45 @@ class Space:
     @property
     def is_grid(self) -> bool:
         """Whether every trial is listed, so that drawing more than one sample would repeat them."""
-        return all(choices(domain) is not None for domain in self.domains.values())
+        return all(_is_listed(domain) for domain in self.domains.values())
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every configuration key that some trial sets, in order; names of alternatives are none."""
+        return tuple(dict.fromkeys(key for key, _ in leaves(self.domains)))
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """Those keys that more than one value is tried of."""
+        values: dict[str, list[Any]] = {}
+        for key, domain in leaves(self.domains):
+            values.setdefault(key, []).append(choices(domain))
+        return tuple(k for k, found in values.items() if None in found or len({str(v) for f in found for v in f}) > 1)
+
+
+def alternatives(domain: Any) -> list[Mapping[str, Any]] | None:
+    """The spaces among which a conditional domain chooses; None for a domain of values."""
+    values = domain.get("grid_search") if isinstance(domain, dict) else getattr(domain, "categories", None)
+    nested = isinstance(values, list) and bool(values) and all(isinstance(value, dict) for value in values)
+    return list(values) if nested and values is not None else None
+
+
+def leaves(domains: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(key, domain) of every configuration key, of all alternatives too; a key may come more than once."""
+    for key, domain in domains.items():
+        inner = alternatives(domain)
+        if inner is None:
+            yield key, domain
+        else:
+            for each in inner:
+                yield from leaves(each)
+
+
+def _is_listed(domain: Any) -> bool:
+    inner = alternatives(domain)
+    if inner is None:
+        return choices(domain) is not None
+    return isinstance(domain, dict) and all(_is_listed(each) for one in inner for each in one.values())
 
 
 def load_space(where: str) -> Space:
@@ -51,13 +96,31 @@ def load_space(where: str) -> Space:
     space = getattr(module, "SPACE", None)
     if not isinstance(space, dict) or not space:
         raise InputError(f"{where}: expected a dict named SPACE of dotted keys and domains")
+    _check_form(space, where)
+    initial = getattr(module, "INITIAL", [])
+    if not isinstance(initial, list) or not all(isinstance(point, dict) for point in initial):
+        raise InputError(f"{where}: expected INITIAL to be a list of dicts, key -> value")
+    found = Space(where, dict(space), tuple(dict(point) for point in initial))
+    for point in found.initial:
+        if not list(placements(found.domains, point)):
+            raise InputError(f"{where}: INITIAL: {label(point)} is no point of SPACE; name every key that a trial sets")
+    return found
+
+
+def _check_form(space: Mapping[Any, Any], where: str, *, drawn: bool = False) -> None:
+    """Whether keys and domains can be used at all. `drawn`: below alternatives that are drawn from."""
     for key, domain in space.items():
         if not isinstance(key, str):
             raise InputError(f"{where}: key {key!r} of SPACE: expected a dotted key of the run configuration")
         if isinstance(domain, dict) and set(domain) != {"grid_search"}:
             raise InputError(f"{where}: {key}: nested spaces are not served; write {key}.<field> as a key of its own")
-        describe_domain(domain, f"{where}: {key}")
-    return Space(where, dict(space))
+        if drawn and isinstance(domain, dict):
+            raise InputError(f"{where}: {key}: a grid below alternatives that are drawn; use choice, or a grid of them")
+        inner = alternatives(domain)
+        if inner is None:
+            describe_domain(domain, f"{where}: {key}")
+        for each in inner or ():
+            _check_form(each, f"{where}: {key}", drawn=drawn or not isinstance(domain, dict))
 
 
 def _named_module(name: str) -> ModuleType:
@@ -98,6 +161,10 @@ def describe_domain(domain: Any, where: str) -> Any:
     """A domain as plain data, such as {"uniform": [0.0, 1.0]}. Raises InputError for one that is not repeatable."""
     from ray.tune.search import sample
 
+    inner = alternatives(domain)
+    if inner is not None:
+        kind = "grid" if isinstance(domain, dict) else "choice"
+        return {kind: [{key: describe_domain(each, f"{where}: {key}") for key, each in one.items()} for one in inner]}
     values = choices(domain)
     if values is not None:
         try:
@@ -116,7 +183,7 @@ def describe_domain(domain: Any, where: str) -> Any:
         if isinstance(sampler, sample.Grid):
             raise InputError(f"{where}: write grid_search, not choice(...).grid()")
         if any(isinstance(value, dict) or _is_domain(value) for value in domain.categories):
-            raise InputError(f"{where}: choices must be plain values, not spaces (conditional spaces are not served)")
+            raise InputError(f"{where}: choices must be plain values, or alternatives that are all dicts")
         return {"choice": canonical(domain.categories)}
     bounds = [sampler.mean, sampler.sd] if isinstance(sampler, sample.Normal) else [domain.lower, domain.upper]
     kind = "integer " if isinstance(domain, sample.Integer) else ""
@@ -129,16 +196,36 @@ def check_space(space: Space, config: Any, changed: Iterable[str] = ()) -> None:
 
     Ends of ranges and some draws are tried for domains that are not lists. Raises InputError naming module and key.
     """
-    taken = set(changed)
-    for key, domain in space.domains.items():
-        for own in sorted(taken):
+    taken = sorted(set(changed))
+    for key in space.keys:
+        for own in taken:
             if own == key or own.startswith(f"{key}."):
                 raise InputError(f"{own}: is set by you and searched by {space.where} ({key}); drop one of the two")
-        for value in _probes(domain, key):
-            try:
-                override(config, {key: value})
-            except InputError as error:
-                raise InputError(f"search space {space.where}: {error}") from None
+    _check_domains(space.domains, config, space.where)
+
+
+def _check_domains(domains: Mapping[str, Any], config: Any, where: str) -> None:
+    """Keys of a space, or of one alternative, on the configuration that its constants make."""
+    known = flatten(config)
+    constants = {
+        key: domain
+        for key, domain in domains.items()
+        if alternatives(domain) is None and not isinstance(domain, dict) and not _is_domain(domain)
+    }
+    try:
+        config = override(config, constants)
+        for key, domain in domains.items():
+            if alternatives(domain) is None and key not in constants:
+                for value in _probes(domain, key):
+                    override(config, {key: value})
+    except InputError as error:
+        raise InputError(f"search space {where}: {error}") from None
+    for key, domain in domains.items():
+        inner = alternatives(domain)
+        if inner is not None and key in known:
+            raise InputError(f"search space {where}: {key}: names alternatives and is a setting; call it otherwise")
+        for each in inner or ():
+            _check_domains(each, config, where)
 
 
 def _probes(domain: Any, key: str) -> list[Any]:
@@ -178,19 +265,88 @@ def expand(space: Space, samples: int = 1, seed: int = 0) -> list[dict[str, Any]
     Sample i of a key depends on (seed, i, key) alone, so 20 samples begin with the 10 that were asked for before, and
     every point of a grid meets the same draws.
     """
-    listed = {key: values for key, domain in space.domains.items() if (values := choices(domain)) is not None}
     trials: dict[str, dict[str, Any]] = {}
     for index in range(1 if space.is_grid else samples):
-        drawn = {
-            key: plain(draw(domain, f"{seed} {index} {key}"))
-            for key, domain in space.domains.items()
-            if key not in listed
-        }
-        for point in itertools.product(*listed.values()):
-            fixed = dict(zip(listed, point, strict=True))
-            changes = {key: fixed[key] if key in fixed else drawn[key] for key in space.domains}
+        for changes in _points(space.domains, f"{seed} {index}"):
             trials.setdefault(fingerprint(changes), changes)
     return list(trials.values())
+
+
+def _points(domains: Mapping[str, Any], keyed_by: str) -> Iterator[dict[str, Any]]:
+    """The product of what each key contributes: its grid, its draw, or the points of its alternatives."""
+    parts: list[list[dict[str, Any]]] = []
+    for key, domain in domains.items():
+        inner, values = alternatives(domain), choices(domain)
+        if inner is not None:
+            taken = inner if values is not None else [draw(domain, f"{keyed_by} {key}")]
+            parts.append([point for each in taken for point in _points(each, keyed_by)])
+        elif values is not None:
+            parts.append([{key: value} for value in values])
+        else:
+            parts.append([{key: plain(draw(domain, f"{keyed_by} {key}"))}])
+    for combination in itertools.product(*parts):
+        yield {key: value for part in combination for key, value in part.items()}
+
+
+def placements(domains: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every way in which changes are a point of a space, as label -> position or value.
+
+    The label of a key is the key; below alternative 1 of `a` it is `a/1/<key>`. Choices have positions.
+    """
+    for labels, used in _placed(domains, changes, ""):
+        if used == changes.keys():
+            yield labels
+
+
+def _placed(
+    domains: Mapping[str, Any], changes: Mapping[str, Any], prefix: str
+) -> list[tuple[dict[str, Any], frozenset[str]]]:
+    ways: list[tuple[dict[str, Any], frozenset[str]]] = [({}, frozenset())]
+    for key, domain in domains.items():
+        name, inner = f"{prefix}{key}", alternatives(domain)
+        if inner is None:
+            value = _position(domain, changes[key]) if key in changes else None
+            here = [] if value is None else [({name: value}, frozenset({key}))]
+        else:
+            here = [
+                ({name: place, **labels}, used)
+                for place, each in enumerate(inner)
+                for labels, used in _placed(each, changes, f"{name}/{place}/")
+            ]
+        ways = [({**a, **b}, used | more) for a, used in ways for b, more in here]
+    return ways
+
+
+def _position(domain: Any, value: Any) -> Any:
+    """The place of a value in a list, the value itself where it lies in a range; None for one that is neither."""
+    listed = choices(domain) or [plain(each) for each in getattr(domain, "categories", [])]
+    if listed:
+        return listed.index(value) if value in listed else None
+    if isinstance(value, bool | str) or not isinstance(value, int | float):
+        return None
+    low, high = getattr(domain, "lower", None), getattr(domain, "upper", None)
+    inside = (low is None or value >= low) and (high is None or value <= high)
+    return value if inside else None
+
+
+def at_labels(domains: Mapping[str, Any], labels: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The changes that labels stand for: the way back from `placements`."""
+    from ray.tune.search import sample
+
+    changes: dict[str, Any] = {}
+    for key, domain in domains.items():
+        name, inner, values = f"{prefix}{key}", alternatives(domain), choices(domain)
+        if inner is not None:
+            place = int(labels[name])
+            changes |= at_labels(inner[place], labels, f"{name}/{place}/")
+        elif values is not None:
+            changes[key] = values[int(labels.get(name, 0))]
+        elif hasattr(domain, "categories"):
+            changes[key] = plain(domain.categories[int(labels[name])])
+        else:
+            value = plain(labels[name])
+            changes[key] = round(value) if isinstance(domain, sample.Integer) else value
+    return changes
 
 
 def canonical_point(config: Any, changes: Mapping[str, Any]) -> dict[str, Any]:

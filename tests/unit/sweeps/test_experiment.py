@@ -4,9 +4,10 @@ import functools
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,6 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.storage import Folder
 from vse.sweeps.ledger import Entry, Ledger
-from vse.sweeps.space import Space
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -116,55 +116,71 @@ def test_how_many_trials_fit() -> None:
         Need(gpus=1).at_once({"CPU": 8.0})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Optim:
-    schedule: str = knob("step", "rate", choices=("step", "cosine"))
-    every: int = knob(3, "epochs", low=1, high=10)
-    sizes: tuple[int, ...] = knob((1,), "sizes")
+@pytest.mark.usefixtures("two_cpus")
+def test_a_scheduler_ends_trials_that_are_behind(ledger: Ledger) -> None:
+    """Each trial tells three epochs; with one at a time the later ones are worse and end at the first rung."""
+    from vse.sweeps.experiment import run_proposed
+    from vse.sweeps.halving import halving
+    from vse.sweeps.proposals import InTurn
+
+    proposer = InTurn([{"x": x} for x in (4.0, 3.0, 5.0, 1.0)])
+    complete = run_proposed(ledger, proposer, trials.climb, at_once=1, scheduler=halving(4, 1, 2.0, []))
+    assert complete
+    ended = {entry.changes["x"]: entry.result for entry in ledger}
+    assert {x for x, result in ended.items() if result.get("stopped")} == {3.0, 1.0}
+    assert ended[3.0] == {"curve": [3.0], "objective": 3.0, "stopped": True}
+    assert ended[5.0] == {"curve": [5.0, 6.0, 7.0, 8.0], "objective": 8.0}
+    assert all(entry.state == "finished" and entry.seconds >= 0 for entry in ledger)
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_the_cap_lets_running_trials_end(ledger: Ledger) -> None:
+    from vse.sweeps.budget import Meter
+    from vse.sweeps.experiment import run_proposed
+    from vse.sweeps.proposals import InTurn
+
+    asked = [{"x": x} for x in range(20)]
+    meter = Meter(limit=2.0)
+    work = functools.partial(trials.sleep, seconds=0.5)
+    assert not run_proposed(ledger, InTurn(asked), work, at_once=2, meter=meter)
+    assert 2 <= len(ledger) <= 4
+    assert all(entry.state == "finished" for entry in ledger)
+    assert meter.spent == pytest.approx(sum(entry.seconds for entry in ledger))
+    assert run_proposed(ledger, InTurn(ledger.pending(asked[:6])), work, at_once=2)
+    assert len(ledger) == 6
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
+    from ray import tune
+
+    from vse.sweeps.experiment import run_proposed
+    from vse.sweeps.search import ParzenSearch
+    from vse.sweeps.space import Space
+
+    def value_of(point: Mapping[str, Any]) -> float | None:
+        entry = ledger.get(point)
+        return None if entry is None or entry.state == "failed" else -entry.result["loss"]
+
+    space = Space("here", {"alpha": tune.uniform(0.0, 1.0), "schedule": tune.choice(["step", "cosine"])})
+    search = ParzenSearch(
+        space,
+        Config(),
+        ledger,
+        trials_of=lambda point: [dict(point)],
+        points=[],
+        value_of=value_of,
+        samples=10,
+        num_initial=4,
+    )
+    assert run_proposed(ledger, search, trials.bowl, at_once=2, total=10)
+    assert len(ledger) == 10
+    assert len({entry.changes["alpha"] for entry in ledger}) == 10
+    assert len(search._trials.losses()) == 10
+    assert None not in search._trials.losses()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
     alpha: float = knob(0.75, "weight", low=0, high=1)
-    optim: Optim = field(default_factory=Optim)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("two_cpus")
-def test_hyperopt_searches_and_goes_on_from_the_ledger(ledger: Ledger) -> None:
-    from ray import tune
-
-    from vse.sweeps.search import run_search
-
-    space = Space(
-        "here",
-        {
-            "alpha": tune.uniform(0.0, 1.0),
-            "optim.schedule": tune.choice(["step", "cosine"]),
-            "optim.sizes": tune.choice([[1], [1, 2]]),
-            "optim.every": tune.randint(1, 4),
-        },
-    )
-    options = {"metric": "loss", "maximize": False, "num_initial": 5, "concurrency": 1}
-    first = run_search(ledger, space, Config(), trials.bowl, samples=8, **options)
-    assert len(first) == 8
-    assert all(isinstance(e.changes["optim.sizes"], list) and type(e.changes["optim.every"]) is int for e in first)
-    # a worse function for what is new shows that what is there is not computed again
-    worse = functools.partial(trials.bowl, shift=10.0)
-    second = run_search(Ledger(ledger.folder), space, Config(), worse, samples=11, **options)
-    assert second[:8] == first
-    assert len(second) == 11
-    assert all(e.result["loss"] > 9 for e in second[8:])
-    assert len({e.changes["alpha"] for e in second}) == 11
-    assert run_search(Ledger(ledger.folder), space, Config(), worse, samples=5, **options) == second
-
-
-def test_hyperopt_refuses_what_it_cannot_search() -> None:
-    from ray import tune
-
-    from vse.sweeps.search import check_searchable
-
-    with pytest.raises(InputError, match="alpha: a grid cannot be searched"):
-        check_searchable(Space("here", {"alpha": tune.grid_search([0.1])}))
-    with pytest.raises(InputError, match="nothing in it varies"):
-        check_searchable(Space("here", {"alpha": 0.1}))
+    schedule: str = knob("step", "rate", choices=("step", "cosine"))

@@ -9,7 +9,17 @@ from ray import tune
 
 from vse.config import knob
 from vse.errors import InputError
-from vse.sweeps.space import Space, canonical_point, check_space, expand, label, load_space
+from vse.sweeps.space import (
+    Space,
+    at_labels,
+    canonical_point,
+    check_space,
+    expand,
+    label,
+    leaves,
+    load_space,
+    placements,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +62,14 @@ def test_a_space_from_a_file(tmp_path: Path) -> None:
         ("SPACE = {'optim': {'lr': 1}}", "nested spaces are not served; write optim.<field>"),
         ("SPACE = {'alpha': {'grid_search': []}}", "the grid is empty"),
         ("from ray import tune\nSPACE = {'alpha': tune.sample_from(lambda: 1)}", "sample_from"),
-        ("from ray import tune\nSPACE = {'alpha': tune.choice([{'a': 1}])}", "conditional"),
+        ("from ray import tune\nSPACE = {'alpha': tune.choice([{'a': 1}, 2])}", "alternatives that are all dicts"),
+        (
+            "from ray import tune\nSPACE = {'w': tune.choice([{'a': tune.grid_search([1])}])}",
+            "a grid below alternatives",
+        ),
+        ("from ray import tune\nSPACE = {'w': tune.choice([{'a': {'b': 1}}])}", "nested spaces"),
+        ("SPACE = {'alpha': 1}\nINITIAL = {'alpha': 1}", "INITIAL to be a list"),
+        ("from ray import tune\nSPACE = {'a': tune.uniform(0, 1)}\nINITIAL = [{'a': 2}]", "a=2 is no point of SPACE"),
         ("SPACE = {'alpha': object()}", "not plain data"),
         ("raise RuntimeError('broken')", "RuntimeError: broken"),
     ],
@@ -144,3 +161,105 @@ def test_equal_spaces_are_described_equally() -> None:
     assert one.describe() == two.describe()
     assert one.describe() != of(a=tune.loguniform(0.1, 1.0), b=tune.choice([1, 2])).describe()
     assert of(n=tune.qrandint(0, 10, 5)).describe() == {"n": {"integer uniform": [0, 10], "step": 5}}
+
+
+BRANCHES = {
+    "which": tune.grid_search(
+        [
+            {"optim.lr": tune.grid_search([0.1, 0.2])},
+            {"optim.schedule": "cosine", "optim.every": tune.grid_search([1, 2, 3])},
+        ]
+    ),
+    "alpha": tune.grid_search([0.0, 1.0]),
+}
+DRAWN = {
+    "which": tune.choice(
+        [{"optim.lr": tune.uniform(0.1, 0.2)}, {"optim.schedule": "cosine", "optim.every": tune.randint(1, 9)}]
+    ),
+    "alpha": tune.uniform(0.0, 1.0),
+}
+
+
+def test_alternatives_of_a_grid_are_listed_one_after_the_other() -> None:
+    space = Space("here", BRANCHES)
+    assert space.is_grid
+    assert space.keys == ("optim.lr", "optim.schedule", "optim.every", "alpha")
+    assert space.varied == ("optim.lr", "optim.every", "alpha")
+    assert expand(space) == [
+        *({"optim.lr": lr, "alpha": alpha} for lr in (0.1, 0.2) for alpha in (0.0, 1.0)),
+        *({"optim.schedule": "cosine", "optim.every": k, "alpha": a} for k in (1, 2, 3) for a in (0.0, 1.0)),
+    ]
+    check_space(space, Config())
+
+
+def test_drawn_alternatives_have_their_own_keys_and_extend() -> None:
+    space = Space("here", DRAWN)
+    assert not space.is_grid
+    points = expand(space, 40)
+    assert {tuple(point) for point in points} == {("optim.lr", "alpha"), ("optim.schedule", "optim.every", "alpha")}
+    assert points[:15] == expand(space, 15)
+    check_space(space, Config())
+    assert space.describe()["which"] == {
+        "choice": [
+            {"optim.lr": {"uniform": [0.1, 0.2]}},
+            {"optim.schedule": "cosine", "optim.every": {"integer uniform": [1, 9]}},
+        ]
+    }
+
+
+@pytest.mark.parametrize("domains", [BRANCHES, DRAWN])
+def test_every_point_has_one_place_and_comes_back_from_it(domains: dict[str, Any]) -> None:
+    space = Space("here", domains)
+    for point in expand(space, 20):
+        (labels,) = placements(domains, point)
+        assert at_labels(domains, labels) == point
+    for wrong in ({"alpha": 0.5}, {"optim.lr": 0.1, "optim.every": 1, "alpha": 1.0}, {"optim.lr": 0.9, "alpha": 1.0}):
+        assert not list(placements(domains, wrong))
+
+
+@pytest.mark.parametrize(
+    ("domains", "message"),
+    [
+        ({"which": tune.choice([{"optim.lr": 0.1}, {"optim.rate": 1}])}, "optim.rate: no such key"),
+        ({"which": tune.choice([{"optim.every": tune.randint(0, 3)}])}, "optim.every=0: must be between"),
+        ({"alpha": tune.choice([{"optim.lr": 0.1}])}, "alpha: names alternatives and is a setting"),
+    ],
+)
+def test_wrong_alternatives_are_refused_by_key(domains: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"search space here: .*{message}"):
+        check_space(Space("here", domains), Config())
+
+
+def test_a_key_of_an_alternative_that_the_user_set_cannot_be_searched() -> None:
+    with pytest.raises(InputError, match=r"optim\.every: is set by you"):
+        check_space(Space("here", DRAWN), Config(), {"optim.every"})
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"),
+    [
+        ("eta", "univse_scenes"),
+        ("eta_joint", "univse_tiny"),
+        ("margin", "relational_attention_scenes"),
+        ("margin_joint", "relational_attention_scenes"),
+        ("lambdas", "jwae_mse_scenes"),
+        ("lambdas_joint", "jwae_mh_scenes"),
+    ],
+)
+def test_shipped_spaces_fit_their_presets(name: str, preset: str) -> None:
+    from vse import presets
+
+    space, config = load_space(name), presets.preset(preset)
+    check_space(space, config)
+    assert all(key in space.keys for key, _ in leaves(space.domains))
+    for point in expand(space, 5):
+        canonical_point(config, point)
+
+
+def test_the_etas_of_the_supplement() -> None:
+    """A.2: each of four weights at five values, the others fixed: 20 models."""
+    points = expand(load_space("eta"))
+    assert len(points) == 20
+    assert all(len(point) == 1 for point in points)
+    assert {key for point in points for key in point} == {f"objective.eta_{k}" for k in "coar"}
+    assert {value for point in points for value in point.values()} == {0.1, 1.0, 2.0, 4.0, 8.0}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vse.errors import InputError
-from vse.sweeps.experiment import say
+from vse.sweeps.experiment import say, tell
 
 
 def square(changes: dict[str, Any]) -> dict[str, Any]:
@@ -14,9 +14,19 @@ def square(changes: dict[str, Any]) -> dict[str, Any]:
     return {"value": changes["x"] ** 2, "pid": os.getpid(), "threads": os.environ.get("OMP_NUM_THREADS")}
 
 
-def bowl(changes: dict[str, Any], shift: float = 0.0) -> dict[str, Any]:
-    penalty = 0.0 if changes.get("optim.schedule", "step") == "cosine" else 1.0
-    return {"loss": (changes["alpha"] - 0.3) ** 2 + penalty + shift}
+def bowl(changes: dict[str, Any]) -> dict[str, Any]:
+    penalty = 0.0 if changes["schedule"] == "cosine" else 1.0
+    return {"loss": (changes["alpha"] - 0.3) ** 2 + penalty}
+
+
+def climb(changes: dict[str, Any]) -> dict[str, Any]:
+    """Four epochs, each one better than that before; a scheduler hears of the first three."""
+    curve: list[float] = []
+    for epoch in range(1, 5):
+        curve.append(changes["x"] + epoch - 1)
+        if epoch < 4:
+            tell(epoch, curve[-1], {"curve": curve, "objective": curve[-1]}, f"epoch {epoch}")
+    return {"curve": curve, "objective": curve[-1]}
 
 
 def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:

@@ -1,0 +1,21 @@
+"""Sweep the weights of UniVSE's losses (supplement A.2): `python jobs/sweep_eta.py --preset univse_scenes`."""
+
+import sys
+
+from vse.command import main
+from vse.sweeps.objective_dry_run import describe_plan
+from vse.sweeps.objective_plan import Options, SweepOptions
+from vse.sweeps.objective_sweep import run_objective_sweep
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "sweep_eta",
+            run_objective_sweep,
+            description="Train UniVSE at each of five values of every loss weight, or search all four together "
+            "(sweep.space=eta_joint sweep.method=hyperopt); answer the claim that they hardly matter.",
+            default_preset="univse_scenes",
+            options=Options(sweep=SweepOptions(space="eta")),
+            plan=describe_plan,
+        )
+    )

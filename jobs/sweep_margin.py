@@ -1,0 +1,21 @@
+"""Sweep margins and kinds of hinge: `python jobs/sweep_margin.py --preset relational_attention_scenes`."""
+
+import sys
+
+from vse.command import main
+from vse.sweeps.objective_dry_run import describe_plan
+from vse.sweeps.objective_plan import Options, SweepOptions
+from vse.sweeps.objective_sweep import run_objective_sweep
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "sweep_margin",
+            run_objective_sweep,
+            description="Train relational embeddings at several margins of the global hinge (hardest and sum), of the "
+            "alignment of pools and of cross attention, or search them (sweep.space=margin_joint).",
+            default_preset="relational_attention_scenes",
+            options=Options(sweep=SweepOptions(space="margin")),
+            plan=describe_plan,
+        )
+    )

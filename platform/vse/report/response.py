@@ -1,0 +1,128 @@
+"""What a sweep of trainings found, as plain data: the one input of its figures, its tables and its page."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from vse.errors import InputError
+from vse.report.curve import Metrics
+from vse.report.intervals import Interval, interval
+
+SCHEMA_VERSION = 1
+KIND = "objective"
+OBJECTIVE = "objective"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One configuration: `changes` as searched, `values` of every searched key, and what its seeds found.
+
+    `metrics` has one value a seed, in the order of `seeds`, the objective among them. `stopped`: some seed was ended
+    early, after `epochs`.
+    """
+
+    label: str
+    changes: dict[str, Any]
+    values: dict[str, Any]
+    seeds: list[int]
+    metrics: Metrics
+    epochs: list[int]
+    seconds: float
+    stopped: bool
+    runs: dict[str, str]
+
+    @property
+    def objective(self) -> Interval:
+        """The objective over seeds."""
+        return interval(self.metrics[OBJECTIVE])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResponseResults:
+    """`keys` are those searched of which more than one value was tried, `base` their values in the preset.
+
+    `points` come in the order in which they were tried; `best` is the place of the chosen one, None before any is
+    complete. `claims` are verdicts on registered claims by name. `failed` are label -> error; `left` counts trials that
+    a cap held back (-1: an unknown number).
+    """
+
+    name: str
+    label: str
+    data: str
+    preset: str
+    method: str
+    objective: str
+    rule: str
+    seeds: list[int]
+    keys: list[str]
+    base: dict[str, Any]
+    points: list[Point]
+    best: int | None
+    seconds: float
+    gpu_hours: float
+    left: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    claims: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> list[Point]:
+        """Points all of whose seeds have run to their end."""
+        return [p for p in self.points if len(p.seeds) == len(self.seeds) and not p.stopped]
+
+    def chosen(self) -> Point | None:
+        """The best point."""
+        return None if self.best is None else self.points[self.best]
+
+    def at_base(self) -> Point | None:
+        """The preset itself, if it was tried to its end."""
+        return next((p for p in self.complete if all(p.values.get(k) == self.base.get(k) for k in self.keys)), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `results.json`."""
+        return {"schema": SCHEMA_VERSION, "kind": KIND, **asdict(self)}
+
+
+def from_dict(data: Mapping[str, Any]) -> ResponseResults:
+    """Results as `to_dict` wrote them. Raises InputError for another version."""
+    if data.get("schema") != SCHEMA_VERSION or data.get("kind") != KIND:
+        raise InputError(f"results of version {data.get('schema')}, this code reads {SCHEMA_VERSION} of kind {KIND}")
+    fields = {key: value for key, value in data.items() if key not in ("schema", "kind")}
+    return ResponseResults(**{**fields, "points": [Point(**point) for point in fields["points"]]})
+
+
+def choose(points: Sequence[Point], seeds: int) -> int | None:
+    """The place of the complete point with the highest mean objective; the first of equals; None where none is."""
+    best: int | None = None
+    for place, point in enumerate(points):
+        if len(point.seeds) == seeds and not point.stopped:
+            above = best is None or point.objective.mean > points[best].objective.mean
+            best = place if above else best
+    return best
+
+
+def lines_of(results: ResponseResults, key: str) -> list[tuple[str, list[Point]]]:
+    """Points that differ in one key alone, sorted by it: (what else is not as in the preset, points), the preset's
+    line first. Values of one kind only; sets with one value of the key are none."""
+    groups: dict[tuple[tuple[str, str], ...], list[Point]] = {}
+    for point in results.points:
+        if key in point.values and point.metrics.get(OBJECTIVE) and not point.stopped:
+            rest = tuple((k, repr(v)) for k, v in point.values.items() if k != key and k in results.keys)
+            groups.setdefault(rest, []).append(point)
+    found = []
+    for rest, points in groups.items():
+        if len({repr(p.values[key]) for p in points}) > 1:
+            off = [f"{k.rpartition('.')[2]}={v}" for k, v in rest if v != repr(results.base.get(k))]
+            found.append((", ".join(off), sorted(points, key=lambda p: sortable(p.values[key]))))
+    return sorted(found, key=lambda line: (line[0] != "", line[0]))
+
+
+def sortable(value: Any) -> tuple[int, float, str]:
+    """Numbers by size, then everything else by its text."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return (0, float(value), "")
+    return (1, 0.0, str(value))
+
+
+def is_numeric(results: ResponseResults, key: str) -> bool:
+    """Whether all values of a key are numbers."""
+    return all(sortable(p.values[key])[0] == 0 for p in results.points if key in p.values)

@@ -1,0 +1,264 @@
+"""Figures of a sweep of trainings: response curves, interactions, importance."""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from vse.report.figures import INK, REFERENCE, SOFT, STYLE, SWEPT, rendered
+from vse.report.importance import Importance
+from vse.report.intervals import interval
+from vse.report.response import OBJECTIVE, Point, ResponseResults, is_numeric, lines_of, sortable
+
+COLOURS = (SWEPT, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (4, 1, 1, 1)), (0, (7, 2)), (0, (2, 2)))
+MOST_LINES = len(COLOURS)  # more of them are a cloud, and only points are drawn
+MOST_PAIRS = 6
+DECADE = 20.0  # ratio of the ends of a range from which its axis is logarithmic
+NAMES = {OBJECTIVE: "objective", "val/rsum": "validation rsum", "test/rsum": "test rsum"}
+
+
+def response_figure(results: ResponseResults, band: float = 0.0) -> dict[str, bytes]:
+    """{"png", "svg"}: one column a searched key, one row a metric (the objective; rsum on test where it was measured).
+
+    A line joins points that differ in that key alone, with 95 % intervals over seeds where there are several; other
+    points are dots. The value of the preset is dotted. `band`: half width of the equivalence band of a claim, around
+    the mean of its points on test.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = [m for m in (OBJECTIVE, "test/rsum") if any(m in p.metrics for p in results.points)]
+    keys = results.keys or ["nothing"]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(max(9.0, 3.3 * len(keys)), 3.1 * len(rows) + 0.5), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(len(rows), len(keys), squeeze=False, sharey="row")
+        labels: dict[str, int] = {}
+        for column, key in enumerate(results.keys):
+            for row, metric in enumerate(rows):
+                _response(axes[row][column], results, key, metric, labels, band if metric == "test/rsum" else 0.0)
+                if column == 0:
+                    axes[row][column].set_ylabel(_metric_name(results, metric))
+                if row == len(rows) - 1:
+                    axes[row][column].set_xlabel(key)
+        for row, metric in enumerate(rows):
+            axes[row][0].set_ylim(*_room([v for p in results.points for v in p.metrics.get(metric, [])]))
+        _key(figure, results, labels, band)
+        return {kind: rendered(figure, kind) for kind in ("png", "svg")}
+
+
+def _room(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of an axis made for every value of every seed; intervals of two or three seeds may leave it."""
+    low, high = min(values), max(values)
+    margin = 0.12 * max(high - low, 1.0)
+    return low - margin, high + margin
+
+
+def _metric_name(results: ResponseResults, metric: str) -> str:
+    if metric != OBJECTIVE:
+        return NAMES.get(metric, metric)
+    return {"rsum": "validation rsum", "pairs": "validation pairs (%)", "both": "validation, both (%)"}[
+        results.objective
+    ]
+
+
+def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels: dict[str, int], band: float) -> None:
+    axis.grid(axis="y", color="#E5E7EB", linewidth=0.8)
+    axis.set_axisbelow(True)
+    place = _scaled(axis, results, key)
+    lines = lines_of(results, key)
+    if band:
+        arms = {id(p): p for _, points in lines for p in points}
+        mean = float(np.mean([interval(p.metrics[metric]).mean for p in arms.values() if metric in p.metrics]))
+        axis.axhspan(mean - band, mean + band, color="#9CA3AF", alpha=0.25, linewidth=0)
+    joined = {id(p) for each in results.keys for p in _joined(results, each)}
+    loose = [p for p in results.points if id(p) not in joined and key in p.values and metric in p.metrics]
+    whole = [p for p in loose if not p.stopped]
+    early = [p for p in loose if p.stopped]
+    _dots(axis, whole, key, metric, place, SWEPT, 0.55)
+    _dots(axis, early, key, metric, place, SOFT, 0.35)
+    for name, points in lines if len(lines) <= MOST_LINES else ():
+        style = labels.setdefault(name, len(labels)) % MOST_LINES
+        _line(axis, [p for p in points if metric in p.metrics], key, metric, place, style)
+    if results.base.get(key) is not None:
+        axis.axvline(place(results.base[key]), color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
+
+
+def _joined(results: ResponseResults, key: str) -> list[Point]:
+    """Points on the lines of a key, where these are drawn."""
+    lines = lines_of(results, key)
+    return [p for _, points in lines for p in points] if len(lines) <= MOST_LINES else []
+
+
+def _dots(axis: Any, points: Sequence[Point], key: str, metric: str, place: Any, colour: str, strength: float) -> None:
+    x, y = [place(p.values[key]) for p in points], [interval(p.metrics[metric]).mean for p in points]
+    axis.plot(x, y, "o", color=colour, markersize=4.2, alpha=strength, markeredgewidth=0)
+
+
+def _line(axis: Any, points: Sequence[Point], key: str, metric: str, place: Any, style: int) -> None:
+    colour, found = COLOURS[style], [interval(p.metrics[metric]) for p in points]
+    x, means = [place(p.values[key]) for p in points], [each.mean for each in found]
+    if found and not any(math.isnan(each.half) for each in found):
+        halves = [each.half for each in found]
+        axis.errorbar(x, means, yerr=halves, fmt="none", ecolor=colour, elinewidth=1.1, capsize=2.5, alpha=0.7)
+    several = max((each.count for each in found), default=0)
+    for seed in range(several if several > 1 else 0):
+        values = [p.metrics[metric][seed] if seed < len(p.seeds) else math.nan for p in points]
+        axis.plot(x, values, color=colour, linestyle=DASHES[style], linewidth=0.6, alpha=0.4)
+    axis.plot(
+        x, means, "o", color=colour, linewidth=1.9, linestyle=DASHES[style], markersize=4.8, markeredgecolor="white"
+    )
+
+
+def _scaled(axis: Any, results: ResponseResults, key: str) -> Any:
+    """Set up the axis of a key and return where a value stands on it: its size, or its place among texts."""
+    values = [p.values[key] for p in results.points if key in p.values]
+    if results.base.get(key) is not None:
+        values.append(results.base[key])
+    if is_numeric(results, key) and sortable(results.base.get(key, 0))[0] == 0:
+        numbers = [float(v) for v in values]
+        positive = [v for v in numbers if v > 0]
+        if positive and max(positive) / min(positive) > DECADE:
+            if len(positive) < len(numbers):
+                axis.set_xscale("symlog", linthresh=min(positive))
+            else:
+                axis.set_xscale("log")
+            axis.set_xticks(*_log_ticks(numbers))
+            axis.minorticks_off()
+        return float
+    names = sorted({str(v) for v in values})
+    axis.set_xticks(range(len(names)), names, rotation=0 if len(names) < 4 else 25)
+    axis.set_xlim(-0.5, len(names) - 0.5)
+    return lambda value: names.index(str(value))
+
+
+def _log_ticks(numbers: Sequence[float]) -> tuple[list[float], list[str]]:
+    """The values themselves where they are few, else decades."""
+    shown = sorted(set(numbers))
+    if len(shown) > 7:
+        positive = [v for v in shown if v > 0]
+        low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
+        shown = [10.0**k for k in range(low, high + 1)]
+    return shown, [f"{v:g}" for v in shown]
+
+
+def _key(figure: Any, results: ResponseResults, labels: dict[str, int], band: float) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = []
+    for name, place in labels.items():
+        style = place % MOST_LINES
+        text = name or "others as in the preset"
+        handles.append(Line2D([], [], color=COLOURS[style], linestyle=DASHES[style], linewidth=1.9, label=text))
+    if not labels:
+        handles.append(Line2D([], [], color=SWEPT, marker="o", linestyle="", label="a point, mean of its seeds"))
+    if any(p.stopped for p in results.points):
+        handles.append(Line2D([], [], color=SOFT, marker="o", linestyle="", alpha=0.5, label="ended early"))
+    handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (1, 2)), label="value of the preset"))
+    if len(results.seeds) > 1 and labels:
+        handles.append(Line2D([], [], color=SOFT, marker="|", linestyle="", label="95 % interval over seeds"))
+    if band:
+        handles.append(Patch(facecolor="#9CA3AF", alpha=0.35, label=f"mean ± {band:.2g}, the claim's margin here"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+
+
+def pairs_of(results: ResponseResults) -> list[tuple[str, str]]:
+    """Pairs of keys that were varied together: at least four points with both away from the preset's values."""
+    found = []
+    for one, other in combinations(results.keys, 2):
+        both = [p for p in results.complete if one in p.values and other in p.values]
+        away = [p for p in both if all(p.values[k] != results.base.get(k) for k in (one, other))]
+        if len(away) >= 4:
+            found.append((one, other))
+    return found
+
+
+def interaction_figure(results: ResponseResults, ranked: Sequence[str] = ()) -> dict[str, bytes] | None:
+    """Every pair of keys that were varied together, the objective as colour; the pairs of the most important keys
+    (`ranked`) where there are many. None where no two keys were."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rank = {key: place for place, key in enumerate(ranked)}
+    pairs = sorted(pairs_of(results), key=lambda pair: sum(rank.get(key, len(rank)) for key in pair))[:MOST_PAIRS]
+    if not pairs:
+        return None
+    shown = [p.objective.mean for p in results.complete]
+    columns = min(3, len(pairs))
+    rows = -(-len(pairs) // columns)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.1 * columns + 0.9, 3.4 * rows), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(rows, columns, squeeze=False)
+        drawn: Any = None
+        for axis, (one, other) in zip(axes.flat, pairs, strict=False):
+            x_place, y_place = _scaled(axis, results, one), _scaled_y(axis, results, other)
+            points = [p for p in results.complete if one in p.values and other in p.values]
+            drawn = axis.scatter(
+                [x_place(p.values[one]) for p in points],
+                [y_place(p.values[other]) for p in points],
+                c=[p.objective.mean for p in points],
+                cmap="cividis",
+                vmin=min(shown),
+                vmax=max(shown),
+                s=64,
+                edgecolors="white",
+                linewidths=0.8,
+            )
+            best = results.chosen()
+            if best is not None and one in best.values and other in best.values:
+                axis.plot(
+                    [x_place(best.values[one])],
+                    [y_place(best.values[other])],
+                    "o",
+                    markersize=13,
+                    markerfacecolor="none",
+                    markeredgecolor=REFERENCE,
+                    markeredgewidth=1.8,
+                )
+            axis.set_xlabel(one)
+            axis.set_ylabel(other)
+        for axis in axes.flat[len(pairs) :]:
+            axis.set_visible(False)
+        figure.colorbar(drawn, ax=axes, shrink=0.85, label=_metric_name(results, OBJECTIVE))
+        return {kind: rendered(figure, kind) for kind in ("png", "svg")}
+
+
+def _scaled_y(axis: Any, results: ResponseResults, key: str) -> Any:
+    """As `_scaled`, for the vertical axis."""
+    values = [p.values[key] for p in results.points if key in p.values]
+    if is_numeric(results, key):
+        numbers = [float(v) for v in values]
+        if min(numbers) > 0 and max(numbers) / min(numbers) > DECADE:
+            axis.set_yscale("log")
+            axis.set_yticks(*_log_ticks(numbers))
+            axis.minorticks_off()
+        return float
+    names = sorted({str(v) for v in values})
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(-0.5, len(names) - 0.5)
+    return lambda value: names.index(str(value))
+
+
+def importance_figure(found: Importance) -> dict[str, bytes]:
+    """Bars of permutation importance, largest at the top, with one standard deviation over permutations."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names = list(found.shares)[::-1]
+    means, spread = [found.shares[n][0] for n in names], [found.shares[n][1] for n in names]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(7.2, 0.42 * len(names) + 1.0), layout="constrained")
+        FigureCanvasAgg(figure)
+        axis: Any = figure.subplots()
+        axis.barh(names, means, xerr=spread, color=SWEPT, ecolor=INK, height=0.6, capsize=2.5)
+        axis.set_xlabel("R² lost when the values of a key are permuted")
+        axis.axvline(0, color=INK, linewidth=0.8)
+        return {kind: rendered(figure, kind) for kind in ("png", "svg")}

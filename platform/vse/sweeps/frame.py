@@ -1,0 +1,216 @@
+"""What every sweep does around its trials: checks, lock, ledger, journal, Ray once a trial needs it, summary."""
+
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from vse.command import Request
+from vse.config import flatten
+from vse.environment import environment, usable_cores
+from vse.errors import InputError
+from vse.journal import Journal, open_in, read
+from vse.runtime import check_shared, cluster_address, largest_cluster, preflight, running_ray, set_up_logging
+from vse.storage import Folder
+from vse.summary import FILE_NAME as SUMMARY
+from vse.summary import write_summary
+from vse.sweeps.experiment import Need
+from vse.sweeps.ledger import Ledger, open_sweep, sole_owner
+from vse.tracking import Shipper
+from vse.training.config import RunConfig, TrainConfig
+from vse.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Plan(Protocol):
+    """What the frame reads of a plan. `named`: the user chose the name, so it may stand for one definition only."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def named(self) -> bool: ...
+    @property
+    def seeds(self) -> tuple[int, ...]: ...
+    @property
+    def config(self) -> RunConfig: ...
+    def definition(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is written down at the end: names of files in the sweep's folder, headline numbers, details."""
+
+    files: Sequence[str]
+    headline: Mapping[str, Any]
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What the trials found: `digest` over their results, and the report of them, drawn when it is asked for."""
+
+    digest: str
+    report: Callable[[], Report]
+
+
+@dataclass
+class Frame:
+    """One call of a sweep: where it works, and whether anything had to be done."""
+
+    request: Request
+    plan: Plan
+    workspace: Workspace
+    folder: Folder
+    ledger: Ledger = field(init=False)
+    connect: Callable[[], None] = lambda: None
+    worked: bool = False
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.folder)
+
+    @property
+    def name(self) -> str:
+        """Name of the sweep, which is the id of its parent run as well."""
+        return self.folder.name
+
+    def side_by_side(self) -> int:
+        """How many trials at once, as far as wishes go; 0: as many as there is room for."""
+        return side_by_side(self.request, self.plan.config.train)
+
+    def most(self) -> dict[str, float] | None:
+        """What a launched cluster can grow to: its GPU nodes come when trials ask for them."""
+        return None if cluster_address(self.request.options.ray) is None else largest_cluster()[0]
+
+    def journal(self, *below: str) -> Journal:
+        """The journal of the sweep's run, or of a run below it; kept on this machine first where the folder is not."""
+        scratch = self.workspace.cache().local("journals") / self.name
+        return open_in(self.folder.child(*below), scratch.joinpath(*below))
+
+    def tell_parent(self, kind: str, rule: str) -> None:
+        """The parent run, so that trackers know it before its children."""
+        journal = self.journal()
+        story = read(journal.path)
+        if story.run and story.status == "finished":
+            return
+        versions = {f"version.{name}": version for name, version in environment()["versions"].items()}
+        journal.start(self.name, name=self.name, tags={"kind": kind, **versions})
+        journal.params({**flatten(self.plan.config), **flatten(self.request.options), "rule": rule})
+        journal.artifact(journal.path.parent / "definition.json")
+
+
+def side_by_side(request: Request, train: TrainConfig) -> int:
+    """As the user said; else one trial a core where Ray is started here (it offers one more than there are).
+
+    Trials on GPUs wait for these and not for cores.
+    """
+    wished = request.options.sweep.concurrency
+    here = cluster_address(request.options.ray) is None and not train.gpus_per_worker
+    return wished or (max(1, usable_cores() // train.threads) if here else 0)
+
+
+def need_of(train: TrainConfig) -> Need:
+    """Resources of one training."""
+    return Need(
+        cpus=float(train.workers * train.threads),
+        gpus=train.workers * train.gpus_per_worker,
+        nested=train.workers > 1,
+    )
+
+
+def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> str:
+    """Do the work of a sweep and return the path of its `summary.json`; a sweep that was reported before is left alone.
+
+    Raises InputError for a request that cannot be served, before anything starts.
+    """
+    started = time.time()
+    train = plan.config.train
+    preflight(
+        request.workspace,
+        request.options.ray,
+        workers=train.workers,
+        cpus_per_worker=train.threads,
+        gpus_per_worker=train.gpus_per_worker,
+        key="train.workers",
+    )
+    set_up_logging()
+    workspace = Workspace.open(request.workspace)
+    folder = open_sweep(workspace, plan.name, plan.definition(), exclusive=plan.named)
+    with sole_owner(folder), Shipper(request.workspace, request.tracking).every(30) as shipper:
+        frame = Frame(request, plan, workspace, folder)
+        try:
+            with contextlib.ExitStack() as ray:
+                frame.connect = functools.partial(_connect, ray, request)
+                found = work(frame)
+        except BaseException as error:
+            frame.journal().end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
+            raise
+        if not frame.worked and reported(folder, found.digest):
+            log.info("%s has been run before; nothing is left to do", folder.local().name)
+            return f"{folder.uri}/{SUMMARY}"
+        report = found.report()
+        return write_summary(
+            folder,
+            job=request.job,
+            started=started,
+            configuration=plan.config,
+            options=request.options,
+            fingerprints={"sweep": folder.uri[-8:], "results": found.digest},
+            seeds=plan.seeds,
+            headline=report.headline,
+            outputs={
+                **{name.replace(".", "_"): f"{folder.uri}/{name}" for name in report.files},
+                "mlflow": shipper.uri,
+            },
+            details={**report.details, "files": entries(folder, report.files)},
+        )
+
+
+def tell_report(
+    frame: Frame,
+    kind: str,
+    results: str,
+    files: Iterable[str],
+    numbers: Mapping[str, float],
+    charts: Iterable[tuple[int, Mapping[str, float]]] = (),
+) -> Journal:
+    """The outcome as the parent run's numbers (`charts`: step, values) and artifacts; its journal, not ended yet."""
+    journal = frame.journal()
+    journal.start(frame.name, name=frame.name, tags={"kind": kind, "results": results})
+    for step, values in charts:
+        journal.metrics(values, step=step)
+    journal.metrics(numbers, step=0)
+    for name in files:
+        journal.artifact(journal.path.parent / name)
+    return journal
+
+
+def _connect(stack: contextlib.ExitStack, request: Request) -> None:
+    """Bring up Ray once, when the first thing needs it; it ends with the sweep."""
+    import ray
+
+    if not ray.is_initialized():
+        stack.enter_context(running_ray(request.options.ray))
+        check_shared(request.workspace)
+
+
+def reported(folder: Folder, results: str) -> bool:
+    """Whether the report of exactly these results is there, file by file as it was written."""
+    if not folder.exists(SUMMARY):
+        return False
+    try:
+        summary = folder.read_json(SUMMARY)
+        files = summary["details"]["files"].items()
+    except (InputError, KeyError, TypeError):  # damaged on its disk
+        return False
+    whole = all(folder.exists(name) and folder.entry(name) == entry for name, entry in files)
+    return whole and summary["fingerprints"].get("results") == results
+
+
+def entries(folder: Folder, names: Iterable[str]) -> dict[str, Any]:
+    """Size and checksum of what was reported, so that a later call knows whether it is still whole."""
+    return {name: folder.entry(name) for name in names}

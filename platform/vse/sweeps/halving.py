@@ -1,0 +1,40 @@
+"""Asynchronous successive halving (Li et al., MLSys 2020): trials that are behind at a rung end there.
+
+Tune's scheduler keeps its rungs in memory; those of earlier calls are told again from the curves in the ledger.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ray.tune.schedulers import ASHAScheduler
+
+from vse.sweeps.experiment import EPOCH, OBJECTIVE
+from vse.sweeps.ledger import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """As much of a trial as the scheduler looks at."""
+
+    trial_id: str
+
+
+def halving(epochs: int, grace: int, factor: float, entries: Iterable[Entry]) -> ASHAScheduler:
+    """A scheduler with rungs at grace, grace * factor, ... epochs that knows the finished trials of the ledger."""
+    scheduler = ASHAScheduler(
+        time_attr=EPOCH, metric=OBJECTIVE, mode="max", max_t=epochs, grace_period=grace, reduction_factor=factor
+    )
+    for entry in entries:
+        curve = entry.result.get("curve")
+        if entry.state == "finished" and curve:
+            _tell(scheduler, entry.id, curve if entry.result.get("stopped") else curve[:-1])
+    return scheduler
+
+
+def _tell(scheduler: ASHAScheduler, name: str, curve: list[float]) -> None:
+    trial: Any = _Told(name)
+    nobody: Any = None  # no controller: nothing runs
+    scheduler.on_trial_add(nobody, trial)
+    for epoch, value in enumerate(curve, start=1):
+        scheduler.on_trial_result(nobody, trial, {EPOCH: epoch, OBJECTIVE: value})

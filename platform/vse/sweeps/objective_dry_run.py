@@ -1,0 +1,137 @@
+"""What a sweep of trainings would do, cost and take, said without doing it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from vse import registry
+from vse.command import Request
+from vse.config import fingerprint, to_dict
+from vse.environment import gpus, usable_cores
+from vse.errors import InputError
+from vse.runtime import cluster_address, largest_cluster
+from vse.sweeps.budget import cost, typical
+from vse.sweeps.frame import side_by_side
+from vse.sweeps.ledger import Ledger, sweep_name
+from vse.sweeps.objective_plan import Plan, make_plan, point_of, told_by
+from vse.sweeps.objective_trials import SEED
+from vse.sweeps.search import first_draws
+from vse.sweeps.space import label
+from vse.workspace import Workspace
+
+SHOWN = 200  # trials that are listed one by one
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Expected seconds of one trial and where that is from; None where nothing like it was trained yet."""
+
+    seconds: float | None
+    source: str
+
+
+def estimate(plan: Plan, ledger: Ledger, workspace: Workspace) -> Estimate:
+    """From finished trials of this sweep, else from runs in the workspace that differ in searched keys, seed and
+    epochs only (their seconds an epoch)."""
+    known = typical(ledger)
+    if known is not None:
+        return Estimate(known, "median of this sweep's finished trials")
+    wanted = _essence(to_dict(plan.config), plan.space.keys)
+    each = []
+    runs = workspace.root.child("runs")
+    for name in runs.names() if runs.exists() else ():
+        try:
+            config, result = runs.child(name).read_json("config.json"), runs.child(name).read_json("result.json")
+        except (InputError, FileNotFoundError, NotADirectoryError):
+            continue
+        if _essence(config, plan.space.keys) == wanted and result.get("epochs"):
+            each.append(result["seconds"] / result["epochs"])
+    if not each:
+        return Estimate(None, "")
+    each.sort()
+    return Estimate(each[len(each) // 2] * plan.config.train.epochs, f"median epoch of {len(each)} runs like these")
+
+
+def _essence(config: dict[str, Any], searched: Iterable[str]) -> dict[str, Any]:
+    left = {"seed", "train.epochs", *searched}
+
+    def leaves(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+        for key, value in data.items():
+            if isinstance(value, dict):
+                yield from leaves(value, f"{prefix}{key}.")
+            else:
+                yield f"{prefix}{key}", value
+
+    return {key: value for key, value in leaves(config) if key not in left}
+
+
+def describe_plan(request: Request) -> list[str]:
+    """What the sweep would do, trial by trial, what that would cost and take; the body of `--dry-run`."""
+    plan = make_plan(request)
+    options, need = plan.options, plan.need()
+    workspace = Workspace.open(request.workspace)
+    name = sweep_name(plan.name, plan.definition())
+    ledger = Ledger(workspace.sweep(name))
+    known = {(fingerprint(point_of(e)), e.changes[SEED]): e for e in ledger}
+    family, data = registry.name_of("family", plan.config.model), registry.name_of("source", plan.config.data)
+    lines = [f"sweep {name}: {family} on {data}, {options.method}, objective {options.objective}"]
+    points = {fingerprint(p): p for p in (*plan.listed, *plan.points_in(ledger), *plan.space.initial)}
+    if options.method != "hyperopt":
+        points = {fingerprint(p): p for p in (*plan.listed, *plan.points_in(ledger))}
+    listed, to_run = [], 0
+    for seed in plan.seeds:
+        for digits, point in points.items():
+            entry = known.get((digits, seed))
+            state = "to run" if entry is None else entry.state
+            wanted = state == "to run" or (state == "failed" and options.run != "new")
+            wanted = wanted and (options.run != "failed" or state == "failed")
+            to_run += wanted
+            listed.append(f"  {label({**point, SEED: seed})}: {state}")
+    lines += listed[:SHOWN]
+    if len(listed) > SHOWN:
+        lines.append(f"  and {len(listed) - SHOWN} more")
+    if options.method == "hyperopt":
+        more = max(0, options.samples - len(points)) if options.run != "failed" else 0
+        first = options.first or first_draws(options.samples)
+        lines.append(f"  {more} more points are drawn as the search goes on, random ones up to the {first}th")
+        if options.warm_start:
+            told = told_by(options.warm_start, workspace, plan)
+            lines.append(f"  it learns from {len(told)} points of {options.warm_start}")
+        to_run += more * len(plan.seeds)
+    finished = sum(e.state == "finished" for e in ledger)
+    lines.append(f"{to_run} trials to run, {finished} finished, {sum(e.state == 'failed' for e in ledger)} failed")
+    lines.append(f"rule: {plan.rule}")
+    at_once = need.at_once(_most(request), side_by_side(request, plan.config.train))
+    how = "its workers by Ray Train" if need.nested else "in Tune's own process"
+    lines.append(f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {how}; {at_once} side by side")
+    return lines + _cost_lines(plan, estimate(plan, ledger, workspace), to_run, at_once, ledger)
+
+
+def _most(request: Request) -> dict[str, float]:
+    """The resources of the machine or cluster, found without starting anything."""
+    if cluster_address(request.options.ray) is not None:
+        return largest_cluster()[0]
+    ray = request.options.ray
+    return {
+        "CPU": float(ray.cpus or usable_cores() + 1),
+        "GPU": float(ray.gpus if ray.gpus is not None else len(gpus())),
+    }
+
+
+def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int, ledger: Ledger) -> list[str]:
+    lines = []
+    if found.seconds is None:
+        lines.append("cost: unknown, no run like these is in the workspace; one trial will tell")
+    else:
+        total = found.seconds * to_run
+        text = f"cost: about {found.seconds:.0f} s a trial ({found.source}), {total / 3600:.2f} h of trials, "
+        text += f"{total / at_once / 60:.0f} min side by side"
+        if plan.need().gpus:
+            text += f", {total * plan.need().gpus / 3600:.2f} GPU-hours"
+        lines.append(text + ("; most, as trials are ended early" if plan.options.method == "asha" else ""))
+    if plan.limit() < float("inf"):
+        spent = sum(map(cost, ledger))
+        lines.append(
+            f"cap: {plan.limit():.0f} s of trials, {spent:.0f} s spent; what runs then ends, nothing new starts"
+        )
+    return lines

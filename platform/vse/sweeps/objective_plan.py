@@ -1,0 +1,240 @@
+"""What a request for a sweep of trainings means, decided before anything runs, so that wrong input costs nothing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vse.command import Request
+from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
+from vse.errors import InputError
+from vse.runtime import Config as RayConfig
+from vse.storage import Folder
+from vse.sweeps.experiment import Need
+from vse.sweeps.frame import need_of
+from vse.sweeps.ledger import DEFINITION, Entry, Ledger, stem
+from vse.sweeps.objective_trials import MATERIAL, OBJECTIVES, SEED
+from vse.sweeps.search import check_searchable
+from vse.sweeps.space import Space, canonical_point, check_space, expand, load_space, placements
+from vse.training.config import RunConfig
+from vse.training.inputs import family_inputs
+from vse.workspace import Workspace
+
+METHODS = ("grid", "random", "hyperopt", "asha")
+RUNS = ("all", "new", "failed")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepOptions:
+    """What to sweep and how, beside the run configuration."""
+
+    name: str = knob("", "name of the sweep, for one space and configuration; empty: <space>-<preset>")
+    space: str = knob("", "module of search_spaces, or a .py file")
+    method: str = knob(
+        "grid",
+        "grid: all that is listed; random; hyperopt: tree of Parzen estimators; asha: random, the worse ended early",
+        choices=METHODS,
+    )
+    samples: int = knob(20, "random, hyperopt, asha: points that are drawn, initial ones included", low=1)
+    seeds: tuple[int, ...] = knob((0,), "every point is trained once with each", low=0)
+    search_seed: int = knob(0, "of what is drawn", low=0)
+    first: int = knob(0, "hyperopt: random points before the first informed one; 0: a third, at most 20", low=0)
+    grace: int = knob(0, "asha: epochs before a trial may be ended; 0: a ninth of them", low=0)
+    reduction: float = knob(3.0, "asha: one in so many goes on from a rung to the next", above=1)
+    objective: str = knob("rsum", "what is maximised, on validation", choices=tuple(OBJECTIVES))
+    concurrency: int = knob(0, "trials side by side; 0: one a core, or as many as the cluster has room for", low=0)
+    run: str = knob("all", "all: what has not finished; new: not what failed; failed: that alone", choices=RUNS)
+    warm_start: str = knob("", "hyperopt: finished sweep below sweeps/ to learn from, of the same run otherwise")
+    max_seconds: float = knob(0.0, "start no trial beyond so many seconds of trials; 0: no limit", low=0)
+    max_gpu_hours: float = knob(0.0, "start no trial beyond so many GPU-hours of trials; 0: no limit", low=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of the job."""
+
+    sweep: SweepOptions = field(default_factory=SweepOptions)
+    ray: RayConfig = field(default_factory=RayConfig)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """Everything that is decided before the first trial. `listed` are the points of all methods but hyperopt's."""
+
+    name: str
+    named: bool
+    config: RunConfig
+    space: Space
+    options: SweepOptions
+    listed: tuple[dict[str, Any], ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Every point is trained once with each."""
+        return self.options.seeds
+
+    @property
+    def rule(self) -> str:
+        """How the best point is chosen, as a sentence; it is written down with the sweep before any result."""
+        return (
+            f"The best point has the highest mean over seeds of the objective: {OBJECTIVES[self.options.objective]}. "
+            "Only points count whose trials have all run to their end; ties go to the earlier point."
+        )
+
+    def definition(self) -> dict[str, Any]:
+        """What the sweep's name stands for: what is searched, not how. More points or seeds, or another method, extend
+        a sweep and do not make it another."""
+        return canonical(
+            {
+                "kind": "objective",
+                "space": self.space.describe(),
+                "objective": self.options.objective,
+                "rule": self.rule,
+                "config": to_dict(self.config),
+            }
+        )
+
+    def trials_of(self, point: Mapping[str, Any], material: str) -> list[dict[str, Any]]:
+        """The trials of a point, one a seed; `material` stands for the data they read."""
+        return [{**point, SEED: seed, MATERIAL: material} for seed in self.seeds]
+
+    def points_in(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """The points that a ledger has trials of, in its order."""
+        found: dict[str, dict[str, Any]] = {}
+        for entry in ledger:
+            point = point_of(entry)
+            if any(True for _ in placements(self.space.domains, point)):
+                found.setdefault(fingerprint(point), point)
+        return list(found.values())
+
+    def value_of(self, ledger: Ledger, point: Mapping[str, Any], material: str) -> float | None:
+        """Mean objective of a point over the seeds; None while any of its trials has not finished.
+
+        A trial that was ended early counts as far as it came.
+        """
+        entries = [ledger.get(changes) for changes in self.trials_of(point, material)]
+        values = [entry.result["objective"] for entry in entries if entry is not None and entry.state == "finished"]
+        return sum(values) / len(values) if len(values) == len(self.seeds) else None
+
+    def wanted(self, ledger: Ledger) -> Callable[[dict[str, Any]], bool]:
+        """Which unfinished trials `sweep.run` lets run, judged by the ledger as it is now."""
+        failed = {entry.id for entry in ledger if entry.state == "failed"}
+
+        def chosen(changes: dict[str, Any]) -> bool:
+            entry = ledger.get(changes)
+            has_failed = entry is not None and entry.id in failed
+            return self.options.run == "all" or has_failed == (self.options.run == "failed")
+
+        return chosen
+
+    def limit(self) -> float:
+        """Seconds of trials that may be spent; infinite where nothing limits them."""
+        limits = [self.options.max_seconds or float("inf")]
+        if self.options.max_gpu_hours:
+            limits.append(3600 * self.options.max_gpu_hours / self.need().gpus)
+        return min(limits)
+
+    def need(self) -> Need:
+        """Resources of one trial."""
+        return need_of(self.config.train)
+
+
+def point_of(entry: Entry) -> dict[str, Any]:
+    """What was searched in a trial, without its seed and data."""
+    return {key: value for key, value in entry.changes.items() if key not in (SEED, MATERIAL)}
+
+
+def make_plan(request: Request) -> Plan:
+    """The plan of a request. Raises InputError for whatever cannot be meant."""
+    options: SweepOptions = request.options.sweep
+    if "seed" in request.changed:
+        raise InputError("seed: a sweep takes its seeds from sweep.seeds")
+    if len(set(options.seeds)) != len(options.seeds) or not options.seeds:
+        raise InputError(f"sweep.seeds={','.join(map(str, options.seeds))}: expected one or more different numbers")
+    config: RunConfig = override(request.config, {"seed": 0})
+    space = load_space(options.space)
+    check_space(space, config, request.changed)
+    if SEED in space.keys:
+        raise InputError(f"search space {options.space}: seed: a sweep takes its seeds from sweep.seeds")
+    _check_method(options, space, config)
+    if options.max_gpu_hours and not config.train.gpus_per_worker:
+        raise InputError("sweep.max_gpu_hours: trials of this sweep take no GPU; use sweep.max_seconds")
+    listed = () if options.method == "hyperopt" else tuple(_listed(space, options, config))
+    return Plan(
+        name=options.name or f"{stem(options.space.removesuffix('.py'))}-{stem(request.preset)}",
+        named=bool(options.name),
+        config=config,
+        space=space,
+        options=options,
+        listed=listed,
+    )
+
+
+def _check_method(options: SweepOptions, space: Space, config: RunConfig) -> None:
+    if options.method == "grid" and not space.is_grid:
+        raise InputError(f"sweep.method=grid: {space.where} has ranges to draw from; use random, hyperopt or asha")
+    if options.method == "hyperopt":
+        check_searchable(space)
+    if options.warm_start and options.method != "hyperopt":
+        raise InputError(f"sweep.warm_start: sweep.method={options.method} learns from no finished trial; use hyperopt")
+    if options.method == "asha":
+        if options.objective != "rsum":
+            raise InputError(
+                f"sweep.method=asha: ends trials by their validation rsum; sweep.objective={options.objective} is "
+                "known at their end only"
+            )
+        if config.train.workers > 1:
+            raise InputError(f"sweep.method=asha: train.workers={config.train.workers}: ends trials of one worker only")
+        if config.train.epochs < 2 or options.grace >= config.train.epochs:
+            raise InputError(f"sweep.grace={options.grace}: a trial has {config.train.epochs} epochs in all")
+
+
+def _listed(space: Space, options: SweepOptions, config: RunConfig) -> list[dict[str, Any]]:
+    """Initial points, then the grid or the draws; each configuration once, and each one that a family accepts."""
+    drawn = [*space.initial, *expand(space, options.samples, options.search_seed)]
+    points: dict[str, dict[str, Any]] = {}
+    for changes in drawn:
+        point = canonical_point(config, changes)
+        changed = override(config, point)
+        family_inputs(changed)
+        points.setdefault(fingerprint(changed), point)
+    found = list(points.values())
+    return found if space.is_grid else found[: options.samples]
+
+
+def told_by(name: str, workspace: Workspace, plan: Plan) -> list[tuple[dict[str, Any], float]]:
+    """(point, value) of the finished points of another sweep that lie in this one's space.
+
+    Raises InputError where there is no such sweep, or its runs differ in more than what either sweep searches.
+    """
+    root = workspace.root.child("sweeps")
+    if name not in root.names():
+        raise InputError(f"sweep.warm_start={name}: no such folder in {root}; there are {', '.join(root.names())}")
+    folder: Folder = root.child(name)
+    theirs = folder.read_json(DEFINITION)
+    if theirs.get("kind") != "objective" or theirs.get("objective") != plan.options.objective:
+        raise InputError(f"sweep.warm_start={name}: maximises {theirs.get('objective', 'nothing')}, not the same")
+    base = flatten(plan.config)
+    from vse.presets import from_data
+
+    other = from_data(theirs["config"], f"{folder}/{DEFINITION}")
+    for key, value in flatten(other).items():
+        if key not in plan.space.keys and base.get(key, value) != value:
+            raise InputError(f"sweep.warm_start={name}: its runs have {key}={value}, these {base.get(key)}")
+    values: dict[str, list[float]] = {}
+    points: dict[str, dict[str, Any]] = {}
+    for entry in Ledger(folder):
+        if entry.state == "finished" and not entry.result.get("stopped") and "objective" in entry.result:
+            point = _here(plan.space, other, point_of(entry))
+            if point is not None:
+                points.setdefault(fingerprint(point), point)
+                values.setdefault(fingerprint(point), []).append(entry.result["objective"])
+    return [(points[key], sum(found) / len(found)) for key, found in values.items()]
+
+
+def _here(space: Space, other: RunConfig, point: dict[str, Any]) -> dict[str, Any] | None:
+    """A point of another sweep as one of this space, completed by that sweep's own configuration; None outside."""
+    whole = flatten(override(other, point))
+    for changes in (point, {key: canonical(whole[key]) for key in space.keys if key in whole}):
+        if any(True for _ in placements(space.domains, changes)):
+            return changes
+    return None

@@ -1,0 +1,159 @@
+"""From the ledger of an objective sweep to its results, the verdicts on claims, and the preset of the best point."""
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from vse import presets, registry
+from vse.command import Request
+from vse.config import fingerprint, flatten, override, to_dict
+from vse.evaluation.per_image import counts_of
+from vse.evaluation.statistics import Sample
+from vse.report.curve import by_seed
+from vse.report.response import OBJECTIVE, Point, ResponseResults, choose
+from vse.report.sweep_claims import SWEEP_CLAIMS, arm_name, verdicts
+from vse.sweeps.budget import cost
+from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.objective_plan import Plan, point_of
+from vse.sweeps.objective_trials import SEED, read_hits
+from vse.sweeps.space import label
+from vse.workspace import Workspace
+
+LABELS = {"univse": "UniVSE", "relational": "Relational embeddings", "jwae": "jWAE"}
+
+
+def gather(
+    plan: Plan, name: str, preset: str, ledger: Ledger, material: str, workspace: Workspace, left: int = 0
+) -> ResponseResults:
+    """Results of all trials in the ledger that are of the asked seeds and of these data."""
+    base = flatten(plan.config)
+    keys = list(plan.space.varied)
+    points, failed = [], {}
+    for changes in plan.points_in(ledger):
+        entries = [ledger.get(trial) for trial in plan.trials_of(changes, material)]
+        known = [entry for entry in entries if entry is not None]
+        failed |= {trial_label(e): e.error.rsplit("\n", 1)[-1] for e in known if e.state == "failed"}
+        finished = [entry for entry in known if entry.state == "finished"]
+        if finished:
+            points.append(_point(plan, changes, finished))
+    family = registry.name_of("family", plan.config.model)
+    spent = sum(cost(entry) for entry in ledger)
+    found = ResponseResults(
+        name=name,
+        label=LABELS.get(family, family),
+        data=registry.name_of("source", plan.config.data),
+        preset=preset,
+        method=plan.options.method,
+        objective=plan.options.objective,
+        rule=plan.rule,
+        seeds=list(plan.seeds),
+        keys=keys,
+        base={key: _plain(base.get(key)) for key in keys},
+        points=points,
+        best=choose(points, len(plan.seeds)),
+        seconds=spent,
+        gpu_hours=spent * plan.need().gpus / 3600,
+        left=left,
+        failed=failed,
+        claims=verdicts(_samples(points, plan, workspace)),
+    )
+    return found
+
+
+def _point(plan: Plan, changes: dict[str, Any], finished: list[Entry]) -> Point:
+    whole = flatten(override(plan.config, changes))
+    metrics = by_seed([{**e.result["metrics"], OBJECTIVE: e.result["objective"]} for e in finished])
+    return Point(
+        label=label(changes),
+        changes=changes,
+        values={key: _plain(whole[key]) for key in plan.space.keys if key in whole},
+        seeds=[int(e.changes[SEED]) for e in finished],
+        metrics=metrics,
+        epochs=[int(e.result["epochs"]) for e in finished],
+        seconds=sum(cost(e) for e in finished),
+        stopped=any(e.result.get("stopped", False) for e in finished),
+        runs={str(e.changes[SEED]): e.result["run"] for e in finished},
+    )
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def trial_label(entry: Entry) -> str:
+    """A trial as readers know it."""
+    return label({**point_of(entry), SEED: entry.changes[SEED]})
+
+
+def _samples(points: list[Point], plan: Plan, workspace: Workspace) -> dict[str, Callable[[str], Sample]]:
+    """Arms of the registered claims that all seeds of some point answer, by the arm's name."""
+    base = flatten(plan.config)
+    arms: dict[str, Callable[[str], Sample]] = {}
+    for claim in SWEEP_CLAIMS:
+        for key in claim.keys:
+            for value in claim.values:
+                for point in points:
+                    others = all(point.values.get(k) == base.get(k) for k in point.values if k != key)
+                    whole = len(point.seeds) == len(plan.seeds) and not point.stopped
+                    if whole and others and point.values.get(key) == value:
+                        arms[arm_name(key, value)] = functools.partial(_sample, point, workspace)
+                        break
+    return arms
+
+
+def _sample(point: Point, workspace: Workspace, metric: str) -> Sample:
+    """Hits per image of a point on the test split, all seeds."""
+    hits, queries = [], None
+    for run in point.runs.values():
+        folder = workspace.run(run)
+        names = [name for name in folder.child("evaluation").names() if name.startswith("hits-") and ".npz" in name]
+        found, queries = counts_of(read_hits(folder, names[-1]), metric)
+        hits.append(found)
+    assert queries is not None
+    return Sample(hits=np.stack(hits), queries=queries, images="test")
+
+
+def digest(results: ResponseResults) -> str:
+    """Eight digits over what was found: what is drawn from it is drawn again only if it changes."""
+    return fingerprint({**results.to_dict(), "seconds": 0.0, "gpu_hours": 0.0, "method": ""})
+
+
+def headline(results: ResponseResults) -> dict[str, Any]:
+    """The numbers a reader wants first."""
+    best, base = results.chosen(), results.at_base()
+    found: dict[str, Any] = {"points": len(results.points), "trials": sum(len(p.seeds) for p in results.points)}
+    if best is not None:
+        found |= {"best": best.label, OBJECTIVE: best.objective.mean}
+        found |= {key: float(np.mean(best.metrics[key])) for key in ("val/rsum", "test/rsum") if key in best.metrics}
+    if base is not None:
+        found |= {f"preset/{OBJECTIVE}": base.objective.mean}
+    found |= {"failed": len(results.failed), "left": results.left, "trial_seconds": round(results.seconds, 1)}
+    return found | {f"claim/{name}": verdict["answer"] for name, verdict in results.claims.items()}
+
+
+def preset_file(request: Request, plan: Plan, changes: Mapping[str, Any]) -> str:
+    """The best point as JSON that `--preset FILE` reads: the named preset and what differs from it."""
+    chosen = override(plan.config, dict(changes))
+    name = request.preset or ""
+    if name not in presets.names():  # a file: it stands alone
+        return json.dumps(to_dict(chosen), indent=1) + "\n"
+    own = to_dict(chosen)
+    return json.dumps({"preset": name, **_different(own, to_dict(presets.preset(name)))}, indent=1) + "\n"
+
+
+def _different(data: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What of nested data is not in `other`; a component of another name whole."""
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        theirs = other.get(key)
+        if isinstance(value, Mapping) and isinstance(theirs, Mapping):
+            if value.get("name") != theirs.get("name"):
+                found[key] = dict(value)
+            elif inner := _different(value, theirs):
+                found[key] = inner
+        elif value != theirs:
+            found[key] = value
+    return found

@@ -1,0 +1,227 @@
+"""Sweeps whose trials are trainings: η, margins, λ, or any space a user writes. One call serves every such job.
+
+The data are prepared in the driver, once; trials run side by side and their ends go into the ledger, from which a sweep
+is resumed, extended by points, seeds or another method, retried and reported.
+"""
+
+import functools
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from vse import pipeline
+from vse.adversaries import attack_split
+from vse.command import Request
+from vse.config import fingerprint, flatten, override, to_dict
+from vse.journal import read
+from vse.report.response import OBJECTIVE, ResponseResults
+from vse.sweeps.alpha_results import child_id
+from vse.sweeps.budget import Meter, cost, typical
+from vse.sweeps.experiment import run_proposed
+from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
+from vse.sweeps.halving import halving
+from vse.sweeps.ledger import Entry
+from vse.sweeps.objective_plan import Plan, make_plan, told_by
+from vse.sweeps.objective_results import digest, gather, headline, preset_file, trial_label
+from vse.sweeps.objective_trials import MATERIAL, WORDS, Setting, run_trial
+from vse.sweeps.proposals import InTurn, Proposer
+from vse.sweeps.search import ParzenSearch
+from vse.training.config import RunConfig
+from vse.training.inputs import family_inputs
+
+log = logging.getLogger(__name__)
+
+
+def run_objective_sweep(request: Request) -> str:
+    """Run what is missing of the sweep, report, and return the path of its `summary.json`.
+
+    Raises InputError for a request that cannot be served, before anything starts; RuntimeError where a trial failed
+    twice, after all others have ended and were reported.
+    """
+    plan = make_plan(request)
+    sweeps: list[_Sweep] = []
+
+    def work(frame: Frame) -> Found:
+        sweeps.append(_Sweep(frame, plan))
+        return sweeps[0].run()
+
+    path = run_framed(request, plan, work)
+    if sweeps and (failed := sweeps[0].failed):
+        name, why = next(iter(failed.items()))
+        raise RuntimeError(
+            f"{len(failed)} trials failed, {name}: {why} (all others are reported: {path}); sweep.run=failed tries "
+            "them again"
+        )
+    return path
+
+
+class _Sweep:
+    """The trials of one call."""
+
+    def __init__(self, frame: Frame, plan: Plan) -> None:
+        self.frame, self.plan = frame, plan
+        self.ledger, self.workspace = frame.ledger, frame.workspace
+        self.failed: dict[str, str] = {}
+        self.setting = Setting(
+            workspace=self.workspace.root.uri,
+            parent=frame.name,
+            config=to_dict(plan.config),
+            objective=plan.options.objective,
+            halving=plan.options.method == "asha",
+        )
+
+    def run(self) -> Found:
+        """All trials that are asked for and not done, as far as the cap lets them."""
+        told = told_by(self.plan.options.warm_start, self.workspace, self.plan) if self.plan.options.warm_start else []
+        self.frame.tell_parent("objective sweep", self.plan.rule)
+        self.material = self.prepare()
+        proposer, open_trials = self.proposer(told)
+        left = 0
+        if open_trials:
+            self.frame.worked = True
+            if not self.run_trials(proposer, open_trials):
+                left = self.left()
+                log.info("the cap is reached: %s", f"{left} trials have not run" if left > 0 else "the search ends")
+        for entry in self.ledger:
+            self.tell_child(entry)
+        results = gather(
+            self.plan,
+            self.frame.name,
+            self.frame.request.preset or "",
+            self.ledger,
+            self.material,
+            self.workspace,
+            left,
+        )
+        self.failed = results.failed
+        found = digest(results)
+        return Found(digest=found, report=lambda: self.report(results, found))
+
+    def run_trials(self, proposer: Proposer, total: int) -> bool:
+        """True if the proposer came to its end, False if the cap did."""
+        import ray
+
+        plan = self.plan
+        meter = Meter(limit=plan.limit(), spent=sum(map(cost, self.ledger)), expected=typical(self.ledger))
+        if not meter.allows():
+            return False
+        self.frame.connect()
+        available = self.frame.most() or ray.cluster_resources()
+        scheduler = None
+        if plan.options.method == "asha":
+            grace = plan.options.grace or max(1, plan.config.train.epochs // 9)
+            scheduler = halving(plan.config.train.epochs, grace, plan.options.reduction, self.ledger)
+        return run_proposed(
+            self.ledger,
+            proposer,
+            functools.partial(run_trial, setting=self.setting),
+            at_once=plan.need().at_once(available, self.frame.side_by_side()),
+            total=total,
+            need=plan.need(),
+            meter=meter,
+            scheduler=scheduler,
+            label="trials",
+            on_end=self.tell_child,
+        )
+
+    def proposer(self, told: Iterable[tuple[dict[str, Any], float]] = ()) -> tuple[Proposer, int]:
+        """What proposes the trials, and how many there are to come (at most, where they are searched)."""
+        plan, wanted = self.plan, self.plan.wanted(self.ledger)
+        if plan.options.method == "hyperopt":
+            points = plan.points_in(self.ledger)
+            draw = plan.options.run != "failed"
+            search = ParzenSearch(
+                plan.space,
+                plan.config,
+                self.ledger,
+                trials_of=lambda point: plan.trials_of(point, self.material),
+                points=points,
+                value_of=lambda point: plan.value_of(self.ledger, point, self.material),
+                samples=plan.options.samples,
+                seed=plan.options.search_seed,
+                num_initial=plan.options.first,
+                told=told,
+                wanted=wanted,
+                draw=draw,
+            )
+            new = max(0, plan.options.samples - len(points)) if draw else 0
+            return search, search.waiting + new * len(plan.seeds)
+        pending = [changes for changes in self.ledger.pending(self.trials()) if wanted(changes)]
+        return InTurn(pending), len(pending)
+
+    def trials(self) -> list[dict[str, Any]]:
+        """Listed trials, seed by seed, so that the first seed's curves are complete first. Points tried before by
+        another method belong to them."""
+        points = {fingerprint(p): p for p in (*self.plan.listed, *self.plan.points_in(self.ledger))}
+        each = [self.plan.trials_of(point, self.material) for point in points.values()]
+        return [trials[k] for k in range(len(self.plan.seeds)) for trials in each]
+
+    def left(self) -> int:
+        """Trials that the cap held back; -1 where a search would go on to draw them."""
+        return -1 if self.plan.options.method == "hyperopt" else len(self.ledger.pending(self.trials()))
+
+    def prepare(self) -> str:
+        """Data, features and parses that trials share, made where they are missing; the fingerprint of the preset's."""
+        attacked = self.plan.options.objective != "rsum"
+        base = pipeline.prepare(self.plan.config, self.workspace, parsed=attacked)
+        for config in distinct_inputs(self.plan):
+            pipeline.prepare(config, self.workspace, parsed=attacked)
+        if attacked:
+            attack_split(self.plan.config, self.workspace, base, "val", WORDS)
+        return fingerprint(dict(base.fingerprints))
+
+    def tell_child(self, entry: Entry) -> None:
+        """The run of one trial, told once and whole, beside the training's own."""
+        journal = self.frame.journal("trials", entry.id)
+        story = read(journal.path)
+        if story.status == "finished" and entry.state == "finished":
+            return
+        if story.status == "failed" and story.tags.get("attempts") == str(entry.attempts):
+            return
+        tags = {"kind": "trial", "attempts": entry.attempts, "run": entry.result.get("run", "")}
+        journal.start(
+            child_id(self.frame.name, entry.changes), name=trial_label(entry), parent=self.frame.name, tags=tags
+        )
+        journal.params({key: value for key, value in entry.changes.items() if key != MATERIAL})
+        if entry.state == "finished":
+            found = entry.result
+            stopped = float(found.get("stopped", False))
+            journal.metrics({**found["metrics"], OBJECTIVE: found["objective"], "stopped": stopped}, step=0)
+            for epoch, value in enumerate(found.get("curve", []), start=1):
+                journal.metrics({"rsum_so_far": value}, step=epoch)
+            seconds = cost(entry)
+            journal.metrics({"cost/seconds": seconds, "cost/gpu_hours": seconds * self.plan.need().gpus / 3600}, step=0)
+            journal.end("finished")
+        else:
+            journal.note(entry.error.rsplit("\n", 1)[-1])
+            journal.end("failed")
+
+    def report(self, results: ResponseResults, results_digest: str) -> Report:
+        """Figures, table, page and the best preset in the sweep's folder, and all of it told to the parent run."""
+        from vse.report.build import command_of
+        from vse.report.response_build import BEST, write_response
+
+        folder, request = self.frame.folder, self.frame.request
+        best = results.chosen()
+        extra = {} if best is None else {BEST: preset_file(request, self.plan, best.changes)}
+        configuration = {"as swept": flatten(self.plan.config)}
+        names = write_response(folder, results, [command_of(request)], configuration, extra)
+        numbers = {k: v for k, v in headline(results).items() if isinstance(v, int | float)}
+        journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers)
+        journal.end("finished")
+        return Report(
+            files=names,
+            headline=headline(results),
+            details={"rule": results.rule, "claims": results.claims, "best": best.changes if best else {}},
+        )
+
+
+def distinct_inputs(plan: Plan) -> Iterator[RunConfig]:
+    """One configuration for each kind of input that listed points read."""
+    seen = set()
+    for point in plan.listed:
+        config = override(plan.config, point)
+        key = fingerprint([config.data, config.features, config.text, repr(family_inputs(config))])
+        if key not in seen:
+            seen.add(key)
+            yield config

@@ -1,0 +1,82 @@
+"""Which trial comes next: a list, or a search that learns from what has ended. Tune asks, one trial at a time."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from ray.tune.search import Searcher
+
+from vse.sweeps import ledger
+from vse.sweeps.budget import Meter
+from vse.sweeps.ledger import Entry
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """Says what to try. All calls come from the driver's one thread."""
+
+    def propose(self) -> dict[str, Any] | None:
+        """Changes of the next trial; None where there is none now, because none is left or running ones decide it."""
+        ...
+
+    def ended(self, entry: Entry) -> bool:
+        """Hears the end of every trial; returns whether that trial will be proposed again."""
+        ...
+
+
+class InTurn:
+    """The given trials in their order; one that failed comes again at the end until it has had its attempts."""
+
+    def __init__(self, trials: Iterable[Mapping[str, Any]], attempts: int = 2) -> None:
+        self._waiting = deque(dict(changes) for changes in trials)
+        self._attempts, self._failures = attempts, Counter[str]()
+
+    def propose(self) -> dict[str, Any] | None:
+        return self._waiting.popleft() if self._waiting else None
+
+    def ended(self, entry: Entry) -> bool:
+        if entry.state == "finished":
+            return False
+        self._failures[entry.id] += 1
+        again = self._failures[entry.id] < self._attempts
+        if again:
+            self._waiting.append(entry.changes)
+        return again
+
+
+class HandOut(Searcher):
+    """Hands a proposer's trials to Tune while the meter allows it. Nothing new starts afterwards; what runs ends."""
+
+    def __init__(self, proposer: Proposer, meter: Meter) -> None:
+        super().__init__()
+        self.proposer, self.meter = proposer, meter
+        self.running: set[str] = set()
+        self.held_back: dict[str, Any] | None = None  # what the meter refused
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+        return True
+
+    def suggest(self, trial_id: str) -> Any:
+        if self.held_back is not None:
+            return Searcher.FINISHED
+        changes = self.proposer.propose()
+        if changes is None:  # a running trial may fail and come again, or make room for the next
+            return None if self.running else Searcher.FINISHED
+        if not self.meter.allows():
+            self.held_back = changes
+            return Searcher.FINISHED
+        self.running.add(trial_id)
+        self.meter.started(ledger.trial_id(changes))
+        return {"changes": changes}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        self.running.discard(trial_id)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: the ledger is the state."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing: the ledger is the state."""
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Nothing: the ledger is the state."""

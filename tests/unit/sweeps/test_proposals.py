@@ -1,0 +1,52 @@
+"""Which trial comes next, and what Tune is told about it."""
+
+from typing import Any
+
+from ray.tune.search import Searcher
+
+from vse.sweeps.budget import Meter
+from vse.sweeps.ledger import Entry, trial_id
+from vse.sweeps.proposals import HandOut, InTurn
+
+
+def ended(changes: dict[str, Any], state: Any = "finished", seconds: float = 1.0) -> Entry:
+    return Entry(id=trial_id(changes), changes=changes, state=state, seconds=seconds)
+
+
+def test_in_their_order_and_again_after_a_failure() -> None:
+    trials = [{"x": 1}, {"x": 2}]
+    proposer = InTurn(trials, attempts=2)
+    assert proposer.propose() == {"x": 1}
+    assert proposer.ended(ended({"x": 1}, "failed"))
+    assert proposer.propose() == {"x": 2}
+    assert not proposer.ended(ended({"x": 2}))
+    assert proposer.propose() == {"x": 1}
+    assert not proposer.ended(ended({"x": 1}, "failed"))
+    assert proposer.propose() is None
+
+
+def test_tune_waits_while_a_running_trial_may_come_again() -> None:
+    proposer = InTurn([{"x": 1}])
+    hand_out = HandOut(proposer, Meter())
+    assert hand_out.suggest("a") == {"changes": {"x": 1}}
+    assert hand_out.suggest("b") is None
+    hand_out.on_trial_complete("a", error=True)
+    proposer.ended(ended({"x": 1}, "failed"))
+    assert hand_out.suggest("b") == {"changes": {"x": 1}}
+    hand_out.on_trial_complete("b")
+    proposer.ended(ended({"x": 1}))
+    assert hand_out.suggest("c") == Searcher.FINISHED
+    assert hand_out.held_back is None
+
+
+def test_the_cap_lets_nothing_new_start() -> None:
+    meter = Meter(limit=2.5)
+    hand_out = HandOut(InTurn([{"x": number} for number in range(5)]), meter)
+    assert hand_out.suggest("a") == {"changes": {"x": 0}}
+    assert hand_out.suggest("b") == {"changes": {"x": 1}}
+    for name, number in (("a", 0), ("b", 1)):
+        hand_out.on_trial_complete(name)
+        meter.ended(ended({"x": number}))
+    assert hand_out.suggest("c") == Searcher.FINISHED
+    assert hand_out.held_back == {"x": 2}
+    assert hand_out.suggest("d") == Searcher.FINISHED

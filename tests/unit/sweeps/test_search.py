@@ -1,0 +1,198 @@
+"""HyperOpt on top of the ledger: conditional spaces, initial points, restarts, what it learns. No Ray is needed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray import tune
+
+from vse.config import knob
+from vse.errors import InputError
+from vse.storage import Folder
+from vse.sweeps.ledger import Ledger, trial_id
+from vse.sweeps.search import ParzenSearch, check_searchable, first_draws
+from vse.sweeps.space import Space
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loss:
+    kind: str = knob("plain", "kind", choices=("plain", "pool", "attention"))
+    weight: float = knob(0.5, "weight", low=0)
+    margin: float = knob(0.2, "margin", low=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    alpha: float = knob(0.75, "weight", low=0, high=1)
+    every: int = knob(3, "epochs", low=1, high=10)
+    sizes: tuple[int, ...] = knob((1,), "sizes")
+    loss: Loss = field(default_factory=Loss)
+
+
+FLAT = Space(
+    "here",
+    {
+        "alpha": tune.uniform(0.0, 1.0),
+        "every": tune.randint(1, 4),
+        "sizes": tune.choice([[1], [1, 2]]),
+        "loss.margin": 0.3,
+    },
+)
+CONDITIONAL = Space(
+    "here",
+    {
+        "alpha": tune.quniform(0.0, 1.0, 0.25),
+        "structure": tune.choice(
+            [
+                {"loss.kind": "plain"},
+                {"loss.kind": "pool", "loss.weight": tune.uniform(0.0, 1.0)},
+                {
+                    "loss.kind": "attention",
+                    "loss.weight": tune.loguniform(0.01, 1.0),
+                    "loss.margin": tune.choice([1, 2]),
+                },
+            ]
+        ),
+    },
+    initial=({"alpha": 0.75, "loss.kind": "attention", "loss.weight": 0.15, "loss.margin": 2},),
+)
+
+
+def bowl(changes: Mapping[str, Any]) -> float:
+    shift = {"plain": 0.0, "pool": 0.4, "attention": 0.2}[changes.get("loss.kind", "plain")]
+    return shift - (changes["alpha"] - 0.25) ** 2 - (changes.get("loss.weight", 0.0) - 0.5) ** 2
+
+
+class Searched:
+    """A search over a ledger as the sweep makes it, worked off one trial at a time in this process."""
+
+    def __init__(self, folder: Path, space: Space, seeds: tuple[int, ...] = (0,), **options: Any) -> None:
+        self.ledger, self.space, self.seeds = Ledger(Folder.open(folder)), space, seeds
+        found: dict[str, dict[str, Any]] = {}
+        for entry in self.ledger:
+            point = {key: value for key, value in entry.changes.items() if key != "seed"}
+            found.setdefault(str(sorted(point.items())), point)
+        self.search = ParzenSearch(
+            space,
+            Config(),
+            self.ledger,
+            trials_of=self.trials,
+            points=found.values(),
+            value_of=self.value,
+            **{"samples": 12, "num_initial": 4, **options},
+        )
+
+    def trials(self, point: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [{**point, "seed": seed} for seed in self.seeds]
+
+    def value(self, point: Mapping[str, Any]) -> float | None:
+        entries = [self.ledger.get(changes) for changes in self.trials(point)]
+        values = [entry.result["objective"] for entry in entries if entry is not None and entry.state == "finished"]
+        return sum(values) / len(values) if len(values) == len(self.seeds) else None
+
+    def work(self, most: int = 10**6, fails: Callable[[dict[str, Any]], bool] = lambda changes: False) -> list[Any]:
+        done: list[dict[str, Any]] = []
+        while len(done) < most and (changes := self.search.propose()) is not None:
+            if fails(changes):
+                entry = self.ledger.fail(changes, "ValueError: no")
+            else:
+                entry = self.ledger.finish(changes, {"objective": bowl(changes)}, 1.0)
+            self.search.ended(entry)
+            done.append(changes)
+        return done
+
+
+def test_a_search_ends_with_as_many_points_and_none_twice(tmp_path: Path) -> None:
+    done = Searched(tmp_path, FLAT).work()
+    assert len(done) == len({trial_id(c) for c in done}) == 12
+    assert all(set(c) == {"alpha", "every", "sizes", "loss.margin", "seed"} for c in done)
+    assert all(type(c["every"]) is int and 1 <= c["every"] <= 3 and isinstance(c["sizes"], list) for c in done)
+    assert {c["loss.margin"] for c in done} == {0.3}
+
+
+def test_it_is_better_than_chance(tmp_path: Path) -> None:
+    """Mean objective of the informed half over that of the random half, several searches."""
+    gains = []
+    for seed in range(5):
+        done = Searched(tmp_path / str(seed), FLAT, samples=24, num_initial=12, seed=seed).work()
+        values = [bowl(c) for c in done]
+        gains.append(sum(values[12:]) / 12 - sum(values[:12]) / 12)
+    assert sum(gains) / len(gains) > 0.02
+
+
+def test_alternatives_bring_their_own_keys(tmp_path: Path) -> None:
+    done = Searched(tmp_path, CONDITIONAL, samples=30).work()
+    keys = {"plain": set(), "pool": {"loss.weight"}, "attention": {"loss.weight", "loss.margin"}}
+    assert {c["loss.kind"] for c in done} == set(keys)
+    for changes in done:
+        assert set(changes) == {"alpha", "loss.kind", "seed"} | keys[changes["loss.kind"]]
+        assert changes["alpha"] in (0.0, 0.25, 0.5, 0.75, 1.0)
+    first = {key: value for key, value in done[0].items() if key != "seed"}
+    assert first == CONDITIONAL.initial[0]
+
+
+@pytest.mark.parametrize("stop", [1, 2, 5, 9])
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+def test_stopped_anywhere_it_goes_on_as_it_would_have(tmp_path: Path, stop: int, seeds: tuple[int, ...]) -> None:
+    whole = Searched(tmp_path / "whole", CONDITIONAL, seeds, samples=8).work()
+    first = Searched(tmp_path / "parts", CONDITIONAL, seeds, samples=8).work(most=stop)
+    rest = Searched(tmp_path / "parts", CONDITIONAL, seeds, samples=8).work()
+    assert first + rest == whole
+
+
+def test_more_points_and_more_seeds_extend(tmp_path: Path) -> None:
+    few = Searched(tmp_path, CONDITIONAL, samples=4).work()
+    more = Searched(tmp_path, CONDITIONAL, samples=6).work()
+    assert len(few) == 4
+    assert len(more) == 2
+    seeded = Searched(tmp_path, CONDITIONAL, (0, 1), samples=6).work()
+    assert {c["seed"] for c in seeded} == {1}
+    assert [{**c, "seed": 0} for c in seeded] == few + more
+
+
+def test_failures_come_again_once_and_count_as_points(tmp_path: Path) -> None:
+    done = Searched(tmp_path, FLAT, samples=3).work(fails=lambda c: c["alpha"] < 0.5)
+    again = [c for c in done if done.count(c) > 1]
+    assert again
+    assert all(c["alpha"] < 0.5 for c in again)
+    assert len({trial_id(c) for c in done}) == 3
+    assert Searched(tmp_path, FLAT, samples=3, wanted=lambda c: False).work() == []
+    missing = {trial_id(c) for c in again}
+    assert {trial_id(c) for c in Searched(tmp_path, FLAT, samples=9, draw=False).work()} == missing
+
+
+def test_it_learns_from_what_it_is_told(tmp_path: Path) -> None:
+    """Told where the best is, it draws nearer to it than a search that starts from nothing."""
+    near = [({"alpha": 0.2 + 0.01 * k, "every": 1, "sizes": [1], "loss.margin": 0.3}, 1.0) for k in range(10)]
+    far = [({"alpha": 0.6 + 0.04 * k, "every": 3, "sizes": [1, 2], "loss.margin": 0.3}, -1.0) for k in range(10)]
+    told = [Searched(tmp_path / f"told{s}", FLAT, told=near + far, seed=s).work() for s in range(4)]
+    alone = [Searched(tmp_path / f"alone{s}", FLAT, num_initial=12, seed=s).work() for s in range(4)]
+
+    def away(searches: list[Any]) -> float:
+        distances = [abs(c["alpha"] - 0.25) for done in searches for c in done]
+        return sum(distances) / len(distances)
+
+    assert [len(done) for done in told] == [12] * 4  # what it was told is not counted
+    assert away(told) < 0.8 * away(alone)
+
+
+def test_a_space_that_is_used_up_ends(tmp_path: Path) -> None:
+    space = Space("here", {"sizes": tune.choice([[1], [2]]), "every": tune.choice([1, 2])})
+    done = Searched(tmp_path, space, samples=50, num_initial=2)
+    seen = []
+    while (changes := done.search.propose()) is not None:
+        seen.append(changes)
+        done.search.ended(done.ledger.finish(changes, {"objective": 0.0}, 1.0))
+    assert len(seen) == 4
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match="alpha: a grid cannot be searched"):
+        check_searchable(Space("here", {"alpha": tune.grid_search([0.1])}))
+    with pytest.raises(InputError, match="which: a grid cannot be searched"):
+        check_searchable(Space("here", {"which": tune.grid_search([{"alpha": 0.1}])}))
+    with pytest.raises(InputError, match="nothing in it varies"):
+        check_searchable(Space("here", {"alpha": 0.1}))
+    assert [first_draws(n) for n in (1, 9, 60, 300)] == [1, 3, 20, 20]
