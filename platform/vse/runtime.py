@@ -22,6 +22,7 @@ from typing import Any
 from vse.config import knob
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError
+from vse.metrics import show_progress
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class Config:
     threads: int = knob(1, "threads of each process", low=1)
     store_mib: int = knob(256, "shared memory for objects where a Ray is started, in MiB", low=80)
     ship_code: bool = knob(False, "send the package with the job instead of using what the nodes have installed")
-    shared_workspace: bool = knob(False, "a local workspace path is the same folder on every node (NFS)")
+    shared_workspace: bool = knob(False, "a local workspace path is NFS, also on nodes that are yet to come")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
     config = config or Config()
     address = cluster_address(config)
     workers = prepare_environment(config)
+    show_progress()
     import ray
 
     if ray.is_initialized():
@@ -229,19 +231,30 @@ def preflight(
             )
     local = Workspace.open(workspace).root.is_local
     if nodes > 1 and local and not config.shared_workspace:
+        with running_ray(config) as session:
+            if session.nodes > 1:
+                check_shared(workspace)
+                return
         raise InputError(
-            f"--workspace {workspace}: a local path, but the cluster can have {nodes} nodes; name an s3:// address, or "
-            "say ray.shared_workspace=true if it is one folder on all of them (NFS)"
+            f"--workspace {workspace}: a local path, but the cluster can have {nodes} nodes, and none is there yet to "
+            "show that it sees this folder; name an s3:// address, or say ray.shared_workspace=true if it is NFS"
         )
+
+
+def launched_plan() -> dict[str, Any] | None:
+    """The cluster file this head was launched with, as the launcher filled it in; None on any other machine."""
+    launched = Path(_LAUNCHED).expanduser()
+    if not launched.exists():
+        return None
+    import yaml
+
+    return yaml.safe_load(launched.read_text(encoding="utf-8"))
 
 
 def largest_cluster() -> tuple[dict[str, float], int]:
     """(resources, number of nodes) that the launched cluster can grow to; what it is now where nothing says more."""
-    launched = Path(_LAUNCHED).expanduser()
-    if launched.exists():
-        import yaml
-
-        plan = yaml.safe_load(launched.read_text(encoding="utf-8"))
+    plan = launched_plan()
+    if plan is not None:
         most, nodes = {"CPU": 0.0, "GPU": 0.0}, 1 + int(plan.get("max_workers") or 0)
         for name, kind in (plan.get("available_node_types") or {}).items():
             count = 1 if name == plan.get("head_node_type") else int(kind.get("max_workers") or 0)

@@ -51,6 +51,10 @@ class Workspace:
         """reports/<name>."""
         return self._at("reports", name)
 
+    def logs(self, session: str, host: str) -> Folder:
+        """logs/<session>/<host>: what Ray wrote on a node of a cluster."""
+        return self._at("logs", session, host)
+
     def cache(self) -> Folder:
         """Where this machine keeps what it can make again: `$VSE_CACHE`, else the workspace's own folder if local."""
         chosen = os.environ.get("VSE_CACHE")

@@ -1,4 +1,4 @@
-"""cluster.yaml: Ray's own schema, our lint (each rule shown able to fail), and AWS's bootstrap against a fake AWS."""
+"""The cluster files: Ray's own schema, our lint (each rule shown able to fail), AWS's bootstrap against a fake AWS."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.lint import problems
+from vse.preflight.lint import problems
 
 ROOT = Path(__file__).resolve().parents[2]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text()
@@ -24,12 +24,23 @@ def config() -> dict[str, Any]:
     return yaml.safe_load((ROOT / "cluster.yaml").read_text())
 
 
+@pytest.fixture
+def onprem() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "cluster-onprem.yaml").read_text())
+
+
 def found(config: dict[str, Any], constraints: str = CONSTRAINTS) -> list[str]:
     return list(problems(config, root=ROOT, ray_version=metadata.version("ray"), constraints=constraints))
 
 
-def test_lint_is_content(config: dict[str, Any]) -> None:
-    assert found(config) == []
+def test_lint_is_content(config: dict[str, Any], onprem: dict[str, Any]) -> None:
+    assert found(config) == found(onprem) == []
+
+
+def test_both_files_install_the_same(config: dict[str, Any], onprem: dict[str, Any]) -> None:
+    assert config["file_mounts"] == onprem["file_mounts"]
+    install = [command for command in config["setup_commands"] if "pip install" in command]
+    assert install == [command for command in onprem["setup_commands"] if "pip install" in command]
 
 
 def _drop(path: str) -> Callable[[dict[str, Any]], None]:
@@ -61,7 +72,7 @@ def _swap(old: str, new: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-GPU, HEAD = "available_node_types/gpu", "available_node_types/head"
+GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot", "head"))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +83,16 @@ GPU, HEAD = "available_node_types/gpu", "available_node_types/head"
         (_drop(f"{HEAD}/node_config/IamInstanceProfile"), "head: IamInstanceProfile"),
         (_put(f"{GPU}/node_config/InstanceType", "p3.2xlarge"), "no longer supports"),
         (_put(f"{GPU}/resources", {"CPU": 8, "GPU": 0.5}), "gpu: resources"),
-        (_drop(f"{GPU}/node_config/InstanceMarketOptions"), "gpu: workers should be spot"),
+        (
+            _put(f"{GPU}/node_config/InstanceMarketOptions", {"MarketType": "spot"}),
+            "gpu: is spot, so it needs the label",
+        ),
+        (_drop(f"{SPOT}/node_config/InstanceMarketOptions"), "gpu_spot: is on-demand, so it needs the label"),
+        (_drop(GPU), "no GPU type is labelled vse.lifecycle: on-demand"),
+        (_drop(SPOT), "no GPU type is labelled vse.lifecycle: spot"),
+        (_drop(f"{GPU}/node_config/BlockDeviceMappings"), "gpu: BlockDeviceMappings"),
+        (_drop("provider/security_group"), "port 22 open to the world"),
+        (_swap("vse.node_logs", "vse.nothing"), "logs are lost"),
         (_put(f"{HEAD}/node_config/InstanceMarketOptions", {"MarketType": "spot"}), "head must not be a spot"),
         (_put(f"{HEAD}/max_workers", 1), "max_workers: 0"),
         (_put(f"{HEAD}/resources", {"CPU": 4, "GPU": 1}), "the head must offer no GPU"),
@@ -85,7 +105,8 @@ GPU, HEAD = "available_node_types/gpu", "available_node_types/head"
         (_swap("==2.60.0", "==2.59.0"), "pinned to ['2.59.0']"),
         (_swap("-c ~/vse/constraints.txt", ""), "not held by constraints"),
         (_swap("RAY_AUTH_MODE=token", "RAY_AUTH_MODE=disabled"), "RAY_AUTH_MODE"),
-        (_swap("--dashboard-host=127.0.0.1", "--dashboard-host=0.0.0.0"), "public address"),
+        (_swap("--dashboard-host=127.0.0.1", "--dashboard-host=0.0.0.0"), "listen on 0.0.0.0, which is no private"),
+        (_swap("--host 127.0.0.1", "--host 8.8.8.8"), "listen on 8.8.8.8"),
         (_swap("--num-gpus=0", ""), "--num-gpus=0"),
         (_swap("OMP_NUM_THREADS", "NOTHING"), "OMP_NUM_THREADS"),
         (_swap("VSE_WORKSPACE=s3://", "VSE_WORKSPACE=/tmp/"), "must be on S3"),
@@ -96,6 +117,27 @@ GPU, HEAD = "available_node_types/gpu", "available_node_types/head"
 def test_every_rule_can_fail(config: dict[str, Any], change: Callable[[dict[str, Any]], None], words: str) -> None:
     change(config)
     assert any(words in problem for problem in found(config)), found(config)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_put("provider/head_ip", "head.example.org"), "head.example.org is no address"),
+        (_put("provider/worker_ips", ["192.168.1.11", "192.168.1.11"]), "listed twice"),
+        (_put("available_node_types", {}), "hosts of a list have none"),
+        (_drop("auth/ssh_private_key"), "ssh_private_key"),
+        (_swap("RAY_enable_autoscaler_v2=0", ""), "workers of a list start only with"),
+        (_swap("--node-ip-address=", "--nothing="), "worker_start_ray_commands: --node-ip-address"),
+        (_swap("VSE_WORKSPACE=", "NOTHING="), "a default workspace"),
+        (_swap("RAY_AUTH_MODE=token", "RAY_AUTH_MODE=disabled"), "RAY_AUTH_MODE"),
+        (_swap("==2.60.0", "==2.59.0"), "pinned to ['2.59.0']"),
+    ],
+)
+def test_rules_of_a_list_of_hosts_can_fail(
+    onprem: dict[str, Any], change: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    change(onprem)
+    assert any(words in problem for problem in found(onprem)), found(onprem)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +161,12 @@ def test_a_missing_pin_is_seen(config: dict[str, Any]) -> None:
     assert any("does not pin" in problem for problem in found(config, constraints="ray==2.59.0\n"))
 
 
-def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def in_a_process(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Ray's launcher warns and prints as it likes; what it does to warnings must not reach other tests."""
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "platform"), **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -135,32 +177,35 @@ def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[s
 SCHEMA = """
 import sys, yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
-config = yaml.safe_load(sys.stdin.read() if len(sys.argv) > 1 else open("cluster.yaml"))
+config = yaml.safe_load(open(sys.argv[1]))
 %s
 prepared = prepare_config(config)
 validate_config(prepared)
-assert prepared["available_node_types"]["head"]["max_workers"] == 0
+assert prepared["available_node_types"].get("head", {"max_workers": 0})["max_workers"] == 0
 print("valid")
 """
 
 
 @pytest.mark.parametrize(
-    ("change", "valid"),
+    ("file", "change", "valid"),
     [
-        ("", True),
-        ("config['available_node_types']['gpu']['max_worker'] = 3", False),
-        ("config['available_node_types']['gpu']['resources']['GPU'] = 0.5", False),
-        ("config['anything'] = 1", False),
+        ("cluster.yaml", "", True),
+        ("cluster-onprem.yaml", "", True),
+        ("cluster.yaml", "config['available_node_types']['gpu']['max_worker'] = 3", False),
+        ("cluster.yaml", "config['available_node_types']['gpu']['resources']['GPU'] = 0.5", False),
+        ("cluster.yaml", "config['anything'] = 1", False),
+        ("cluster-onprem.yaml", "del config['provider']['head_ip']", False),
     ],
 )
-def test_rays_own_schema(change: str, valid: bool) -> None:
-    done = in_a_process(SCHEMA % change)
+def test_rays_own_schema(file: str, change: str, valid: bool) -> None:
+    done = in_a_process(SCHEMA % change, file)
     assert (done.returncode == 0) is valid, done.stderr
     assert ("valid" in done.stdout) is valid
 
 
 BOOTSTRAP = """
-import copy, os, time, yaml
+import copy, os, sys, time, yaml
+prepared = sys.argv[1:] == ["prepared"]
 from moto import mock_aws
 from ray.autoscaler._private.util import prepare_config
 time.sleep = lambda seconds: None
@@ -172,6 +217,12 @@ with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
         iam.create_instance_profile(InstanceProfileName=name)
         iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
     ec2.create_key_pair(KeyName="k")
+    (vpc,) = ec2.describe_vpcs()["Vpcs"]
+    if prepared:
+        group = ec2.create_security_group(GroupName="vse", Description="nodes", VpcId=vpc["VpcId"])["GroupId"]
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[
+            {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]},
+            {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "198.51.100.7/32"}]}])
     config = yaml.safe_load(open("cluster.yaml"))
     image = ec2.describe_images()["Images"][0]["ImageId"]
     for kind in config["available_node_types"].values():
@@ -184,24 +235,40 @@ with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
     ready = AWSNodeProvider.fillout_available_node_types_resources(ready)
     kinds = ready["available_node_types"]
     assert {k: v["node_config"]["IamInstanceProfile"]["Name"] for k, v in kinds.items()} == {
-        "head": "vse-head", "gpu": "vse-worker", "cpu": "vse-worker"}
+        "head": "vse-head", "gpu": "vse-worker", "gpu_spot": "vse-worker", "cpu": "vse-worker"}
     real = AWSNodeProvider.fillout_available_node_types_resources(
         {**ready, "available_node_types": {k: {**v, "resources": {}} for k, v in kinds.items()}})
     for name, kind in stated.items():  # what the file states is what the machines have
         have = real["available_node_types"][name]["resources"]
         assert {key: have[key] for key in kind["resources"]} == kind["resources"], (name, have)
     provider = AWSNodeProvider(ready["provider"], ready["cluster_name"])
-    provider.create_node(kinds["gpu"]["node_config"], {"ray-node-kind": "worker"}, 1)
-    (made,) = [i for r in ec2.describe_instances()["Reservations"] for i in r["Instances"]]
-    assert made["IamInstanceProfile"]["Arn"].endswith("vse-worker"), made
-    assert made["InstanceLifecycle"] == "spot", made
+    for name, market in (("gpu", None), ("gpu_spot", "spot"), ("cpu", "spot")):
+        provider.create_node(kinds[name]["node_config"], {"ray-node-kind": "worker", "ray-user-node-type": name}, 1)
+    made = {t["Value"]: i for r in ec2.describe_instances()["Reservations"] for i in r["Instances"] for t in i["Tags"]
+            if t["Key"] == "ray-user-node-type"}
+    assert {name: i.get("InstanceLifecycle") for name, i in made.items()} == {
+        "gpu": None, "gpu_spot": "spot", "cpu": "spot"}, made
+    for instance in made.values():
+        assert instance["IamInstanceProfile"]["Arn"].endswith("vse-worker"), instance
+        ids = [group["GroupId"] for group in instance["SecurityGroups"]]
+        (group,) = ec2.describe_security_groups(GroupIds=ids)["SecurityGroups"]
+        assert group["GroupName"] == "vse"
+        ranges = {r["CidrIp"] for rule in group["IpPermissions"] for r in rule["IpRanges"]}
+        assert ranges == ({"198.51.100.7/32"} if prepared else {"0.0.0.0/0"}), group
+    from vse.preflight.aws import check_account
+    checks = check_account(yaml.safe_load(open("cluster.yaml")))
+    (state,) = [c.state for c in checks if c.what == "security group"]
+    assert state == ("ok" if prepared else "problem"), checks
 print("bootstrapped")
 """
 
 
-def test_aws_gets_what_was_meant(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prepared", ["prepared", "unprepared"])
+def test_aws_gets_what_was_meant(tmp_path: Path, prepared: str) -> None:
+    """Without a security group of ours Ray opens port 22 to the world, which the preflight then calls a problem."""
     done = in_a_process(
         BOOTSTRAP,
+        prepared,
         AWS_ACCESS_KEY_ID="x",
         AWS_SECRET_ACCESS_KEY="x",
         AWS_DEFAULT_REGION="us-west-2",
@@ -211,7 +278,9 @@ def test_aws_gets_what_was_meant(tmp_path: Path) -> None:
     assert "bootstrapped" in done.stdout
 
 
-def test_commands_are_shell(config: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["config", "onprem"])
+def test_commands_are_shell(file: str, request: pytest.FixtureRequest) -> None:
+    config = request.getfixturevalue(file)
     for key in [key for key in config if key.endswith("_commands")]:
         for command in config[key]:
             done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
@@ -235,3 +304,18 @@ def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_pa
     workspace, mode, path = told.split()
     assert (workspace, mode) == ("s3://vse-123456789012-us-west-2/workspace", "token")
     assert path.startswith(f"{tmp_path}/venv/bin:")
+
+
+def test_policies_give_the_bucket_and_no_more(config: dict[str, Any]) -> None:
+    policies = config["metadata"]["policies"]
+    bucket = "arn:aws:s3:::vse-${aws:PrincipalAccount}-us-west-2"
+    for name in ("vse-worker", "vse-head-storage"):
+        for statement in policies[name]["Statement"]:
+            assert statement["Effect"] == "Allow"
+            assert all(action.startswith("s3:") and "*" not in action for action in statement["Action"])
+            assert statement["Resource"] in (bucket, f"{bucket}/*")
+    anywhere = [statement for statement in policies["vse-head"]["Statement"] if statement["Resource"] == "*"]
+    assert len(anywhere) == 1  # EC2 knows no narrower way to describe, nor to run what is yet without a name
+    assert all(action.startswith("ec2:Describe") or action == "ec2:RunInstances" for action in anywhere[0]["Action"])
+    passed = [s["Resource"] for s in policies["vse-head"]["Statement"] if s["Action"] == "iam:PassRole"]
+    assert passed == ["arn:aws:iam::*:role/vse-worker"]

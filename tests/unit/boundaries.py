@@ -11,7 +11,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     | {"summary"},
     frozenset({"runtime", "tracking", "tracking_store", "tracking_models"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"}),
-    frozenset({"sweeps", "report", "evidence", "command"}),
+    frozenset({"sweeps", "report", "evidence", "command", "preflight", "node_logs"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
 ABOVE_THEIR_ROOM = frozenset(

@@ -1,11 +1,13 @@
 """Starting and ending Ray, refusing impossible requests, seeds and threads."""
 
+import contextlib
 import logging
 import os
 import random
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -161,15 +163,28 @@ available_node_types:
 """
 
 
-def test_preflight_knows_what_an_autoscaler_can_bring(tmp_path: Path) -> None:
+def test_preflight_knows_what_an_autoscaler_can_bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "ray_bootstrap_config.yaml").write_text(LAUNCHED)
     shared = Config(shared_workspace=True)
     preflight(str(tmp_path / "w"), shared, workers=3, gpus_per_worker=1)
     with pytest.raises(InputError, match="workers=4: needs 4 GPUs, but the cluster can have 3"):
         preflight(str(tmp_path / "w"), shared, workers=4, gpus_per_worker=1)
-    with pytest.raises(InputError, match="a local path, but the cluster can have 4 nodes"):
+
+    looked: list[str] = []
+    here = 1
+
+    @contextlib.contextmanager
+    def joined(config: Config) -> Iterator[runtime.Session]:
+        yield runtime.Session(address="10.0.0.4:6379", started=False, cpus=8, gpus=0, nodes=here)
+
+    monkeypatch.setattr(runtime, "running_ray", joined)
+    monkeypatch.setattr(runtime, "check_shared", looked.append)
+    with pytest.raises(InputError, match="a local path, but the cluster can have 4 nodes, and none is there yet"):
         preflight(str(tmp_path / "w"), Config())
+    here = 2
+    preflight(str(tmp_path / "w"), Config())
+    assert looked == [str(tmp_path / "w")]
 
 
 def test_seeds_reach_every_stream() -> None:

@@ -1,30 +1,56 @@
 """What Ray's schema does not ask of a cluster file, and a careful operator does."""
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+LIFECYCLE = "vse.lifecycle"  # label of worker types: whether their nodes may vanish
 _SECRET = re.compile(r"AKIA[0-9A-Z]{16}|aws_secret|hf_[A-Za-z0-9]{20}|-----BEGIN|password\s*[=:]", re.IGNORECASE)
 _TOO_OLD = re.compile(r"^p[23]\.")  # V100 and K80: no kernels for them in torch built for CUDA 13
+_LISTENS = re.compile(r"--(?:dashboard-)?host[= ](\S+)")
 _MOUNT_LIMIT = 64 * 2**20
 
 
 def problems(config: Mapping[str, Any], *, root: Path, ray_version: str, constraints: str) -> Iterator[str]:
-    """One line per breach in a cluster configuration as written (before Ray fills in defaults)."""
-    head = config.get("head_node_type")
-    for name, kind in config.get("available_node_types", {}).items():
-        yield from _node_type(name, kind, is_head=name == head)
+    """One line per breach in a cluster configuration as written (before Ray fills in defaults).
+
+    root: the folder that mounts are relative to; constraints: content of its constraints.txt.
+    """
+    provider = config.get("provider", {})
+    if provider.get("type") == "local":
+        yield from _hosts(config, provider)
+    else:
+        yield from _cloud(config, provider)
     yield from _commands(config, ray_version, constraints)
     yield from _mounts(config, root)
-    if config.get("provider", {}).get("cache_stopped_nodes", True):
-        yield "provider.cache_stopped_nodes: stopped spot instances go on costing their disks"
     if not config.get("idle_timeout_minutes"):
         yield "idle_timeout_minutes: idle workers would never end"
-    if "min_workers" in config:
-        yield "min_workers: dropped in silence at the top level"
     if _SECRET.search(repr(config)):
         yield "a secret is written into the file"
+
+
+def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[str]:
+    head, types = config.get("head_node_type"), config.get("available_node_types", {})
+    for name, kind in types.items():
+        yield from _node_type(name, kind, is_head=name == head)
+    markets = {kind.get("labels", {}).get(LIFECYCLE) for kind in types.values() if kind.get("resources", {}).get("GPU")}
+    for market, why in (("on-demand", "Train ranks"), ("spot", "trials and extraction")):
+        if market not in markets:
+            yield f"available_node_types: no GPU type is labelled {LIFECYCLE}: {market}, for {why}"
+    if provider.get("cache_stopped_nodes", True):
+        yield "provider.cache_stopped_nodes: stopped spot instances go on costing their disks"
+    if not provider.get("security_group", {}).get("GroupName"):
+        yield "provider.security_group: not named, so Ray would make one with port 22 open to the world"
+    if "min_workers" in config:
+        yield "min_workers: dropped in silence at the top level"
+    if not re.search(r"VSE_WORKSPACE=s3://", _everything(config)):
+        yield "VSE_WORKSPACE: the default workspace must be on S3"
+    if "vse.node_logs" not in "".join(config.get("worker_start_ray_commands") or []):
+        yield "worker_start_ray_commands: logs are lost with the node; start vse.node_logs"
+    if "--num-gpus=0" not in "".join(config.get("head_start_ray_commands") or []):
+        yield "head_start_ray_commands: the head must be started with --num-gpus=0"
 
 
 def _node_type(name: str, kind: Mapping[str, Any], *, is_head: bool) -> Iterator[str]:
@@ -38,6 +64,8 @@ def _node_type(name: str, kind: Mapping[str, Any], *, is_head: bool) -> Iterator
         yield f"{name}: {node['InstanceType']} has a GPU that torch no longer supports"
     if not resources or not all(isinstance(count, int) for count in resources.values()):
         yield f"{name}: resources must be stated as integers"
+    if not any(disk.get("Ebs", {}).get("VolumeSize", 0) >= 50 for disk in node.get("BlockDeviceMappings", [])):
+        yield f"{name}: BlockDeviceMappings must give the root volume 50 GiB or more"
     spot = node.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
     if is_head:
         if spot:
@@ -47,20 +75,46 @@ def _node_type(name: str, kind: Mapping[str, Any], *, is_head: bool) -> Iterator
         if resources.get("GPU"):
             yield f"{name}: the head must offer no GPU"
     else:
-        if not spot:
-            yield f"{name}: workers should be spot instances"
+        market = "spot" if spot else "on-demand"
+        if kind.get("labels", {}).get(LIFECYCLE) != market:
+            yield f"{name}: is {market}, so it needs the label {LIFECYCLE}: {market}"
         if not kind.get("max_workers"):
             yield f"{name}: max_workers is missing, so nothing bounds the bill"
         if not kind.get("idle_timeout_s"):
             yield f"{name}: idle_timeout_s is missing"
 
 
-def _commands(config: Mapping[str, Any], ray_version: str, constraints: str) -> Iterator[str]:
-    setup = "\n".join(config.get("setup_commands") or [])
-    start = "\n".join(config.get("head_start_ray_commands") or []) + "\n".join(
-        config.get("worker_start_ray_commands") or []
+def _hosts(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[str]:
+    hosts = [provider.get("head_ip"), *(provider.get("worker_ips") or [])]
+    for host in hosts:
+        try:
+            ipaddress.ip_address(str(host))
+        except ValueError:
+            yield f"provider: {host} is no address; Ray knows on-prem nodes by their addresses only"
+    if len(set(hosts)) != len(hosts):
+        yield "provider: a host is listed twice"
+    if "available_node_types" in config:
+        yield "available_node_types: hosts of a list have none"
+    if not config.get("auth", {}).get("ssh_private_key"):
+        yield "auth.ssh_private_key: missing, so the head could not reach the workers"
+    if "RAY_enable_autoscaler_v2=0" not in "".join(config.get("head_start_ray_commands") or []):
+        yield "head_start_ray_commands: workers of a list start only with RAY_enable_autoscaler_v2=0"
+    for key in ("head_start_ray_commands", "worker_start_ray_commands"):
+        if "--node-ip-address=" not in "".join(config.get(key) or []):
+            yield f"{key}: --node-ip-address is missing, so Ray may take another address than the listed one"
+    if "VSE_WORKSPACE=" not in _everything(config):
+        yield "VSE_WORKSPACE: a default workspace that all hosts see is missing"
+
+
+def _everything(config: Mapping[str, Any]) -> str:
+    return "\n".join(
+        command for key in sorted(config) if key.endswith("_commands") for command in config[key] or [] if command
     )
-    everything = setup + "\n".join(config.get("head_setup_commands") or []) + start
+
+
+def _commands(config: Mapping[str, Any], ray_version: str, constraints: str) -> Iterator[str]:
+    setup, everything = "\n".join(config.get("setup_commands") or []), _everything(config)
+    start = [command for key in ("head", "worker") for command in config.get(f"{key}_start_ray_commands") or []]
     if not setup:
         yield "setup_commands: missing, so Ray would install a nightly build"
     pins = set(re.findall(r"\bray(?:\[[\w,]*\])?==([\w.]+)", setup))
@@ -72,16 +126,21 @@ def _commands(config: Mapping[str, Any], ray_version: str, constraints: str) -> 
         yield "setup_commands: versions are not held by constraints.txt"
     if "RAY_AUTH_MODE=token" not in everything:
         yield "RAY_AUTH_MODE: not set to token"
-    if "0.0.0.0" in everything or "--host=::" in everything:
-        yield "a service would listen on a public address"
-    if "--num-gpus=0" not in start:
-        yield "head_start_ray_commands: the head must be started with --num-gpus=0"
-    if "OMP_NUM_THREADS=" not in start:
+    for host in _LISTENS.findall(everything):
+        if not _private(host):
+            yield f"a service would listen on {host}, which is no private address"
+    if not all("OMP_NUM_THREADS=" in command for command in start if "ray start" in command):
         yield "start commands: OMP_NUM_THREADS is left to chance"
-    if not re.search(r"VSE_WORKSPACE=s3://", everything):
-        yield "VSE_WORKSPACE: the default workspace must be on S3"
     if "mlflow server" in everything and "MLFLOW_TRACKING_URI=http://" not in everything:
         yield "MLFLOW_TRACKING_URI: jobs would not find the server"
+
+
+def _private(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return (address.is_private or address.is_loopback) and not address.is_unspecified
 
 
 def _mounts(config: Mapping[str, Any], root: Path) -> Iterator[str]:

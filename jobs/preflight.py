@@ -1,0 +1,16 @@
+"""What would fail, before it costs: `python jobs/preflight.py cluster=cluster.yaml`; from a head, every node."""
+
+import sys
+
+from vse.command import main
+from vse.preflight.run import Options, run_preflight
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "preflight",
+            run_preflight,
+            description="Check cluster file, account, nodes, workspace and MLflow; one table, exit status 0 or 2.",
+            options=Options(),
+        )
+    )

@@ -1,0 +1,170 @@
+"""What an AWS account would say to a cluster file: images, instance types, quotas, profiles, security group, bucket.
+
+Nothing is made or changed. Where credentials are missing or may not ask, a check says so instead of guessing.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from vse.preflight.checks import Check
+
+# Service Quotas of EC2, in vCPUs: first letters of an instance type -> (on demand, spot)
+QUOTAS = {
+    "g": ("L-DB2E81BA", "L-3819A6DF"),
+    "vt": ("L-DB2E81BA", "L-3819A6DF"),
+    "p5": ("L-417A185B", "L-C4BD4855"),
+    "p": ("L-417A185B", "L-7212CCBC"),
+    "": ("L-1216C47A", "L-34B43A08"),
+}
+_IMAGE = "resolve:ssm:"
+
+
+def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]:
+    """All checks of a file whose provider is aws; `session` is a boto3.Session, by default of the standard chain."""
+    import boto3
+    from botocore.exceptions import BotoCoreError
+
+    region = config["provider"]["region"]
+    where = f"AWS {region}"
+    session = session or boto3.Session()
+    try:
+        known = session.get_credentials() is not None
+    except BotoCoreError:
+        known = False
+    if not known:
+        wanted = "images, instance types, quotas, profiles, security group and bucket"
+        return [Check("account", where, "not checked", f"no credentials (aws configure): {wanted} are unknown")]
+    account = _Account(config, session, region, where)
+    checks: list[Check] = []
+    for what, look in (
+        ("account", account.identity),
+        ("image", account.images),
+        ("instance type", account.offers),
+        ("quota", account.quotas),
+        ("profile", account.profiles),
+        ("security group", account.group),
+        ("bucket", account.bucket),
+    ):
+        checks += _asked(what, where, look)
+    return checks
+
+
+def _asked(what: str, where: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return list(look())
+    except (ClientError, BotoCoreError) as error:
+        return [Check(what, where, "not checked", " ".join(str(error).split()))]
+
+
+class _Account:
+    def __init__(self, config: Mapping[str, Any], session: Any, region: str, where: str) -> None:
+        self.config, self.session, self.region, self.where = config, session, region, where
+        self.kinds: dict[str, Mapping[str, Any]] = dict(config["available_node_types"])
+
+    def client(self, service: str) -> Any:
+        return self.session.client(service, region_name=self.region)
+
+    def check(self, what: str, good: bool, fine: str, wrong: str) -> Check:
+        return Check(what, self.where, "ok" if good else "problem", fine if good else wrong)
+
+    def identity(self) -> Iterator[Check]:
+        told = self.client("sts").get_caller_identity()
+        yield Check("account", self.where, "ok", f"{told['Account']}, as {told['Arn'].rsplit(':', 1)[-1]}")
+
+    def images(self) -> Iterator[Check]:
+        for image in sorted({str(kind["node_config"]["ImageId"]) for kind in self.kinds.values()}):
+            if image.startswith(_IMAGE):
+                name = image.removeprefix(_IMAGE)
+                value = self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+                yield Check("image", self.where, "ok", f"{value} ({name})")
+            else:
+                self.client("ec2").describe_images(ImageIds=[image])
+                yield Check("image", self.where, "ok", image)
+
+    def offers(self) -> Iterator[Check]:
+        zones = self.config["provider"].get("availability_zone", "").replace(" ", "").split(",")
+        wanted = {str(kind["node_config"]["InstanceType"]) for kind in self.kinds.values()}
+        pages = self.client("ec2").get_paginator("describe_instance_type_offerings")
+        offered: dict[str, set[str]] = defaultdict(set)
+        for page in pages.paginate(
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": sorted(wanted)}]
+        ):
+            for offer in page["InstanceTypeOfferings"]:
+                offered[offer["InstanceType"]].add(offer["Location"])
+        for kind in sorted(wanted):
+            where = sorted(zone for zone in offered[kind] if zones == [""] or zone in zones)
+            yield self.check(
+                "instance type",
+                bool(where),
+                f"{kind} in {', '.join(where)}",
+                f"{kind} is in none of provider.availability_zone, but in {', '.join(sorted(offered[kind])) or 'none'}",
+            )
+
+    def quotas(self) -> Iterator[Check]:
+        ec2, asked = self.client("ec2"), self.client("service-quotas")
+        types = sorted({str(kind["node_config"]["InstanceType"]) for kind in self.kinds.values()})
+        described = ec2.describe_instance_types(InstanceTypes=types)["InstanceTypes"]
+        cores = {each["InstanceType"]: each["VCpuInfo"]["DefaultVCpus"] for each in described}
+        need: dict[str, int] = defaultdict(int)
+        for name, kind in self.kinds.items():
+            count = 1 if name == self.config["head_node_type"] else int(kind.get("max_workers") or 0)
+            need[_quota(kind["node_config"])] += count * cores[kind["node_config"]["InstanceType"]]
+        for code, most in sorted(need.items()):
+            quota = asked.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
+            told = f"{quota['Value']:g} vCPUs of {quota['QuotaName']} ({code}); the file can take {most}"
+            yield self.check("quota", quota["Value"] >= most, told, f"{told}: ask for more, or lower max_workers")
+
+    def profiles(self) -> Iterator[Check]:
+        iam = self.client("iam")
+        for name in sorted({str(kind["node_config"]["IamInstanceProfile"]["Name"]) for kind in self.kinds.values()}):
+            roles = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
+            yield self.check("profile", bool(roles), f"{name} has a role", f"{name} has no role")
+
+    def group(self) -> Iterator[Check]:
+        name = self.config["provider"].get("security_group", {}).get("GroupName", "")
+        found = self.client("ec2").describe_security_groups(Filters=[{"Name": "group-name", "Values": [name]}])
+        if not found["SecurityGroups"]:
+            wrong = f"{name or 'none named'}: does not exist, so Ray would make one with port 22 open to the world"
+            yield Check("security group", self.where, "problem", wrong)
+        for group in found["SecurityGroups"]:
+            wide = open_to_the_world(group["IpPermissions"])
+            wrong = f"{name}: open to the world on {', '.join(wide)}; name your own addresses"
+            if not group["IpPermissions"]:
+                wide, wrong = ["22"], f"{name}: has no rules, so Ray would open port 22 to the world"
+            yield self.check("security group", not wide, f"{name}: nothing is open to the world", wrong)
+
+    def bucket(self) -> Iterator[Check]:
+        from botocore.exceptions import ClientError
+
+        account = self.client("sts").get_caller_identity()["Account"]
+        name = f"vse-{account}-{self.region}"
+        try:
+            self.client("s3").head_bucket(Bucket=name)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in ("404", "NoSuchBucket"):
+                raise
+            yield Check("bucket", self.where, "ok", f"{name} is not there; the head makes it")
+            return
+        yield Check("bucket", self.where, "ok", f"{name} answers")
+
+
+def open_to_the_world(permissions: list[Mapping[str, Any]]) -> list[str]:
+    """Ports of a security group's inbound rules that every address may reach."""
+    wide = []
+    for rule in permissions:
+        ranges = [r.get("CidrIp") for r in rule.get("IpRanges", [])] + [
+            r.get("CidrIpv6") for r in rule.get("Ipv6Ranges", [])
+        ]
+        if {"0.0.0.0/0", "::/0"} & set(ranges):
+            wide.append("all ports" if rule.get("FromPort") in (None, -1) else f"{rule['FromPort']}-{rule['ToPort']}")
+    return wide
+
+
+def _quota(node: Mapping[str, Any]) -> str:
+    kind = str(node["InstanceType"])
+    spot = node.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
+    family = next(family for family in QUOTAS if kind.startswith(family))
+    return QUOTAS[family][spot]

@@ -1,0 +1,54 @@
+"""A cluster file against Ray's own schema and our lint; no network, no cloud."""
+
+import contextlib
+import copy
+import io
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from vse.errors import InputError
+from vse.preflight.checks import Check
+from vse.preflight.lint import problems
+
+
+def read_cluster_file(path: str) -> dict[str, Any]:
+    """The file as written. Raises InputError where it cannot be read."""
+    import yaml
+
+    try:
+        config = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cluster={path}: {getattr(error, 'strerror', None) or error}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"cluster={path}: not YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(config, dict):
+        raise InputError(f"cluster={path}: expected a mapping of settings, found {type(config).__name__}")
+    return config
+
+
+def check_cluster_file(config: Mapping[str, Any], path: str) -> list[Check]:
+    """Schema, then lint; the files it mounts and its pins are looked for beside it."""
+    root = Path(path).expanduser().resolve().parent
+    wrong = _schema(config)
+    checks = [Check("schema of Ray", path, "problem" if wrong else "ok", wrong or f"Ray {metadata.version('ray')}")]
+    constraints = root / "constraints.txt"
+    pins = constraints.read_text(encoding="utf-8") if constraints.exists() else ""
+    found = list(problems(config, root=root, ray_version=metadata.version("ray"), constraints=pins))
+    checks += [Check("lint", path, "problem", problem) for problem in found]
+    return (
+        checks if found else [*checks, Check("lint", path, "ok", "pins, images, profiles, addresses, mounts, limits")]
+    )
+
+
+def _schema(config: Mapping[str, Any]) -> str:
+    """What Ray says against it, in one line; empty where it is content."""
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            validate_config(prepare_config(copy.deepcopy(dict(config))))
+        except Exception as error:  # a schema error, or whatever a provider makes of nonsense
+            return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return ""

@@ -1,0 +1,78 @@
+"""All checks that can be made from where the job runs: a laptop, the head of a cluster, a machine without either."""
+
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from vse.command import Request
+from vse.config import knob
+from vse.errors import InputError
+from vse.preflight.aws import check_account
+from vse.preflight.checks import Check, table, verdict
+from vse.preflight.cluster_file import check_cluster_file, read_cluster_file
+from vse.preflight.nodes import bring_up, check_nodes, check_this_machine
+from vse.redaction import redact_text
+from vse.runtime import Config as RayConfig
+from vse.runtime import cluster_address, launched_plan, running_ray, set_up_logging
+from vse.tracking import tracking_uri
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of the job."""
+
+    cluster: str = knob("", "cluster file to check, and the account it would be launched in; empty: none")
+    start: bool = knob(False, "on a cluster: have the autoscaler bring one node of every worker type, and check them")
+    wait: float = knob(900.0, "seconds that nodes have to come and to answer", low=1)
+    ray: RayConfig = field(default_factory=RayConfig)
+
+
+def run_preflight(request: Request) -> str:
+    """Print the table and return the verdict. Raises InputError, so exit status 2, where anything would fail."""
+    set_up_logging()
+    checks = list(_checks(request))
+    print(redact_text(table(checks)))
+    problems = [check for check in checks if check.state == "problem"]
+    if problems:
+        first = problems[0]
+        raise InputError(f"{verdict(checks)}; first {first.what} on {first.where}: {first.detail}")
+    return verdict(checks)
+
+
+def _checks(request: Request) -> Iterator[Check]:
+    options: Options = request.options
+    if options.cluster:
+        config = read_cluster_file(options.cluster)
+        yield from check_cluster_file(config, options.cluster)
+        if config.get("provider", {}).get("type") == "aws":
+            yield from check_account(config)
+    if cluster_address(options.ray) is None:
+        yield Check("nodes", "cluster", "not checked", "none runs here; on one: ray submit FILE jobs/preflight.py")
+        yield from check_this_machine(request.workspace)
+    else:
+        with running_ray(options.ray):
+            if options.start:
+                yield from bring_up(_worker_types(), options.wait)
+            yield from check_nodes(request.workspace, options.wait)
+    yield _mlflow(tracking_uri(request.workspace, request.tracking))
+
+
+def _worker_types() -> dict[str, dict[str, object]]:
+    plan = launched_plan() or {}
+    types = dict(plan.get("available_node_types") or {})
+    types.pop(plan.get("head_node_type"), None)
+    return types
+
+
+def _mlflow(uri: str) -> Check:
+    where = redact_text(uri)
+    if not uri.startswith(("http://", "https://")):
+        return Check("MLflow", "this machine", "ok", f"no server; runs are kept in {where}")
+    try:
+        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=10) as answer:
+            fine = answer.status == 200
+    except (OSError, ValueError) as error:
+        return Check(
+            "MLflow", "this machine", "problem", f"{where} does not answer ({getattr(error, 'reason', error)})"
+        )
+    return Check("MLflow", "this machine", "ok" if fine else "problem", f"{where} answers {answer.status}")

@@ -1,0 +1,128 @@
+"""What an account answers, against a simulated AWS, which has no quotas of EC2: those are stood in for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import yaml
+from moto import mock_aws
+
+from vse.preflight.aws import QUOTAS, _Account, check_account, open_to_the_world
+from vse.preflight.checks import Check
+
+FILE = Path(__file__).resolve().parents[3] / "cluster.yaml"
+REGION = "us-west-2"
+
+
+@pytest.fixture
+def config() -> dict[str, Any]:
+    return yaml.safe_load(FILE.read_text())
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    with mock_aws():
+        yield
+
+
+def states(checks: list[Check], what: str) -> list[tuple[str, str]]:
+    return [(check.state, check.detail) for check in checks if check.what == what]
+
+
+def test_without_credentials_nothing_is_guessed(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    (check,) = check_account(config)
+    assert (check.state, check.where) == ("not checked", "AWS us-west-2")
+    assert check.detail.startswith("no credentials")
+
+
+@pytest.mark.usefixtures("cloud")
+def test_an_account_that_has_nothing(config: dict[str, Any]) -> None:
+    checks = check_account(config)
+    assert states(checks, "account")[0][0] == "ok"
+    ((state, detail),) = states(checks, "profile")
+    assert state == "not checked"
+    assert "vse-head" in detail
+    ((state, detail),) = states(checks, "security group")
+    assert state == "problem"
+    assert "does not exist" in detail
+    ((state, detail),) = states(checks, "bucket")
+    assert (state, detail) == ("ok", "vse-123456789012-us-west-2 is not there; the head makes it")
+    assert [state for state, _ in states(checks, "instance type")] == ["ok"] * 3
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_type_that_no_zone_offers(config: dict[str, Any]) -> None:
+    config["available_node_types"]["gpu"]["node_config"]["InstanceType"] = "g99.2xlarge"
+    wrong = [detail for state, detail in states(check_account(config), "instance type") if state == "problem"]
+    assert wrong == ["g99.2xlarge is in none of provider.availability_zone, but in none"]
+
+
+@pytest.mark.usefixtures("cloud")
+def test_profiles_bucket_and_group_that_are_there(config: dict[str, Any]) -> None:
+    iam, ec2 = boto3.client("iam"), boto3.client("ec2", region_name=REGION)
+    for name in ("vse-head", "vse-worker"):
+        iam.create_instance_profile(InstanceProfileName=name)
+        if name == "vse-head":
+            iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+            iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+    boto3.client("s3", region_name=REGION).create_bucket(
+        Bucket="vse-123456789012-us-west-2", CreateBucketConfiguration={"LocationConstraint": REGION}
+    )
+    ec2.create_security_group(GroupName="vse", Description="x", VpcId=ec2.describe_vpcs()["Vpcs"][0]["VpcId"])
+    checks = check_account(config)
+    assert states(checks, "profile") == [("ok", "vse-head has a role"), ("problem", "vse-worker has no role")]
+    assert states(checks, "bucket") == [("ok", "vse-123456789012-us-west-2 answers")]
+    assert states(checks, "security group")[0] == (
+        "problem",
+        "vse: has no rules, so Ray would open port 22 to the world",
+    )
+
+
+class _Quotas:
+    """Answers as Service Quotas does; `values` by code."""
+
+    def __init__(self, values: dict[str, float]) -> None:
+        self.values = values
+
+    def get_service_quota(self, *, ServiceCode: str, QuotaCode: str) -> dict[str, Any]:
+        assert ServiceCode == "ec2"
+        return {"Quota": {"Value": self.values[QuotaCode], "QuotaName": f"quota {QuotaCode}"}}
+
+
+@pytest.mark.usefixtures("cloud")
+def test_quotas_are_held_against_the_most_the_file_can_take(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = _Account(config, boto3.Session(), REGION, "here")
+    real = account.client
+    on_demand, spot = QUOTAS["g"]
+    general, general_spot = QUOTAS[""]
+    values = {on_demand: 32.0, spot: 63.0, general: 4.0, general_spot: 32.0}
+    monkeypatch.setattr(account, "client", lambda name: _Quotas(values) if name == "service-quotas" else real(name))
+    found = {check.detail.split("(")[1].split(")")[0]: check for check in account.quotas()}
+    # 4 and 8 instances of 8 vCPUs; a head of 4; 2 spot instances of 16
+    assert {code: check.state for code, check in found.items()} == {
+        on_demand: "ok",
+        spot: "problem",
+        general: "ok",
+        general_spot: "ok",
+    }
+    assert found[spot].detail.endswith("the file can take 64: ask for more, or lower max_workers")
+
+
+def test_what_is_open_to_the_world() -> None:
+    own = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": "sg-1"}]}
+    ssh = {"FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
+    home = {"FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "198.51.100.7/32"}]}
+    every = {"IpProtocol": "-1", "Ipv6Ranges": [{"CidrIpv6": "::/0"}]}
+    assert open_to_the_world([own, home]) == []
+    assert open_to_the_world([own, ssh, every]) == ["22-22", "all ports"]

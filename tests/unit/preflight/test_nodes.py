@@ -1,0 +1,71 @@
+"""What a node must have: each expectation met, and each shown to fail."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vse.environment import versions
+from vse.preflight.nodes import _skew, check_this_machine, facts, judge
+
+GOOD: dict[str, Any] = {
+    "versions": {"torch": "2.14.1", "ray": "2.60.0"},
+    "gpus": ["A10G"],
+    "cuda": "",
+    "disk": {"/home": 100.0, "/tmp": 50.0},
+    "shared": 8.0,
+    "workspace": "",
+}
+EXPECTED = {"torch": "2.14.1", "ray": "2.60.0"}
+
+
+def test_a_good_node_has_no_problem() -> None:
+    found = list(judge("10.0.0.2", GOOD, EXPECTED, 1.0))
+    assert {check.what for check in found} == {"versions", "GPUs", "disk", "shared memory", "workspace"}
+    assert {(check.state, check.where) for check in found} == {("ok", "10.0.0.2")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "ray_gpus", "words"),
+    [
+        ({"versions": {"torch": "2.13.0", "ray": "2.60.0"}}, 1, "versions: torch 2.13.0, not 2.14.1"),
+        ({"versions": {"torch": "2.14.1"}}, 1, "versions: ray missing, not 2.60.0"),
+        ({"gpus": []}, 1, "GPUs: Ray offers 1, the driver knows none"),
+        ({"cuda": "CUDA driver version is insufficient"}, 1, "GPUs: A10G: CUDA driver version is insufficient"),
+        ({"gpus": ["A10G", "A10G"]}, 1, "GPUs: A10G: Ray offers 1 of 2"),
+        ({"disk": {"/home": 100.0, "/tmp": 3.0}}, 1, "disk: 3 GiB free in /tmp, at least 10"),
+        ({"shared": 0.06}, 1, "shared memory: 0.1 GiB free in /dev/shm; give containers"),
+        ({"workspace": "s3://b: cannot be written to (403)"}, 1, "workspace: s3://b: cannot be written to (403)"),
+    ],
+)
+def test_what_is_wrong_is_said(changes: dict[str, Any], ray_gpus: float, words: str) -> None:
+    wrong = [check for check in judge("n", {**GOOD, **changes}, EXPECTED, ray_gpus) if check.state == "problem"]
+    assert len(wrong) == 1
+    assert f"{wrong[0].what}: {wrong[0].detail}".startswith(words)
+
+
+def test_a_system_without_shared_memory_is_not_judged() -> None:
+    (check,) = [check for check in judge("n", {**GOOD, "shared": None}, EXPECTED, 1) if check.what == "shared memory"]
+    assert check.state == "not checked"
+
+
+def test_facts_of_this_machine(tmp_path: Path) -> None:
+    found = facts(str(tmp_path / "w"))
+    assert found["versions"] == versions()
+    assert all(free > 0 for free in found["disk"].values())
+    assert found["workspace"] == ""
+    (tmp_path / "file").write_text("")
+    assert re.search("file", facts(str(tmp_path / "file" / "w"))["workspace"])
+    assert {check.where for check in check_this_machine(str(tmp_path / "w"))} == {"this machine"}
+
+
+def test_skew_is_found_within_its_uncertainty() -> None:
+    def ahead() -> float:
+        time.sleep(0.002)
+        return time.time() + 3.5
+
+    skew, sure = _skew(ahead)
+    assert sure < 1
+    assert abs(skew - 3.5) <= sure + 1e-3
