@@ -11,9 +11,11 @@ from vse.errors import InputError
 from vse.evidence import Planner, Task, run_tasks
 from vse.report.findings import findings
 from vse.report.studies import STUDIES
+from vse.report.study_build import report_study
 from vse.runtime import set_up_logging
 from vse.storage import Folder
 from vse.summary import write_summary
+from vse.tracking import ship_all
 from vse.workspace import Workspace
 
 
@@ -46,7 +48,7 @@ def run(request: Request) -> str:
     workspace = Workspace.open(request.workspace).check_writable()
     study = STUDIES[options.name]
     given: dict[str, object] = {}
-    if options.name == "photographs":
+    if study.photographs:
         if not options.root or not options.weights:
             raise InputError("study.root and study.weights: name the photographs' folder and the backbone's weights")
         given = {
@@ -55,8 +57,9 @@ def run(request: Request) -> str:
             "features.backbone.weights": options.weights,
             "features.backbone.mean": (0.5, 0.5, 0.5),
             "features.backbone.std": (0.5, 0.5, 0.5),
-            "text.word_vectors": options.vectors,
         }
+        if options.vectors:
+            given["text.word_vectors"] = options.vectors
     kept = Folder.open(options.results).uri if options.results else ""
     planner = Planner(study, workspace, given, options.seeds or study.seeds, kept)
     processes = options.processes or usable_cores()
@@ -76,9 +79,9 @@ def run(request: Request) -> str:
             break
     outputs = {"workspace": workspace.root.uri}
     if planner.answerable(tasks):
-        out = Folder.open(options.out).child(study.name)
-        out.write_json("results.json", findings(planner, tasks, command_line()))
-        outputs["results"] = f"{out.uri}/results.json"
+        found = findings(planner, tasks, command_line())
+        outputs |= report_study(found, workspace, Folder.open(options.out).child(study.name))
+        ship_all(request.workspace, request.tracking)
     return write_summary(
         workspace.root.child("evidence"),
         job="evidence",

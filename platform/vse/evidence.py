@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from vse import pipeline, presets
 from vse.adversaries import attack_split, contrast_split, first_of_each
@@ -34,6 +36,7 @@ from vse.training.run import run_training
 from vse.workspace import Workspace
 
 WORDS = ("shared", "disjoint")
+_KEY = ("split", "words", "alpha", "metric")
 REVISION = 1
 
 
@@ -78,9 +81,7 @@ def perform(task: Task) -> str:
     }
     if task.splits:
         tables, summary["alphas"] = _measure(task, workspace, result.folder)
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **tables)  # type: ignore[arg-type]  # numpy's stub takes no dict of arrays
-        folder.write_bytes(f"{task.name}.npz", buffer.getvalue())
+        folder.write_bytes(f"{task.name}.parquet", _packed(tables))
     folder.write_json(f"{task.name}.json", summary)
     return task.name
 
@@ -139,11 +140,28 @@ def _tables(
     }
 
 
+def _packed(tables: Mapping[str, np.ndarray]) -> bytes:
+    """One row an image and metric, as Parquet: small, and open to any reader."""
+    columns: dict[str, list[Any]] = {name: [] for name in (*_KEY, "image", "hits", "queries")}
+    for name, table in tables.items():
+        for key, value in zip(_KEY, name.split("|"), strict=True):
+            columns[key].append(np.full(len(table), value, dtype=object))
+        columns["image"].append(np.arange(len(table), dtype=np.int32))
+        columns["hits"].append(table[:, 0])
+        columns["queries"].append(table[:, 1].astype(np.int32))
+    sink, rows = io.BytesIO(), pa.table({name: np.concatenate(parts) for name, parts in columns.items()})
+    pq.write_table(rows, sink, compression="zstd", compression_level=19)
+    return sink.getvalue()
+
+
 def read_table(task: Task, split: str, words: str, alpha: str) -> PerImage:
     """The per-image table of a finished task."""
-    data = np.load(io.BytesIO(Folder.open(task.results).read_bytes(f"{task.name}.npz")), allow_pickle=False)
-    head = f"{split}|{words}|{alpha}|"
-    return {name.removeprefix(head): data[name] for name in data.files if name.startswith(head)}
+    data = Folder.open(task.results).read_bytes(f"{task.name}.parquet")
+    asked = [("split", "=", split), ("words", "=", words), ("alpha", "=", alpha)]
+    rows = pq.read_table(pa.BufferReader(data), columns=["metric", "hits", "queries"], filters=asked)  # keeps order
+    metric = rows.column("metric").to_numpy()
+    both = np.stack([rows.column(name).to_numpy().astype(np.float64) for name in ("hits", "queries")], axis=1)
+    return {str(name): both[metric == name] for name in dict.fromkeys(metric.tolist())}
 
 
 def read_summary(task: Task) -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
-_DEPTHS = ("runs/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "reports/*")
+_DEPTHS = ("runs/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "reports/*", "reports/*/*/*")
 _SAVE_EVERY = 20  # runs; a crash in between repeats at most these, to no effect
 
 

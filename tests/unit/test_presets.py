@@ -58,9 +58,10 @@ def test_small_keeps_everything_but_sizes_and_schedule(name):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("_coco")])
-def test_every_published_system_has_a_twin_on_scenes(name):
-    twin = presets.preset(name.removesuffix("_coco") + "_scenes")
-    assert registry.name_of("source", twin.data) == "scenes"
+@pytest.mark.parametrize(("where", "source"), [("_scenes", "scenes"), ("_flickr8k", "karpathy")])
+def test_every_published_system_has_twins_to_run(name, where, source):
+    twin = presets.preset(name.removesuffix("_coco") + where)
+    assert registry.name_of("source", twin.data) == source
     assert type(twin.model) is type(presets.preset(name).model)
     assert twin.text.word_vectors == ("captions" if family_inputs(twin).sentence else "")
     assert twin.train.epochs <= 30

@@ -129,6 +129,38 @@ JWAE_CLAIMS = (
     ),
 )
 
+
+def _unpaired(model: str) -> tuple[tuple[float, Arm], ...]:
+    """What the unpaired rest adds where a tenth of the pairs is known."""
+    return (1.0, Arm(model=f"{model}_10_unpaired")), (-1.0, Arm(model=f"{model}_10"))
+
+
+SEMI_SUPERVISED_CLAIMS = (
+    Claim(
+        name="unpaired_help",
+        paper="jwae_semi_supervised",
+        statement="With a tenth of the pairs, unpaired images and sentences help jWAE-MSE (the aim of section 4).",
+        comparisons=(
+            Comparison(name="rsum: unpaired - left out", metric="rsum", terms=_unpaired("jwae_mse"), negligible=3.0),
+        ),
+        seeds=SEEDS,
+    ),
+    Claim(
+        name="gaussian_makes_unpaired_help",
+        paper="jwae_semi_supervised",
+        statement="They help jWAE-MSE more than MSE, its ablation without the Gaussian (section 4).",
+        comparisons=(
+            Comparison(
+                name="rsum: gain of jWAE-MSE - gain of MSE",
+                metric="rsum",
+                terms=(*_unpaired("jwae_mse"), *((-weight, arm) for weight, arm in _unpaired("mse"))),
+                negligible=3.0,
+            ),
+        ),
+        seeds=SEEDS,
+    ),
+)
+
 THESIS_CLAIMS = (
     _claim(
         "images_gain",

@@ -6,8 +6,8 @@ from tests.unit.report.test_claims import planted
 from vse.presets import names
 from vse.report.ablation_claims import ABLATION_CLAIMS
 from vse.report.claims import CHOSEN_ALPHA, UNIVSE_CLAIMS, answer, registered_hash
-from vse.report.family_claims import FAMILY_CLAIMS, THESIS_CLAIMS
-from vse.report.studies import FAMILIES_SCENES, STUDIES
+from vse.report.family_claims import FAMILY_CLAIMS, SEMI_SUPERVISED_CLAIMS, THESIS_CLAIMS, VSEC_CLAIMS
+from vse.report.studies import FAMILIES_PHOTOGRAPHS, FAMILIES_SCENES, STUDIES
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
@@ -34,6 +34,11 @@ def test_every_claim_of_a_study_can_be_answered(study):
             alphas = study.arms[arm.model].alphas
             assert (arm.alpha is None) == (not alphas), claim.name
             assert arm.alpha in (None, CHOSEN_ALPHA, *alphas), claim.name
+
+
+def test_claims_of_other_studies_are_registered_by_hash_too():
+    assert registered_hash(SEMI_SUPERVISED_CLAIMS) == "c3f32100"
+    assert FAMILIES_PHOTOGRAPHS.claims == VSEC_CLAIMS
 
 
 def test_attacks_are_asked_where_captions_are_attacked():

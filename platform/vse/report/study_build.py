@@ -1,0 +1,75 @@
+"""Findings of a study as files, and as runs: the study with its tables, below it one run an arm."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from vse.environment import environment
+from vse.journal import open_in
+from vse.report.html import Provenance
+from vse.report.study_page import KEYS, study_page, to_csv
+from vse.storage import Folder
+from vse.workspace import Workspace
+
+RESULTS, TABLE, PAGE = "results.json", "table.csv", "report.html"
+
+
+def report_study(findings: Mapping[str, Any], workspace: Workspace, out: Folder) -> dict[str, str]:
+    """Write results and table into `out`; these and the page into reports/study-<name>, told to trackers as runs.
+
+    Returns the addresses of what was written.
+    """
+    name = f"study-{findings['study']}"
+    folder, around = workspace.report(name), environment()
+    page = study_page(
+        findings, Provenance(commands=[findings["command"]], configuration={}, versions=around["versions"])
+    )
+    files = {
+        RESULTS: json.dumps(findings, indent=1, ensure_ascii=False) + "\n",
+        TABLE: to_csv(findings),
+        PAGE: page,
+    }
+    for file, text in files.items():
+        folder.write_text(file, text)
+        if file != PAGE:
+            out.write_text(file, text)
+    _tell(findings, name, folder, workspace.cache().local("journals") / name)
+    return {
+        "results": f"{out.uri}/{RESULTS}",
+        "table": f"{out.uri}/{TABLE}",
+        "page": f"{folder.uri}/{PAGE}",
+    }
+
+
+def _tell(findings: Mapping[str, Any], name: str, folder: Folder, scratch: Any) -> None:
+    parent = open_in(folder, scratch)
+    tags = {"kind": "study", "claims": findings["claims_hash"]}
+    verdicts = {
+        f"answer {claim}{'' if words == 'shared' else f' ({words})'}": verdict["answer"]
+        for words, each in findings["claims"].items()
+        for claim, verdict in each.items()
+    }
+    parent.start(name, name=name.replace("-", " "), tags={**tags, **verdicts})
+    if folder.is_local:
+        for file in (RESULTS, TABLE, PAGE):
+            parent.artifact(folder.local(file))
+    for arm, values in _arms(findings).items():
+        below = arm.replace(" ", "-").replace("=", "")
+        child = open_in(folder.child("arms", below), scratch / "arms" / below)
+        child.start(f"{name}-{below}", name=arm, parent=name, tags={"kind": "arm"})
+        child.metrics(values)
+        child.end("finished")
+    parent.end("finished")
+
+
+def _arms(findings: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Means of every arm (and α) over its seeds: `split/metric`, and `split/disjoint/metric` under attack."""
+    found: dict[str, dict[str, float]] = {}
+    for words, rows in findings["table"].items():
+        for row in rows:
+            arm = row["arm"] if row["alpha"] is None else f"{row['arm']} alpha={row['alpha']:g}"
+            values = found.setdefault(arm, {"seeds": row["seeds"], "seconds": row["seconds"]})
+            for metric, each in row.items():
+                if metric not in KEYS and (words == "shared" or metric.startswith("attack")):
+                    values[f"{row['split']}/{metric if words == 'shared' else f'{words}/{metric}'}"] = each[0]
+    return found

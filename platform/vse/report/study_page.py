@@ -1,0 +1,134 @@
+"""A study's findings for readers: its claims with verdicts, every arm's numbers, and who resists which attack."""
+
+import csv
+import html
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vse.language.contrast.rules import CLASSES
+from vse.report.curve import ATTACKS
+from vse.report.html import Provenance, header, page, provenance_parts
+from vse.report.intervals import Interval
+from vse.report.tables import Column, Row, Table
+
+Findings = Mapping[str, Any]
+KEYS = ("arm", "split", "alpha", "seeds", "seconds")
+SPLITS = {
+    "test": "drawn as the training images were",
+    "shifted": "the training set's co-occurrences are broken",
+    "drawing": "the second drawing, never trained on",
+    "wording": "the second wording, never trained on",
+}
+WORDS = {"shared": "words that training negatives may have had", "disjoint": "words that training negatives never had"}
+
+
+def plain_columns() -> tuple[Column, ...]:
+    """Retrieval among true captions."""
+    ways = (("i2t", "image → sentence"), ("t2i", "sentence → image"))
+    recalls = [Column(f"{way}/r{k}", f"R@{k}", group) for way, group in ways for k in (1, 5, 10)]
+    return (Column("rsum", "rsum", "plain"), *recalls)
+
+
+def attack_columns(rows: Sequence[Findings]) -> tuple[Column, ...]:
+    """R@1 under each attack and the share of pairs that come out right, of the attacks that were measured."""
+    named = [(f"attack_{kind}", kind, "UniVSE's attacks") for kind in ATTACKS]
+    named += [(f"attack_contrast_{kind}", kind, "VSE-C's attacks") for kind in CLASSES]
+    return tuple(
+        Column(f"{attack}/{metric}", kind, f"{group}: {title}")
+        for metric, title in (("r1", "R@1"), ("pair_accuracy", "pairs right"))
+        for attack, kind, group in named
+        if any(f"{attack}/{metric}" in row for row in rows)
+    )
+
+
+def table(rows: Sequence[Findings], split: str, columns: tuple[Column, ...], title: str) -> Table:
+    """The arms' numbers on one split; intervals are those of the study's bootstrap, drawn as their half width."""
+    found = []
+    for row in rows:
+        if row["split"] == split:
+            note = "" if row["alpha"] is None else f"α = {row['alpha']:g}"
+            values = tuple(_interval(row.get(column.metric), row["seeds"]) for column in columns)
+            found.append(Row(row["arm"].replace("_", " "), note, values))
+    return Table(title, split, columns, tuple(found))
+
+
+def _interval(found: Sequence[float] | None, seeds: int) -> Interval | None:
+    if found is None:
+        return None
+    mean, low, high = found
+    return Interval(mean, (high - low) / 2, seeds)
+
+
+def to_csv(findings: Findings) -> str:
+    """One line an arm, split, α, kind of words and metric, with mean and interval."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["words", *KEYS, "metric", "mean", "low", "high"])
+    for words, rows in findings["table"].items():
+        for row in rows:
+            head = ["" if row[key] is None else row[key] for key in KEYS]
+            writer.writerows([words, *head, name, *each] for name, each in row.items() if name not in KEYS)
+    return out.getvalue()
+
+
+def study_page(findings: Findings, provenance: Provenance) -> str:
+    """The page of a study."""
+    rows = findings["table"]["shared"]
+    splits = list(dict.fromkeys(row["split"] for row in rows))
+    arms = len({row["arm"] for row in rows})
+    body = [
+        header(
+            f"Study {findings['study']}",
+            f"{arms} arms · up to {findings['seeds']} seeds · claims {findings['claims_hash']} · percent, "
+            "± half of a 95 % interval over seeds and images",
+        ),
+        "<h2>Claims</h2>",
+        *(_claims(verdicts, words) for words, verdicts in findings["claims"].items() if verdicts),
+        "<h2>Retrieval</h2>",
+        *(
+            f'<div class="panel">{table(rows, split, plain_columns(), _about(split)).to_html()}</div>'
+            for split in splits
+        ),
+        "<h2>Who resists which attack</h2>",
+        *_attacked(findings, splits),
+        "<h2>Made again</h2>",
+        f"<pre>{html.escape(chr(10).join(provenance.commands))}</pre>",
+        "<h2>Made with</h2>",
+        provenance_parts(provenance),
+    ]
+    return page(f"study {findings['study']}", body)
+
+
+def _attacked(findings: Findings, splits: Sequence[str]) -> Iterable[str]:
+    for split in splits:
+        for words, rows in findings["table"].items():
+            columns = attack_columns([row for row in rows if row["split"] == split])
+            if columns:
+                title = f"{_about(split)}; {WORDS[words]}"
+                yield f'<div class="panel">{table(rows, split, columns, title).to_html()}</div>'
+
+
+def _about(split: str) -> str:
+    return f"split {split}: {SPLITS[split]}" if split in SPLITS else f"split {split}"
+
+
+def _claims(verdicts: Mapping[str, Mapping[str, Any]], words: str) -> str:
+    lines = [
+        f"<table><caption>attacks with {html.escape(WORDS[words])}</caption>",
+        '<thead><tr><th class="model">claim</th><th class="model">answer</th><th class="model">differences</th></tr>',
+        "</thead><tbody>",
+    ]
+    for name, verdict in verdicts.items():
+        effects = "<br>".join(
+            html.escape(f"{what}: {mean:+.1f} [{low:.1f}, {high:.1f}]") for what, mean, low, high in verdict["effects"]
+        )
+        seen = ""
+        if verdict["answer"] == "undecided":
+            seen = f'<span class="note">{verdict["detectable"]:.1f} could be seen</span>'
+        lines.append(
+            f'<tr><th class="model said">{html.escape(name.replace("_", " "))}'
+            f'<span class="note wide">{html.escape(verdict["statement"])}</span></th>'
+            f'<td class="said">{html.escape(verdict["answer"])}{seen}</td><td class="said">{effects}</td></tr>'
+        )
+    return f'<div class="panel">{"".join(lines)}</tbody></table></div>'
