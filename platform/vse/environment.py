@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections import Counter
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,24 @@ def _first_after(path: str, label: str) -> str:
 def environment() -> dict[str, Any]:
     """Everything above as plain data: {"versions": ..., "git": ..., "hardware": ...}."""
     return {"versions": versions(), "git": git_state(), "hardware": hardware()}
+
+
+def run_tags() -> dict[str, str]:
+    """The same as flat text for a tracked run: version.*, hardware.*, host; git.* only where there is a repository."""
+    around: dict[str, Any] = environment()
+    git, machine = around["git"], around["hardware"]
+    counts = Counter(machine["gpus"])
+    tags = {f"version.{package}": version for package, version in around["versions"].items()}
+    tags |= {
+        "host": platform.node(),
+        "hardware.processor": machine["processor"],
+        "hardware.cores": str(machine["cores"]),
+        "hardware.memory_gib": str(machine["memory_gib"]),
+        "hardware.gpus": ", ".join(f"{count} x {name}" for name, count in counts.items()) or "none",
+    }
+    if git:
+        tags |= {"git.commit": git["commit"], "git.dirty": "true" if git["changed_files"] else "false"}
+    return tags
 
 
 def command_line() -> str:

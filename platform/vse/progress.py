@@ -2,12 +2,15 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from io import TextIOBase
 from types import TracebackType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+# Hear (label, unit, done so far, whether it is over) of all progress in this process
+listeners: list[Callable[[str, str, int, bool], None]] = []
 
 
 class Progress:
@@ -43,6 +46,7 @@ class Progress:
     def advance(self, count: int = 1, text: str = "") -> None:
         """`count` more are done; `text` replaces what stands at the end of the line."""
         self.done += count
+        self._tell(False)
         self._text = text or self._text
         now = time.monotonic()
         if self._bar is not None:
@@ -54,10 +58,15 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._tell(True)
         if self._bar is not None:
             self._bar.stop()
         else:
             self._line(time.monotonic())
+
+    def _tell(self, over: bool) -> None:
+        for listen in listeners:
+            listen(self.label, self.unit, self.done, over)
 
     def _rate(self, now: float) -> str:
         return f"{self.done / max(now - self._start, 1e-9):.3g} {self.unit}/s"

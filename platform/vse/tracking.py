@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from vse import journal
+from vse import journal, metrics
 from vse.errors import InputError
 from vse.journal import Story
 from vse.redaction import redact_text
@@ -118,6 +118,7 @@ class Shipper:
             self._store = None  # a fresh connection next time
             self._warn(f"{redact_text(self.uri)} cannot be used now ({result.trouble}); runs stay in their journals")
         result.seconds = time.monotonic() - started
+        metrics.show("vse_spooled_runs", result.waiting)
         return result
 
     @contextlib.contextmanager

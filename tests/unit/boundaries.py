@@ -9,7 +9,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"config", "registry", "errors", "redaction", "progress", "journal", "environment", "storage"}),
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
-    frozenset({"runtime", "tracking", "tracking_store", "tracking_models"}),
+    frozenset({"runtime", "metrics", "tracking", "tracking_store", "tracking_models"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"}),
     frozenset({"sweeps", "report", "evidence", "command", "preflight", "node_logs"}),
 )

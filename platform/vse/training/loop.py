@@ -26,15 +26,17 @@ Numbers = dict[str, float]
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the loop tells its caller; only rank 0 calls them.
+    """What the loop tells its caller; only rank 0 calls the first three.
 
     validate: numbers of the model on validation data, `val/rsum` among them; epoch_done: (epochs done, numbers of the
-    epoch); note: one line worth reading.
+    epoch and `seconds` of all so far); note: one line worth reading; stepped: (captions of this worker's step, seconds
+    it took, seconds of these for which it waited for its batch).
     """
 
     validate: Callable[[Family], Numbers]
     epoch_done: Callable[[int, Numbers], None]
     note: Callable[[str], None]
+    stepped: Callable[[int, float, float], None] | None = None
 
 
 class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
@@ -105,8 +107,11 @@ class Loop:
         for step in range(progress.step, len(batches)):
             asked = time.monotonic()
             batch = next(made)
-            self.waited += time.monotonic() - asked
+            waited = time.monotonic() - asked
+            self.waited += waited
             self._step(progress, batch, epoch + step / len(batches), step)
+            if self.hooks.stepped is not None:
+                self.hooks.stepped(len(batch["sample"]), time.monotonic() - asked, waited)
             if config.train.window and step % max(1, config.train.window // config.train.batch_size) == 0:
                 self.collate.examples.release()
             if config.train.checkpoint_seconds < time.monotonic() - saved and step + 1 < len(batches) and self._alone():
@@ -130,7 +135,7 @@ class Loop:
         progress.history.append({**numbers, "seconds": progress.seconds})
         self._save(progress)
         if self.rank == 0:
-            self.hooks.epoch_done(progress.epoch, numbers)
+            self.hooks.epoch_done(progress.epoch, progress.history[-1])
 
     def _batches(self, epoch: int) -> list[np.ndarray]:
         """Captions of each global batch of an epoch; none for a family that makes no step."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from vse import pipeline, registry
+from vse import metrics, pipeline, registry
 from vse.config import fingerprint, flatten, to_dict
 from vse.data.batches import Collator
-from vse.environment import environment
+from vse.environment import run_tags
 from vse.errors import InputError
 from vse.evaluation.codes import encode_examples
 from vse.evaluation.retrieval import retrieve
@@ -19,7 +19,7 @@ from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
 from vse.training.collectives import together, world
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, TrainConfig
 from vse.training.inputs import (
     Material,
     TrainingInputs,
@@ -84,7 +84,7 @@ def run_training(config: RunConfig, workspace: Workspace, *, parent: str = "", r
     # what is written without waiting for the disk may have been lost with its last seconds
     if read(journal.path).status != "finished" or not _is_json(folder, "config.json"):
         _open_journal(journal, config, folder, material, name, parent)
-        _close_journal(journal, folder.read_json(RESULT))
+        _close_journal(config, journal, folder.read_json(RESULT))
     return _result(name, folder, trained=False)
 
 
@@ -154,8 +154,9 @@ def train_worker(
         found = retrieve(family, codes.images, codes.captions, codes.owner).metrics()
         return {f"val/{key}": value for key, value in found.items()}
 
-    def epoch_done(epoch: int, numbers: dict[str, float]) -> None:
-        journal.metrics(numbers, step=epoch)
+    def epoch_done(epoch: int, row: dict[str, float]) -> None:
+        numbers = _numbers(row)
+        journal.metrics(numbers | cost(config.train, row["seconds"]), step=epoch)
         if report is not None:
             report({**numbers, "epoch": epoch})
 
@@ -163,16 +164,22 @@ def train_worker(
         folder.child("checkpoints"),
         {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
     )
+    steps = metrics.steps_of(parent or name)
     try:
-        together(lambda: _tell_again(journal if rank == 0 else None, checkpoints), *SAID_ONCE)
-        progress = Loop(
-            config, family, objective, collate, checkpoints, Hooks(validate, epoch_done, journal.note)
-        ).run()
+        together(lambda: _tell_again(config, journal if rank == 0 else None, checkpoints), *SAID_ONCE)
+        hooks = Hooks(validate, epoch_done, journal.note, steps)
+        progress = Loop(config, family, objective, collate, checkpoints, hooks).run()
     except BaseException as error:
         if rank == 0:
-            journal.end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
+            killed = isinstance(error, KeyboardInterrupt | SystemExit)
+            if not killed:
+                journal.note(f"{type(error).__name__}: {error}".splitlines()[0][:300])
+            journal.end("killed" if killed else "failed")
         raise
-    together(lambda: _finish(journal, folder, progress) if rank == 0 else None, *SAID_ONCE)
+    finally:
+        if steps is not None:
+            steps.close()
+    together(lambda: _finish(config, journal, folder, progress) if rank == 0 else None, *SAID_ONCE)
 
 
 def run_journal(workspace: Workspace, name: str) -> Journal:
@@ -184,16 +191,27 @@ def run_journal(workspace: Workspace, name: str) -> Journal:
 def _open_journal(
     journal: Journal, config: RunConfig, folder: Folder, material: Material, name: str, parent: str
 ) -> None:
-    around: dict[str, Any] = environment()
     tags = {f"fingerprint.{stage}": digits for stage, digits in material.fingerprints.items()}
-    tags |= {f"version.{package}": version for package, version in around["versions"].items()}
-    tags |= {"git.commit": around["git"].get("commit", ""), "kind": "training"}
-    journal.start(name, name=name, parent=parent, tags=tags)
+    journal.start(name, name=name, parent=parent, tags={"kind": "training", **tags, **run_tags()})
     journal.params(flatten(config))
     folder.write_json("config.json", to_dict(config))
 
 
-def _tell_again(journal: Journal | None, checkpoints: Checkpoints) -> None:
+def cost(train: TrainConfig, seconds: float) -> dict[str, float]:
+    """What so many seconds of a training take: cost/seconds, and cost/cpu_hours and cost/gpu_hours of all workers."""
+    hours = seconds * train.workers / 3600
+    return {
+        "cost/seconds": seconds,
+        "cost/cpu_hours": hours * train.threads,
+        "cost/gpu_hours": hours * train.gpus_per_worker,
+    }
+
+
+def _numbers(row: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if name != "seconds"}
+
+
+def _tell_again(config: RunConfig, journal: Journal | None, checkpoints: Checkpoints) -> None:
     """Put finished epochs that the journal lacks into it: a kill may have come between checkpoint and record, and a
     power cut may have taken the last of what was not yet on the disk.
 
@@ -203,17 +221,17 @@ def _tell_again(journal: Journal | None, checkpoints: Checkpoints) -> None:
     if newest is not None:
         before = read_progress(newest)
         if journal is not None:
-            _tell_epochs(journal, before.history)
+            _tell_epochs(config, journal, before.history)
 
 
-def _tell_epochs(journal: Journal, history: list[dict[str, float]]) -> None:
+def _tell_epochs(config: RunConfig, journal: Journal, history: list[dict[str, float]]) -> None:
     known = {step for key, step in read(journal.path).metrics if key.startswith("train/")}
     for epoch, row in enumerate(history, start=1):
         if epoch not in known:
-            journal.metrics({name: value for name, value in row.items() if name != "seconds"}, step=epoch)
+            journal.metrics(_numbers(row) | cost(config.train, row["seconds"]), step=epoch)
 
 
-def _finish(journal: Journal, folder: Folder, progress: Progress) -> None:
+def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress) -> None:
     kept = progress.history[progress.best - 1]
     result = {
         "metrics": {name: value for name, value in kept.items() if name not in ("seconds", "train/seconds")},
@@ -223,13 +241,13 @@ def _finish(journal: Journal, folder: Folder, progress: Progress) -> None:
         "history": progress.history,
     }
     folder.write_json(RESULT, result)
-    _close_journal(journal, result)
+    _close_journal(config, journal, result)
 
 
-def _close_journal(journal: Journal, result: dict[str, Any]) -> None:
+def _close_journal(config: RunConfig, journal: Journal, result: dict[str, Any]) -> None:
     """Tell what a finished run found and that it is over. What the journal lost of the epochs is told again."""
-    _tell_epochs(journal, result["history"])
+    _tell_epochs(config, journal, result["history"])
     journal.metrics({f"best/{name}": value for name, value in result["metrics"].items()}, step=result["best"])
-    journal.metrics({"cost/seconds": result["seconds"]}, step=result["epochs"])
+    journal.metrics(cost(config.train, result["seconds"]), step=result["epochs"])
     journal.artifact(journal.path.with_name("config.json"))  # named from the journal, wherever that is kept
     journal.end("finished")

@@ -1,5 +1,7 @@
 """The loop by itself: what it logs, when it saves, what it says of a collapsed run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -58,6 +60,17 @@ def test_numbers_of_an_epoch_are_means_over_captions_and_steps(tmp_path):
     assert numbers["train/collapse"] == pytest.approx(numbers["train/sent"] / 0.4)
     for mine, other in zip(run.family.parameters(), reference.parameters(), strict=True):
         assert torch.equal(mine, other)
+
+
+def test_steps_tell_their_captions_and_times(tmp_path):
+    run, steps = Run(tmp_path, train__epochs=2), []
+    loop = run.loop()
+    loop.hooks = replace(loop.hooks, stepped=lambda *numbers: steps.append(numbers))
+    loop.run()
+    sizes = [len(batch) for epoch in range(2) for batch in epoch_batches(len(run.data), 8, run.config.seed, epoch)]
+    assert [captions for captions, _, _ in steps] == sizes
+    assert all(0 <= waited <= seconds for _, seconds, waited in steps)
+    assert sum(waited for *_, waited in steps) == pytest.approx(loop.waited)
 
 
 def test_every_caption_is_seen_once_an_epoch_and_the_order_changes(tmp_path, monkeypatch):

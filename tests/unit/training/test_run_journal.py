@@ -1,0 +1,44 @@
+"""What a run tells of itself: what made it, what it cost, why it failed."""
+
+import pytest
+
+from tests.unit.training.test_run import _history as history
+from tests.unit.training.test_run import _story as story_of
+from tests.unit.training.test_run import config
+from vse.config import override
+from vse.training import run
+from vse.training.loop import Loop
+from vse.training.run import run_training
+
+
+def test_a_run_tells_what_made_it_and_what_it_costs(workspace, monkeypatch):
+    from vse import environment
+
+    monkeypatch.setattr(environment, "git_state", lambda: {"commit": "0123abcd", "changed_files": 2})
+    wanted = config(train__threads=2)
+    result = run_training(wanted, workspace)
+    story = story_of(result.folder)
+    assert {"fingerprint.records", "fingerprint.features", "version.torch", "host", "hardware.cores"} <= set(story.tags)
+    assert (story.tags["kind"], story.tags["git.commit"], story.tags["git.dirty"]) == ("training", "0123abcd", "true")
+    spent = {step: value for (key, step), (value, _) in story.metrics.items() if key == "cost/seconds"}
+    assert sorted(spent) == [1, 2, 3]
+    assert 0 < spent[1] <= spent[2] <= spent[3] == result.seconds
+    latest = story.latest()
+    assert latest["cost/cpu_hours"] == pytest.approx(2 * result.seconds / 3600)
+    assert latest["cost/gpu_hours"] == 0
+    gpus = override(wanted, {"train.workers": 4, "train.gpus_per_worker": 0.5}).train
+    assert run.cost(gpus, 3600) == {"cost/seconds": 3600, "cost/cpu_hours": 8, "cost/gpu_hours": 2}
+    assert latest["val/rsum"] == history(result)[-1]["val/rsum"]  # the last, beside the best
+    assert latest["best/val/rsum"] == result.metrics["val/rsum"]
+
+
+def test_a_failed_run_says_why(workspace, monkeypatch):
+    def fail(self, progress):
+        raise RuntimeError("the first reason\nand what led to it")
+
+    monkeypatch.setattr(Loop, "_epoch", fail)
+    with pytest.raises(RuntimeError):
+        run_training(config(seed=9), workspace)
+    (name,) = workspace.root.child("runs").names()
+    story = story_of(workspace.run(name))
+    assert (story.status, story.notes) == ("failed", ["RuntimeError: the first reason"])
