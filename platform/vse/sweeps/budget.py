@@ -43,6 +43,11 @@ class Meter:
         total = self.spent + running + each
         return total <= self.limit if each else total < self.limit
 
+    @property
+    def running(self) -> int:
+        """Trials that have started and not ended."""
+        return len(self._running)
+
     def started(self, trial: str) -> None:
         """A trial starts now."""
         self._running[trial] = self.clock()

@@ -28,6 +28,7 @@ from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger, trial_id
 from vse.sweeps.proposals import HandOut, InTurn, Proposer
+from vse.sweeps.standing import Standing
 
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 Listener = Callable[[Entry], None]
@@ -212,6 +213,7 @@ class Recorder(tune.Callback):
     ) -> None:
         self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
         self.refused: StorageError | InputError | None = None
+        self.standing = Standing(ledger, bar.label, bar.total)
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune saves its callbacks for a resumption that is the ledger's here
@@ -221,6 +223,9 @@ class Recorder(tune.Callback):
     ) -> None:
         if result.get(_SAID):
             self.bar.advance(0, text=str(result[_SAID]))
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self.standing.show(self.bar.done, self.meter.running)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes, last = trial.config["changes"], trial.last_result or {}
@@ -259,6 +264,7 @@ class Recorder(tune.Callback):
         self.meter.ended(entry)
         if refused or not self.proposer.ended(entry):
             self.bar.advance(text=f"last {entry.id}")
+        self.standing.show(self.bar.done, self.meter.running)
         if self.on_end is not None:
             self.on_end(entry)
 
