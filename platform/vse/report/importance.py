@@ -8,7 +8,7 @@ import numpy as np
 from vse.report.response import ResponseResults, is_numeric
 
 FEWEST = 8  # points below which a forest says nothing
-TREES, REPEATS = 300, 30
+TREES, REPEATS = 200, 20
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ def write_response(
     """Write everything into a folder; returns the names of the files. `extra`: further texts by file name, among them
     the preset of the best point."""
     found, around = importance(results), environment()
-    drawn = {"response": response_figure(results, band=_band(results))}
+    drawn = {"response": response_figure(results, band=_band(results))} if results.points else {}
     if (pairs := interaction_figure(results, list(found.shares) if found else [])) is not None:
         drawn["interaction"] = pairs
     if found is not None:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
 from vse.report.figures import INK, REFERENCE, SOFT, STYLE, SWEPT, rendered
 from vse.report.importance import Importance
 from vse.report.intervals import interval
@@ -25,7 +23,7 @@ def response_figure(results: ResponseResults, band: float = 0.0) -> dict[str, by
 
     A line joins points that differ in that key alone, with 95 % intervals over seeds where there are several; other
     points are dots. The value of the preset is dotted. `band`: half width of the equivalence band of a claim, around
-    the mean of its points on test.
+    the mean of all points on test.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -71,9 +69,9 @@ def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels
     axis.set_axisbelow(True)
     place = _scaled(axis, results, key)
     lines = lines_of(results, key)
-    if band:
-        arms = {id(p): p for _, points in lines for p in points}
-        mean = float(np.mean([interval(p.metrics[metric]).mean for p in arms.values() if metric in p.metrics]))
+    measured = [p for p in results.points if metric in p.metrics]
+    if band and measured:
+        mean = sum(interval(p.metrics[metric]).mean for p in measured) / len(measured)
         axis.axhspan(mean - band, mean + band, color="#9CA3AF", alpha=0.25, linewidth=0)
     joined = {id(p) for each in results.keys for p in _joined(results, each)}
     loose = [p for p in results.points if id(p) not in joined and key in p.values and metric in p.metrics]
@@ -255,7 +253,7 @@ def importance_figure(found: Importance) -> dict[str, bytes]:
     names = list(found.shares)[::-1]
     means, spread = [found.shares[n][0] for n in names], [found.shares[n][1] for n in names]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 0.42 * len(names) + 1.0), layout="constrained")
+        figure = Figure(figsize=(12.0, 0.5 * len(names) + 1.0), layout="constrained")
         FigureCanvasAgg(figure)
         axis: Any = figure.subplots()
         axis.barh(names, means, xerr=spread, color=SWEPT, ecolor=INK, height=0.6, capsize=2.5)

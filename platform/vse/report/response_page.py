@@ -35,9 +35,9 @@ def response_page(
     body = [
         header(f"{results.label}: {', '.join(key.rpartition('.')[2] for key in results.keys)}", lead),
         f'<div class="cards">{"".join(card(value, text) for value, text in _cards(results))}</div>',
-        "<h2>Response</h2>",
-        figure(figures["response"], _response_text(results)),
     ]
+    if "response" in figures:
+        body += ["<h2>Response</h2>", figure(figures["response"], _response_text(results))]
     if "interaction" in figures:
         text = "Points by pairs of keys that were varied together; colour is the objective, the ring is the best point."
         body += ["<h2>Interactions</h2>", figure(figures["interaction"], text)]

@@ -21,6 +21,7 @@ from vse.workspace import Workspace
 
 METHODS = ("grid", "random", "hyperopt", "asha")
 RUNS = ("all", "new", "failed")
+RESERVED = ("train.workers", "train.threads", "train.gpus_per_worker")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,6 +156,11 @@ def make_plan(request: Request) -> Plan:
     check_space(space, config, request.changed)
     if SEED in space.keys:
         raise InputError(f"search space {options.space}: seed: a sweep takes its seeds from sweep.seeds")
+    for key in RESERVED:
+        if key in space.keys:
+            raise InputError(
+                f"search space {options.space}: {key}: decides what a trial takes; all trials take the same"
+            )
     _check_method(options, space, config)
     if options.max_gpu_hours and not config.train.gpus_per_worker:
         raise InputError("sweep.max_gpu_hours: trials of this sweep take no GPU; use sweep.max_seconds")
@@ -184,6 +190,8 @@ def _check_method(options: SweepOptions, space: Space, config: RunConfig) -> Non
             )
         if config.train.workers > 1:
             raise InputError(f"sweep.method=asha: train.workers={config.train.workers}: ends trials of one worker only")
+        if "train.epochs" in space.keys:
+            raise InputError(f"search space {space.where}: train.epochs: asha compares trials of equal length")
         if config.train.epochs < 2 or options.grace >= config.train.epochs:
             raise InputError(f"sweep.grace={options.grace}: a trial has {config.train.epochs} epochs in all")
 

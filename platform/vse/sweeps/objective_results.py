@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,7 @@ from vse.workspace import Workspace
 LABELS = {"univse": "UniVSE", "relational": "Relational embeddings", "jwae": "jWAE"}
 
 
-def gather(
-    plan: Plan, name: str, preset: str, ledger: Ledger, material: str, workspace: Workspace, left: int = 0
-) -> ResponseResults:
+def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, left: int = 0) -> ResponseResults:
     """Results of all trials in the ledger that are of the asked seeds and of these data."""
     base = flatten(plan.config)
     keys = list(plan.space.varied)
@@ -41,7 +40,7 @@ def gather(
             points.append(_point(plan, changes, finished))
     family = registry.name_of("family", plan.config.model)
     spent = sum(cost(entry) for entry in ledger)
-    found = ResponseResults(
+    return ResponseResults(
         name=name,
         label=LABELS.get(family, family),
         data=registry.name_of("source", plan.config.data),
@@ -58,9 +57,12 @@ def gather(
         gpu_hours=spent * plan.need().gpus / 3600,
         left=left,
         failed=failed,
-        claims=verdicts(_samples(points, plan, workspace)),
     )
-    return found
+
+
+def judged(results: ResponseResults, plan: Plan, workspace: Workspace) -> ResponseResults:
+    """The results with verdicts on the registered claims that these points answer."""
+    return replace(results, claims=verdicts(_samples(results.points, plan, workspace)))
 
 
 def _point(plan: Plan, changes: dict[str, Any], finished: list[Entry]) -> Point:
@@ -118,7 +120,7 @@ def _sample(point: Point, workspace: Workspace, metric: str) -> Sample:
 
 def digest(results: ResponseResults) -> str:
     """Eight digits over what was found: what is drawn from it is drawn again only if it changes."""
-    return fingerprint({**results.to_dict(), "seconds": 0.0, "gpu_hours": 0.0, "method": ""})
+    return fingerprint({**results.to_dict(), "seconds": 0.0, "gpu_hours": 0.0, "method": "", "claims": {}})
 
 
 def headline(results: ResponseResults) -> dict[str, Any]:

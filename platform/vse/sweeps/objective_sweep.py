@@ -22,7 +22,7 @@ from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
 from vse.sweeps.halving import halving
 from vse.sweeps.ledger import Entry
 from vse.sweeps.objective_plan import Plan, make_plan, told_by
-from vse.sweeps.objective_results import digest, gather, headline, preset_file, trial_label
+from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file, trial_label
 from vse.sweeps.objective_trials import MATERIAL, WORDS, Setting, run_trial
 from vse.sweeps.proposals import InTurn, Proposer
 from vse.sweeps.search import ParzenSearch
@@ -84,15 +84,8 @@ class _Sweep:
                 log.info("the cap is reached: %s", f"{left} trials have not run" if left > 0 else "the search ends")
         for entry in self.ledger:
             self.tell_child(entry)
-        results = gather(
-            self.plan,
-            self.frame.name,
-            self.frame.request.preset or "",
-            self.ledger,
-            self.material,
-            self.workspace,
-            left,
-        )
+        preset = self.frame.request.preset or ""
+        results = gather(self.plan, self.frame.name, preset, self.ledger, self.material, left)
         self.failed = results.failed
         found = digest(results)
         return Found(digest=found, report=lambda: self.report(results, found))
@@ -202,6 +195,7 @@ class _Sweep:
         from vse.report.response_build import BEST, write_response
 
         folder, request = self.frame.folder, self.frame.request
+        results = judged(results, self.plan, self.workspace)
         best = results.chosen()
         extra = {} if best is None else {BEST: preset_file(request, self.plan, best.changes)}
         configuration = {"as swept": flatten(self.plan.config)}

@@ -1,0 +1,105 @@
+"""Figures, tables and the page of a sweep of trainings."""
+
+import csv
+import dataclasses
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.unit.report.responses import drawn, full_grid, one_at_a_time, point, results
+from vse.report.importance import importance
+from vse.report.response import ResponseResults
+from vse.report.response_build import write_response
+from vse.report.response_figures import importance_figure, interaction_figure, pairs_of, response_figure
+from vse.report.response_page import importance_text, points_csv, points_table
+from vse.storage import Folder
+
+ALL = [one_at_a_time(), full_grid(), drawn(), results([point({"objective.eta_c": v}, 1) for v in (0.1, 2.0)], seeds=1)]
+
+
+@pytest.mark.parametrize("found", ALL, ids=["one at a time", "grid", "drawn", "one seed"])
+def test_the_figure_is_drawn_and_the_same_twice(found: ResponseResults) -> None:
+    first, second = response_figure(found), response_figure(found)
+    assert first == second
+    with Image.open(io.BytesIO(first["png"])) as image:
+        assert image.size[0] >= 1400
+    text = first["svg"].decode()
+    for key in found.keys:
+        assert key in text
+    assert "validation rsum" in text
+    assert "test rsum" in text
+
+
+def test_the_axis_holds_every_seed_and_the_band_is_drawn() -> None:
+    plain, banded = response_figure(one_at_a_time()), response_figure(one_at_a_time(), band=1.88)
+    assert plain != banded
+    assert "mean ± 1.9" in banded["svg"].decode()
+
+
+def test_interactions_are_of_keys_that_were_varied_together() -> None:
+    assert pairs_of(one_at_a_time()) == []
+    assert interaction_figure(one_at_a_time()) is None
+    assert len(pairs_of(drawn())) == 3
+    figure = interaction_figure(drawn(), ["objective.eta_c"])
+    assert figure is not None
+    assert "objective.hinge" in figure["svg"].decode()
+
+
+def test_importance_is_drawn_with_what_it_is_worth() -> None:
+    found = importance(drawn(60))
+    assert found is not None
+    assert importance_figure(found)["png"].startswith(b"\x89PNG")
+    assert "that its trees have not seen." in importance_text(found)
+    assert "too little" in importance_text(dataclasses.replace(found, explained=-0.3))
+
+
+def test_the_table_is_ranked_and_marks_what_is_not_whole() -> None:
+    early = point({"objective.eta_c": 2.1}, stopped=True)
+    half = point({"objective.eta_c": 1.9}, seeds=1)
+    found = results([point({"objective.eta_c": v}) for v in (0.1, 2.0)] + [early, half])
+    table = points_table(found)
+    order = [table.index(text) for text in ("eta_c=2.0", "eta_c=0.1", "eta_c=2.1", "eta_c=1.9")]
+    assert order[:2] == sorted(order[:2])
+    assert max(order[:2]) < min(order[2:])
+    assert "ended early" in table
+    assert "1 of 2 seeds" in table
+
+
+def test_the_csv_has_a_line_a_point_and_seed() -> None:
+    rows = list(csv.DictReader(io.StringIO(points_csv(full_grid()))))
+    assert len(rows) == 24
+    assert rows[0].keys() >= {"objective.eta_c", "seed", "objective", "test/rsum", "epochs", "stopped", "run"}
+    assert float(rows[1]["objective"]) == float(rows[0]["objective"]) + 1
+
+
+@pytest.mark.parametrize("found", ALL, ids=["one at a time", "grid", "drawn", "one seed"])
+def test_the_whole_report(tmp_path: Path, found: ResponseResults) -> None:
+    claim = {
+        "statement": "It hardly matters.",
+        "answer": "undecided",
+        "margin": 1.9,
+        "mean": 300.0,
+        "num_seeds": 2,
+        "seeds_needed": 5,
+        "effects": [["rsum: eta_c=8 no further than 2 below the mean", -3.0, -4.0, -2.0]],
+    }
+    found = dataclasses.replace(found, claims={"insensitive": claim}, failed={"eta_c=3": "<ValueError>"}, left=4)
+    names = write_response(
+        Folder.open(tmp_path), found, ["python jobs/sweep_eta.py"], {"a": {"b": 1}}, {"best.json": "{}"}
+    )
+    assert {"response.png", "response.svg", "points.csv", "report.html", "results.json", "best.json"} <= set(names)
+    assert all((tmp_path / name).stat().st_size > 0 for name in names)
+    page = (tmp_path / "report.html").read_text()
+    for text in ("It hardly matters.", "undecided with 2 seed(s) of 5", "eta_c=8, -3.0 [-4.0, -2.0]", "The cap ended"):
+        assert text in page
+    assert "&lt;ValueError&gt;" in page
+    assert f"python jobs/train.py --preset {tmp_path}/best.json" in page
+    assert 'src="http' not in page
+
+
+def test_a_sweep_in_which_nothing_has_finished_has_a_page(tmp_path: Path) -> None:
+    nothing = dataclasses.replace(one_at_a_time(), points=[], best=None, failed={"eta_c=1": "ValueError: no"})
+    write_response(Folder.open(tmp_path), nothing, [], {}, {})
+    assert "No point is complete yet" in (tmp_path / "report.html").read_text()

@@ -1,0 +1,236 @@
+"""What a request for a sweep of trainings means, and what is refused before anything starts."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vse import presets
+from vse.command import Request
+from vse.config import override, to_dict
+from vse.errors import InputError
+from vse.storage import Folder
+from vse.sweeps.experiment import Need
+from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
+from vse.sweeps.objective_dry_run import describe_plan, estimate
+from vse.sweeps.objective_plan import Options, Plan, make_plan, told_by
+from vse.workspace import Workspace
+
+
+def request(preset: str = "univse_tiny", workspace: str = "/nowhere", space: str = "eta", **changes: Any) -> Request:
+    given = {key.replace("__", "."): value for key, value in changes.items()}
+    options = {key: value for key, value in given.items() if key.split(".")[0] in ("sweep", "ray")}
+    config = {key: value for key, value in given.items() if key not in options}
+    return Request(
+        job="sweep_eta",
+        workspace=workspace,
+        preset=preset,
+        config=override(presets.preset(preset), config),
+        options=override(Options(), {"sweep.space": space, **options}),
+        changed=frozenset(given),
+        tracking=None,
+    )
+
+
+def entered(workspace: Path, plan: Plan, values: dict[str, float], **more: Any) -> Folder:
+    """A sweep whose trials of some labels have finished."""
+    folder = open_sweep(Workspace.open(str(workspace)), plan.name, plan.definition())
+    ledger = Ledger(folder)
+    for point in plan.listed:
+        (key,) = point
+        name = f"{key.rpartition('.')[2]}={point[key]:g}"
+        if name in values:
+            for trial in plan.trials_of(point, "data"):
+                ledger.finish(trial, {"objective": values[name], "run": "none", **more}, 10.0)
+    return folder
+
+
+def test_the_sweep_of_the_supplement() -> None:
+    plan = make_plan(request("univse_scenes"))
+    assert len(plan.listed) == 20
+    assert plan.name == "eta-univse_scenes"
+    assert plan.seeds == (0,)
+    assert {"seed": 0, "material": "m", "objective.eta_c": 0.1} in plan.trials_of(plan.listed[0], "m")
+    assert "highest mean over seeds" in plan.definition()["rule"]
+
+
+@pytest.mark.parametrize(
+    ("space", "preset", "count"),
+    [
+        ("margin", "relational_attention_scenes", 15),
+        ("lambdas", "jwae_mh_scenes", 19),
+        ("lambdas", "jwae_mse_scenes", 19),
+    ],
+)
+def test_points_that_make_one_configuration_are_one(space: str, preset: str, count: int) -> None:
+    """The preset's own value occurs for several keys (margin and structure_margin 0.2; λ1 and λ2 at 1): tried once."""
+    plan = make_plan(request(preset, space=space))
+    assert len(plan.listed) == count
+    made = [json.dumps(to_dict(override(plan.config, point)), sort_keys=True) for point in plan.listed]
+    assert len(set(made)) == count
+
+
+def test_seeds_points_method_and_concurrency_extend_a_sweep_and_do_not_make_it_another() -> None:
+    first = make_plan(request(space="eta_joint", sweep__method="random")).definition()
+    same: list[dict[str, Any]] = [
+        {"sweep__method": "hyperopt"},
+        {"sweep__method": "asha", "train__epochs": 2},
+        {"sweep__samples": 99},
+        {"sweep__seeds": "4,5"},
+        {"sweep__concurrency": 1},
+        {"sweep__max_seconds": 5},
+        {"sweep__run": "failed"},
+    ]
+    for each in same:
+        assert make_plan(request(space="eta_joint", **{"sweep__method": "random", **each})).definition() == first
+    others: list[dict[str, Any]] = [{"optim__lr": 0.5}, {"sweep__objective": "both"}, {"train__epochs": 3}]
+    for each in others:
+        assert make_plan(request(space="eta_joint", **{"sweep__method": "random", **each})).definition() != first
+
+
+def test_drawn_points_begin_with_the_initial_ones_and_extend() -> None:
+    few = make_plan(request(space="eta_joint", sweep__method="random", sweep__samples=4)).listed
+    more = make_plan(request(space="eta_joint", sweep__method="random", sweep__samples=7)).listed
+    assert few[0] == {"objective.eta_c": 0.5, "objective.eta_o": 0.5, "objective.eta_a": 0.5, "objective.eta_r": 1.0}
+    assert (len(few), len(more)) == (4, 7)
+    assert more[:4] == few
+    assert make_plan(request(space="eta_joint", sweep__method="hyperopt")).listed == ()
+
+
+def test_resources_and_the_cap() -> None:
+    assert make_plan(request()).need() == Need(cpus=1)
+    shared: dict[str, Any] = {"train__gpus_per_worker": 0.125}
+    assert make_plan(request(**shared)).need() == Need(cpus=1, gpus=0.125)
+    assert make_plan(request(**shared)).need().at_once({"CPU": 16, "GPU": 1}) == 8
+    assert make_plan(request(**shared, sweep__max_gpu_hours=0.5)).limit() == 0.5 * 3600 / 0.125
+    both = make_plan(request(**shared, sweep__max_gpu_hours=0.5, sweep__max_seconds=60))
+    assert both.limit() == 60
+    assert make_plan(request()).limit() == float("inf")
+    nested = make_plan(request(train__workers=2, train__gpus_per_worker=1))
+    assert nested.need() == Need(cpus=2, gpus=2, nested=True)
+
+
+@pytest.mark.parametrize(
+    ("space", "changes", "message"),
+    [
+        ("eta", {"seed": 3}, r"seed: a sweep takes its seeds from sweep\.seeds"),
+        ("eta", {"sweep__seeds": "1,1"}, "one or more different numbers"),
+        ("etta", {}, "did you mean eta"),
+        ("eta", {"objective__eta_c": 2.0}, r"objective\.eta_c: is set by you and searched by eta"),
+        ("eta", {"sweep__method": "hyperopt"}, "a grid cannot be searched by HyperOpt"),
+        ("eta_joint", {}, "has ranges to draw from; use random, hyperopt or asha"),
+        ("eta", {"sweep__max_gpu_hours": 1}, r"take no GPU; use sweep\.max_seconds"),
+        ("eta", {"sweep__warm_start": "x"}, "learns from no finished trial"),
+        ("eta", {"sweep__method": "asha", "sweep__objective": "pairs"}, "known at their end only"),
+        ("eta", {"sweep__method": "asha", "train__workers": 2}, "one worker only"),
+        ("eta", {"sweep__method": "asha", "train__epochs": 1}, "has 1 epochs in all"),
+        ("lambdas", {}, r"objective\.lambda1: no such key"),
+    ],
+)
+def test_refusals_before_anything_starts(space: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        make_plan(request(space=space, **changes))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "method", "message"),
+    [
+        ("seed", "grid", "seed: a sweep takes its seeds"),
+        ("train.threads", "grid", "train.threads: decides what a trial takes"),
+        ("train.epochs", "asha", "train.epochs: asha compares trials of equal length"),
+    ],
+)
+def test_what_no_space_may_search(tmp_path: Path, key: str, method: str, message: str) -> None:
+    (tmp_path / "s.py").write_text(f"from ray import tune\nSPACE = {{'{key}': tune.grid_search([1, 2])}}\n")
+    with pytest.raises(InputError, match=message):
+        make_plan(request(space=str(tmp_path / "s.py"), sweep__method=method))
+
+
+def test_which_trials_may_run(tmp_path: Path) -> None:
+    plan = make_plan(request())
+    ledger = Ledger(Folder.open(tmp_path))
+    failed, untried = (plan.trials_of(point, "m")[0] for point in plan.listed[:2])
+    ledger.fail(failed, "no")
+    found = {
+        mode: [make_plan(request(sweep__run=mode)).wanted(ledger)(changes) for changes in (failed, untried)]
+        for mode in ("all", "new", "failed")
+    }
+    assert found == {"all": [True, True], "new": [False, True], "failed": [True, False]}
+
+
+def test_learning_from_another_sweep(tmp_path: Path) -> None:
+    """One weight at a time tells a search of all four; points that lie outside, and other runs, do not."""
+    one = make_plan(request(workspace=str(tmp_path)))
+    folder = entered(tmp_path, one, {"eta_c=0.1": 10.0, "eta_r=8": 30.0})
+    joint = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__warm_start=folder.name))
+    told = told_by(folder.name, Workspace.open(str(tmp_path)), joint)
+    base = {"objective.eta_c": 0.5, "objective.eta_o": 0.5, "objective.eta_a": 0.5, "objective.eta_r": 1.0}
+    assert told == [({**base, "objective.eta_c": 0.1}, 10.0), ({**base, "objective.eta_r": 8.0}, 30.0)]
+    other = make_plan(request(space="eta_joint", sweep__method="hyperopt", optim__lr=0.5))
+    with pytest.raises(InputError, match=r"its runs have optim\.lr=0\.002, these 0\.5"):
+        told_by(folder.name, Workspace.open(str(tmp_path)), other)
+    pairs = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__objective="pairs"))
+    with pytest.raises(InputError, match="maximises rsum, not the same"):
+        told_by(folder.name, Workspace.open(str(tmp_path)), pairs)
+    with pytest.raises(InputError, match=f"no such folder .*; there are {folder.name}"):
+        told_by("moon", Workspace.open(str(tmp_path)), joint)
+
+
+def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:
+    asked = request(workspace=str(tmp_path), sweep__seeds="0,1", ray__cpus=2)
+    lines = describe_plan(asked)
+    assert sum(line.endswith(": to run") for line in lines) == 40
+    assert "40 trials to run, 0 finished, 0 failed" in lines
+    assert any("cost: unknown" in line for line in lines)
+    assert any("a trial takes 1 CPU(s) and 0 GPU(s)" in line for line in lines)
+    assert list(tmp_path.iterdir()) == []  # nothing is written
+    plan = make_plan(asked)
+    folder = entered(tmp_path, plan, {"eta_c=0.1": 10.0, "eta_r=8": 30.0})
+    Ledger(folder).fail(plan.trials_of(plan.listed[1], "data")[0], "no")
+    lines = describe_plan(request(workspace=str(tmp_path), sweep__seeds="0,1", sweep__max_seconds=100))
+    assert "36 trials to run, 4 finished, 1 failed" in lines
+    assert any("about 10 s a trial (median of this sweep's finished trials), 0.10 h of trials" in x for x in lines)
+    assert any("cap: 100 s of trials, 40 s spent" in line for line in lines)
+    failed = describe_plan(request(workspace=str(tmp_path), sweep__seeds="0,1", sweep__run="failed"))
+    assert "1 trials to run, 4 finished, 1 failed" in failed
+
+
+def test_a_cost_from_runs_like_these(tmp_path: Path) -> None:
+    plan = make_plan(request())
+    workspace = Workspace.open(str(tmp_path))
+    for name, changes, seconds in (
+        ("alike-1", {"objective.eta_c": 3.0, "seed": 7}, 8.0),
+        ("alike-2", {"train.epochs": 4}, 32.0),
+        ("alike-3", {}, 10.0),
+        ("other", {"optim.lr": 0.5}, 500.0),
+    ):
+        config = override(plan.config, changes)
+        workspace.run(name).write_json("config.json", to_dict(config))
+        workspace.run(name).write_json("result.json", {"seconds": seconds, "epochs": config.train.epochs})
+    workspace.run("unfinished").write_json("config.json", to_dict(plan.config))
+    found = estimate(plan, Ledger(Folder.open(tmp_path / "none")), workspace)
+    assert found.seconds == 10.0  # epochs took 4, 8 and 5 s; a trial has two
+    assert "3 runs" in found.source
+
+
+def test_a_dry_run_of_a_search(tmp_path: Path) -> None:
+    lines = describe_plan(
+        request(
+            workspace=str(tmp_path), space="eta_joint", sweep__method="hyperopt", sweep__samples=9, sweep__seeds="0,1"
+        )
+    )
+    assert "18 trials to run, 0 finished, 0 failed" in lines
+    assert any(line.startswith("  8 more points are drawn") and line.endswith("up to the 3th") for line in lines)
+
+
+def test_planning_starts_no_ray() -> None:
+    make_plan(request())
+    assert not sys.modules["ray"].is_initialized()
+
+
+def test_the_name_of_the_folder() -> None:
+    plan = make_plan(request())
+    assert sweep_name(plan.name, plan.definition()).startswith("eta-univse_tiny-")

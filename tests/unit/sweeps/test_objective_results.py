@@ -1,0 +1,115 @@
+"""From a ledger to results: points over seeds, the choice, what is left out, and the preset of the best."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.sweeps.test_objective_plan import request
+from vse import presets
+from vse.command import _load
+from vse.config import override
+from vse.errors import InputError
+from vse.storage import Folder
+from vse.sweeps.ledger import Ledger
+from vse.sweeps.objective_plan import Plan, make_plan
+from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file
+from vse.sweeps.objective_trials import objective_of
+from vse.sweeps.space import Space
+from vse.workspace import Workspace
+
+
+def results(plan: Plan, ledger: Ledger) -> Any:
+    return gather(plan, "eta-x-01234567", "univse_tiny", ledger, "m")
+
+
+def finished(objective: float, **more: Any) -> dict[str, Any]:
+    metrics = {"val/rsum": objective, "test/rsum": objective - 5}
+    found = {"objective": objective, "metrics": metrics, "epochs": 2, "run": f"run-{objective}", "seconds": 3.0}
+    return {**found, "trained": True, **more}
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return make_plan(request(sweep__seeds="0,1"))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, plan: Plan) -> Ledger:
+    """Points 0 and 1 whole, 2 with one seed and the highest number, 3 ended early, 4 failed."""
+    ledger = Ledger(Folder.open(tmp_path / "sweep"))
+    trials = [plan.trials_of(point, "m") for point in plan.listed]
+    for seed in (0, 1):
+        ledger.finish(trials[0][seed], finished(100.0 + seed), 4.0)
+        ledger.finish(trials[1][seed], finished(110.0 + seed), 4.0)
+        ledger.finish(trials[3][seed], finished(300.0, stopped=True, epochs=1), 1.0)
+    ledger.finish(trials[2][0], finished(200.0), 4.0)
+    ledger.fail(trials[4][0], "Traceback\nValueError: no luck", 2.0)
+    return ledger
+
+
+def test_points_have_their_seeds_and_the_best_is_a_complete_one(tmp_path: Path, plan: Plan, ledger: Ledger) -> None:
+    found = results(plan, ledger)
+    assert [p.label for p in found.points] == ["eta_c=0.1", "eta_c=1", "eta_c=4", "eta_c=2"]
+    assert found.best == 1
+    assert found.points[1].metrics["objective"] == [110.0, 111.0]
+    assert found.points[1].values["objective.eta_o"] == 0.5  # of keys that this point leaves alone
+    assert [p.label for p in found.complete] == ["eta_c=0.1", "eta_c=1"]
+    assert found.failed == {"eta_c=8 seed=0": "ValueError: no luck"}
+    assert found.seconds == 4 * 5 + 3.0 * 2 + 2.0
+    shown = headline(found)
+    assert (shown["best"], shown["objective"], shown["failed"]) == ("eta_c=1", 110.5, 1)
+    assert shown["test/rsum"] == 105.5
+    assert judged(found, plan, Workspace.open(str(tmp_path))).claims == {}  # not all arms are there
+
+
+def test_only_the_seeds_that_were_asked_for(tmp_path: Path, ledger: Ledger) -> None:
+    found = results(make_plan(request(sweep__seeds="0")), ledger)
+    assert found.points[found.best].label == "eta_c=2"
+    assert all(p.seeds == [0] for p in found.points)
+
+
+def test_results_survive_their_file_and_tell_when_they_change(tmp_path: Path, plan: Plan, ledger: Ledger) -> None:
+    from vse.report.response import from_dict
+
+    found = results(plan, ledger)
+    assert from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    before = digest(found)
+    assert digest(results(plan, Ledger(ledger.folder))) == before
+    ledger.finish(plan.trials_of(plan.listed[2], "m")[1], finished(200.0), 4.0)
+    assert digest(results(plan, ledger)) != before
+    assert results(plan, ledger).points[3].label == "eta_c=2"
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "user"),
+    [
+        ("univse_tiny", {"objective.eta_c": 4.0}, {"train.epochs": 5, "optim.lr": 1e-3}),
+        ("vsepp_tiny", {"objective": "infonce", "optim.schedule": "step"}, {}),
+        ("univse_tiny", {}, {}),
+    ],
+)
+def test_the_best_preset_is_that_configuration(
+    tmp_path: Path, preset: str, changes: dict[str, Any], user: dict[str, Any]
+) -> None:
+    asked = request(preset, space="eta" if preset == "univse_tiny" else "eta_joint")
+    config = override(presets.preset(preset), user)
+    empty = Space("here", {})
+    plan = Plan(name="x", named=False, config=config, space=empty, options=asked.options.sweep, listed=())
+    file = tmp_path / "best.json"
+    file.write_text(preset_file(asked, plan, changes))
+    loaded, _, changed = _load(str(file), "univse_scenes", None, presets)
+    assert loaded == override(config, changes)
+    assert json.loads(file.read_text())["preset"] == preset
+    assert "data.num_train" not in changed  # what is as in the preset is not repeated
+
+
+def test_objectives() -> None:
+    metrics = {"val/rsum": 300.0}
+    metrics |= {f"val/attack_{n}/pair_accuracy": v for n, v in (("object", 60), ("attribute", 70), ("relation", 80))}
+    assert objective_of(metrics, "rsum") == 300.0
+    assert objective_of(metrics, "pairs") == 70.0
+    assert objective_of(metrics, "both") == (50.0 + 70.0) / 2
+    with pytest.raises(InputError, match=r"sweep\.objective=pairs: nan"):
+        objective_of({**metrics, "val/attack_object/pair_accuracy": float("nan")}, "pairs")
