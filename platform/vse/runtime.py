@@ -28,6 +28,8 @@ from vse.workspace import Workspace
 log = logging.getLogger(__name__)
 
 _LAUNCHED = "~/ray_bootstrap_config.yaml"  # the cluster launcher leaves it on the head
+LIFECYCLE = "vse.lifecycle"  # label of worker types in cluster files: on-demand, or spot where nodes may vanish
+_TRAIN_NODES = "VSE_TRAIN_NODES"  # tells processes of a job, on whichever node, what `train_nodes` is to say
 _DETACHED = frozenset({"local", ""})
 
 
@@ -97,6 +99,9 @@ def prepare_environment(config: Config) -> dict[str, str]:
     for name in ("VSE_CACHE", "AWS_REGION", "AWS_DEFAULT_REGION"):
         if name in os.environ:
             workers[name] = os.environ[name]
+    if not here and _has_steady_gpus():
+        os.environ.setdefault(_TRAIN_NODES, "on-demand")
+        workers[_TRAIN_NODES] = os.environ[_TRAIN_NODES]
     if here:
         # workers on this machine import the package from where this process has it, installed or not
         package = str(Path(__file__).resolve().parents[1])
@@ -249,6 +254,22 @@ def launched_plan() -> dict[str, Any] | None:
     import yaml
 
     return yaml.safe_load(launched.read_text(encoding="utf-8"))
+
+
+def _has_steady_gpus() -> bool:
+    types = ((launched_plan() or {}).get("available_node_types") or {}).values()
+    steady = [kind for kind in types if (kind.get("labels") or {}).get(LIFECYCLE) == "on-demand"]
+    return any((kind.get("resources") or {}).get("GPU") for kind in steady)
+
+
+def train_nodes(gpus: float) -> dict[str, str] | None:
+    """Labels of the nodes that ranks of one training belong on; None where any will do.
+
+    A rank that vanishes takes all others back to the last checkpoint, so ranks with GPUs keep to nodes that stay, where
+    the launched cluster has such.
+    """
+    wanted = os.environ.get(_TRAIN_NODES)
+    return {LIFECYCLE: wanted} if wanted and gpus else None
 
 
 def largest_cluster() -> tuple[dict[str, float], int]:

@@ -187,6 +187,19 @@ def test_preflight_knows_what_an_autoscaler_can_bring(tmp_path: Path, monkeypatc
     assert looked == [str(tmp_path / "w")]
 
 
+def test_ranks_with_gpus_keep_to_nodes_that_stay(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    launched = tmp_path / "home" / "ray_bootstrap_config.yaml"
+    launched.write_text(LAUNCHED)
+    assert runtime.train_nodes(1) is None
+    assert "VSE_TRAIN_NODES" not in prepare_environment(Config())
+    steady = "  steady: {resources: {GPU: 1}, labels: {vse.lifecycle: on-demand}, max_workers: 1, node_config: {}}\n"
+    launched.write_text(LAUNCHED + steady)
+    assert prepare_environment(Config())["VSE_TRAIN_NODES"] == "on-demand"  # for processes on other nodes too
+    assert runtime.train_nodes(1) == {"vse.lifecycle": "on-demand"}
+    assert runtime.train_nodes(0) is None
+
+
 def test_seeds_reach_every_stream() -> None:
     def draw() -> tuple[float, float, float]:
         return random.random(), float(np.random.rand()), float(torch.rand(()))

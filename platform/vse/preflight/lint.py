@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-LIFECYCLE = "vse.lifecycle"  # label of worker types: whether their nodes may vanish
+from vse.runtime import LIFECYCLE
+
 _SECRET = re.compile(r"AKIA[0-9A-Z]{16}|aws_secret|hf_[A-Za-z0-9]{20}|-----BEGIN|password\s*[=:]", re.IGNORECASE)
 _TOO_OLD = re.compile(r"^p[23]\.")  # V100 and K80: no kernels for them in torch built for CUDA 13
 _LISTENS = re.compile(r"--(?:dashboard-)?host[= ](\S+)")

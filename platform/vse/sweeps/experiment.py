@@ -27,7 +27,7 @@ from vse.progress import Progress
 from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger, trial_id
-from vse.sweeps.proposals import HandOut, InTurn, Proposer
+from vse.sweeps.proposals import LOST, HandOut, InTurn, Proposer
 from vse.sweeps.standing import Standing
 
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -275,7 +275,14 @@ def _why(trial: Any) -> str:
         text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = "the process of the trial died"
-    return redact_text(re.sub(r"\x1b\[[0-9;]*m", "", text)).strip()[-4000:]
+    text = redact_text(re.sub(r"\x1b\[[0-9;]*m", "", text)).strip()[-4000:]
+    return f"{LOST}: {text}" if _lost_its_node(text) else text
+
+
+def _lost_its_node(text: str) -> bool:
+    """Whether Ray says so. Tune keeps the exception itself as a pickle only, which is not read; what a trial raises has
+    a traceback, and a trial whose process alone died is told as that."""
+    return "Traceback" not in text and any(words in text for words in ("is unavailable:", "its node has died"))
 
 
 @contextlib.contextmanager

@@ -10,6 +10,9 @@ from vse.sweeps import ledger
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry
 
+LOST = "the node of the trial was lost"  # how the error of such a trial begins
+LOSSES = 10  # after so many lost nodes a trial is no longer thought innocent of them
+
 
 @runtime_checkable
 class Proposer(Protocol):
@@ -24,12 +27,26 @@ class Proposer(Protocol):
         ...
 
 
+class Attempts:
+    """How often trials may fail. A node that was reclaimed says nothing about the trial, so such ends count apart."""
+
+    def __init__(self, attempts: int) -> None:
+        self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()
+
+    def left(self, entry: Entry) -> bool:
+        """Count the end of a failed trial; whether it may be tried again."""
+        lost = entry.error.startswith(LOST)
+        ends, most = (self._losses, LOSSES) if lost else (self._failures, self._most)
+        ends[entry.id] += 1
+        return ends[entry.id] < most
+
+
 class InTurn:
     """The given trials in their order; one that failed comes again at the end until it has had its attempts."""
 
     def __init__(self, trials: Iterable[Mapping[str, Any]], attempts: int = 2) -> None:
         self._waiting = deque(dict(changes) for changes in trials)
-        self._attempts, self._failures = attempts, Counter[str]()
+        self._attempts = Attempts(attempts)
 
     def propose(self) -> dict[str, Any] | None:
         return self._waiting.popleft() if self._waiting else None
@@ -37,8 +54,7 @@ class InTurn:
     def ended(self, entry: Entry) -> bool:
         if entry.state == "finished":
             return False
-        self._failures[entry.id] += 1
-        again = self._failures[entry.id] < self._attempts
+        again = self._attempts.left(entry)
         if again:
             self._waiting.append(entry.changes)
         return again

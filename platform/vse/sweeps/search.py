@@ -6,7 +6,7 @@ would have. Alternatives are HyperOpt's own conditional choices. What is told ha
 value by label: Tune's wrapper hangs on initial points of such spaces.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +17,7 @@ from ray.tune.search.hyperopt import HyperOptSearch
 from vse.config import fingerprint
 from vse.errors import InputError
 from vse.sweeps.ledger import Entry, Ledger, trial_id
+from vse.sweeps.proposals import Attempts
 from vse.sweeps.space import Space, alternatives, at_labels, canonical_point, choices, leaves, placements
 
 Changes = Mapping[str, Any]
@@ -66,10 +67,9 @@ class ParzenSearch:
         check_searchable(space)
         self.space, self.config, self.ledger = space, config, ledger
         self.trials_of, self.value_of, self.wanted, self.draw = trials_of, value_of, wanted, draw
-        self.samples, self.seed, self.attempts = samples, seed, attempts
+        self.samples, self.seed, self.attempts = samples, seed, Attempts(attempts)
         self.num_initial = num_initial or first_draws(samples)
         self._waiting: deque[dict[str, Any]] = deque()
-        self._failures = Counter[str]()
         self._open: dict[str, tuple[int, Changes]] = {}  # by trial: its point, until that is decided
         self._trials = hyperopt.Trials()
         self._domain = hyperopt.Domain(lambda point: point, _expression(space.domains))
@@ -93,11 +93,9 @@ class ParzenSearch:
         return self._waiting.popleft() if self._waiting else None
 
     def ended(self, entry: Entry) -> bool:
-        if entry.state == "failed":
-            self._failures[entry.id] += 1
-            if self._failures[entry.id] < self.attempts:
-                self._waiting.append(entry.changes)
-                return True
+        if entry.state == "failed" and self.attempts.left(entry):
+            self._waiting.append(entry.changes)
+            return True
         if entry.id in self._open:
             tid, point = self._open.pop(entry.id)
             self._settle(tid, point)

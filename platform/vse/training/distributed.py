@@ -11,6 +11,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from vse import journal
 from vse.config import to_dict
 from vse.errors import StorageError, storage_failure
+from vse.runtime import train_nodes
 from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.loop import SAID_ONCE
@@ -44,6 +45,7 @@ def train_on_workers(
             num_workers=config.train.workers,
             use_gpu=gpus > 0,
             resources_per_worker={"CPU": config.train.threads, **({"GPU": gpus} if gpus else {})},
+            label_selector=train_nodes(gpus),
         ),
         torch_config=TorchConfig(backend="nccl" if gpus else "gloo", timeout_s=600),
         run_config=TrainRunConfig(

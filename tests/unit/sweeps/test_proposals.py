@@ -6,11 +6,11 @@ from ray.tune.search import Searcher
 
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, trial_id
-from vse.sweeps.proposals import HandOut, InTurn
+from vse.sweeps.proposals import LOSSES, LOST, HandOut, InTurn
 
 
-def ended(changes: dict[str, Any], state: Any = "finished", seconds: float = 1.0) -> Entry:
-    return Entry(id=trial_id(changes), changes=changes, state=state, seconds=seconds)
+def ended(changes: dict[str, Any], state: Any = "finished", seconds: float = 1.0, error: str = "") -> Entry:
+    return Entry(id=trial_id(changes), changes=changes, state=state, seconds=seconds, error=error)
 
 
 def test_in_their_order_and_again_after_a_failure() -> None:
@@ -23,6 +23,15 @@ def test_in_their_order_and_again_after_a_failure() -> None:
     assert proposer.propose() == {"x": 1}
     assert not proposer.ended(ended({"x": 1}, "failed"))
     assert proposer.propose() is None
+
+
+def test_lost_nodes_are_no_failures_of_a_trial_until_they_are_many() -> None:
+    proposer, changes = InTurn([{"x": 1}], attempts=2), {"x": 1}
+    lost = ended(changes, "failed", error=f"{LOST}: the actor died because its node has died")
+    assert all(proposer.ended(lost) for _ in range(LOSSES - 1))
+    assert proposer.ended(ended(changes, "failed", error="ValueError: no"))
+    assert not proposer.ended(lost)
+    assert not proposer.ended(ended(changes, "failed", error="ValueError: no"))
 
 
 def test_tune_waits_while_a_running_trial_may_come_again() -> None:

@@ -1,0 +1,172 @@
+"""Nodes that come when a sweep wants them and go when it is done, and nodes that are lost on the way.
+
+Both in a network and process namespace of their own: Ray's test clusters listen on all addresses, and are best ended by
+ending everything.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.hosts import HOME, WORKSPACE, Hosts, why_not
+from tests.cluster.lost_nodes import TRIALS
+from tests.jobs.processes import ROOT
+from vse.runtime import LIFECYCLE
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(bool(why_not()), reason=why_not() or "hosts can be made"),
+]
+
+HEAD, ADDRESS = "head", "10.77.0.11"
+LIMITS = {"steady": 1, "spot": 2}
+IDLE = 15  # seconds
+_FAKE = "f" * 51 + "00000"  # the id that Ray gives the head of a fake cluster
+
+
+# Ranks of a training as Ray Train asks for them, on nodes of the given kind; prints the labels of where they came to be
+_RANKS = """
+import json, ray
+from ray.util.placement_group import placement_group
+ray.init("auto", log_to_driver=False)
+ranks = placement_group([{"CPU": 1}], bundle_label_selector=[{"vse.lifecycle": "on-demand"}])
+ray.get(ranks.ready(), timeout=200)
+(node,) = set(ray.util.placement_group_table(ranks)["bundles_to_node_id"].values())
+print(json.dumps(next(each["Labels"] for each in ray.nodes() if each["NodeID"] == node)))
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Hosts]:
+    (tmp_path / "shared").mkdir()
+    environment = {
+        "PYTHONPATH": f"{ROOT / 'platform'}:{ROOT}",
+        "OMP_NUM_THREADS": "1",
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "VSE_WORKSPACE": WORKSPACE,
+    }
+    with Hosts(tmp_path / "hosts", tmp_path / "shared", (HEAD,), environment) as made:
+        yield made
+
+
+def cluster() -> dict[str, Any]:
+    """A cluster file of nodes that are processes, with the kinds of workers that cluster.yaml has."""
+    kinds: dict[str, Any] = {"head": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0}}
+    for name, lifecycle, priority in (("steady", "on-demand", 0), ("spot", "spot", 10)):
+        kinds[name] = {
+            "resources": {"CPU": 1, "object_store_memory": 100 * 2**20},
+            "node_config": {},
+            "min_workers": 0,
+            "max_workers": LIMITS[name],
+            "priority": priority,
+            "labels": {LIFECYCLE: lifecycle},
+            "idle_timeout_s": IDLE,
+        }
+    commands = ("initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands")
+    return {
+        "cluster_name": "fake",
+        "max_workers": sum(LIMITS.values()),
+        "upscaling_speed": 100.0,
+        "idle_timeout_minutes": IDLE / 60,
+        "provider": {
+            "type": "external",
+            "module": "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider",
+            "gcs_address": f"{ADDRESS}:6379",
+            "head_node_id": _FAKE,
+            "launch_multiple": True,
+        },
+        "auth": {},
+        "docker": {},
+        "head_node_type": "head",
+        "available_node_types": kinds,
+        **{key: [] for key in (*commands, "head_start_ray_commands", "worker_start_ray_commands")},
+        "file_mounts": {},
+        "cluster_synced_files": [],
+        "file_mounts_sync_continuously": False,
+        "rsync_exclude": [],
+        "rsync_filter": [],
+    }
+
+
+def run(host: Hosts, command: str, timeout: float = 900) -> str:
+    done = host.run(command, name=HEAD, timeout=timeout)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def workers(host: Hosts) -> list[dict[str, Any]]:
+    """All nodes but the head that have ever been, as Ray's state API tells of them."""
+    told = json.loads(run(host, "ray list nodes --detail --format json"))
+    return [node for node in told if not node["is_head_node"]]
+
+
+def until(met: Callable[[], bool], seconds: float, complaint: str) -> float:
+    started = time.monotonic()
+    while not met():
+        assert time.monotonic() - started < seconds, complaint
+        time.sleep(2)
+    return time.monotonic() - started
+
+
+def most_at_once(nodes: list[dict[str, Any]]) -> int:
+    """The largest number of nodes that were there at the same time."""
+    ends = [(node["start_time_ms"], 1) for node in nodes] + [(node["end_time_ms"], -1) for node in nodes]
+    here = most = 0
+    for _, change in sorted(ends):
+        here += change
+        most = max(most, here)
+    return most
+
+
+def test_a_sweep_brings_nodes_to_the_limit_and_idle_ones_go(host: Hosts, tmp_path: Path) -> None:
+    (host.home(HEAD) / "ray_bootstrap_config.yaml").write_text(yaml.safe_dump(cluster()))
+    variables = (
+        f"RAY_FAKE_CLUSTER=1 AUTOSCALER_UPDATE_INTERVAL_S=1 RAY_enable_autoscaler_v2=1 RAY_CLOUD_INSTANCE_ID={_FAKE}"
+    )
+    run(
+        host,
+        f"{variables} RAY_OVERRIDE_NODE_ID_FOR_TESTING={_FAKE} RAY_NODE_TYPE_NAME=head ray start --head --num-cpus=0 "
+        f"--node-ip-address={ADDRESS} --port=6379 --autoscaling-config={HOME}/ray_bootstrap_config.yaml",
+    )
+    assert workers(host) == []
+    ranks = json.loads(run(host, f"python -c '{_RANKS}'").splitlines()[-1])
+    assert ranks[LIFECYCLE] == "on-demand"
+    assert [node["labels"][LIFECYCLE] for node in workers(host)] == ["on-demand"]
+    until(lambda: workers(host)[0]["state"] == "DEAD", 200, "an idle node stays")
+    before = {node["node_id"] for node in workers(host)}
+    started = time.monotonic()
+    said = run(
+        host,
+        f"python {ROOT}/jobs/sweep_alpha.py --preset univse_tiny sweep.seeds=0,1,2 ray.shared_workspace=true",
+    )
+    took = time.monotonic() - started
+    assert Path(said.splitlines()[-1]).name == "summary.json"
+    came = [node for node in workers(host) if node["node_id"] not in before]
+    kinds = [node["labels"][LIFECYCLE] for node in came]
+    assert {"spot", "on-demand"} == set(kinds), kinds  # the limit is both kinds
+    gone = until(lambda: all(node["state"] == "DEAD" for node in workers(host)), 300, "idle nodes stay")
+    came = [node for node in workers(host) if node["node_id"] not in before]
+    assert most_at_once(came) == sum(LIMITS.values())
+    first = min(came, key=lambda node: node["start_time_ms"])
+    assert first["labels"][LIFECYCLE] == "spot"  # by its priority
+    print(f"sweep {took:.0f} s with {len(came)} nodes, idle ones gone {gone:.0f} s after it")
+
+
+def test_lost_nodes_cost_time_and_nothing_else(host: Hosts) -> None:
+    started = time.monotonic()
+    told = json.loads(run(host, f"{sys.executable} -m tests.cluster.lost_nodes {WORKSPACE}").splitlines()[-1])
+    done = [loss["finished"] for loss in told["losses"]]
+    assert done == list(range(1, TRIALS)), done  # one more trial in the ledger at every loss
+    assert [entry["state"] for entry in told["entries"]] == ["finished"] * TRIALS
+    assert any(entry["attempts"] > 1 for entry in told["entries"])  # some did run on a node that was lost
+    found = [{"run": entry["run"], "metrics": entry["metrics"]} for entry in told["entries"]]
+    assert found == told["undisturbed"]
+    print(f"{time.monotonic() - started:.0f} s, {len(done)} nodes lost, {len(told['errors'])} trials with them")
