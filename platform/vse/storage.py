@@ -1,7 +1,8 @@
 """Where stages keep what they make: folders on local disks or on S3, written so that a reader never sees half a file.
 
 A stage writes its data files first and then `manifest.json`, which names every one of them with size and SHA-256.
-A folder without a manifest, or whose files differ from it, counts as not made.
+A folder without a manifest, or whose files differ from it, counts as not made. On S3 the manifest is written on the
+condition that nobody else wrote one meanwhile.
 """
 
 import contextlib
@@ -19,9 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import pyarrow.fs as pafs
-
 from vse.errors import InputError, StorageError, storage_failure
+from vse.object_store import ObjectStore
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
@@ -39,13 +39,7 @@ def sha256_of_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-@lru_cache(maxsize=32)
-def _remote(uri: str) -> tuple[pafs.FileSystem, str]:
-    """File system and path of a URI that is not local. Raises InputError when pyarrow cannot make sense of it."""
-    try:
-        return pafs.FileSystem.from_uri(uri)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{uri}: cannot be opened ({_first_line(error)})") from None
+_remote = lru_cache(maxsize=1024)(ObjectStore.open)
 
 
 def _sync_folder(path: Path) -> None:
@@ -58,13 +52,17 @@ def _sync_folder(path: Path) -> None:
             os.close(descriptor)
 
 
+def _as_json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder by URI: an absolute local path, or an address pyarrow can open such as `s3://bucket/prefix`.
+    """A folder by URI: an absolute local path, or `s3://bucket/prefix` (see `ObjectStore.open` for its options).
 
     It holds no handle, so it can be sent to another process. It need not exist: writing makes it.
     """
@@ -113,56 +111,54 @@ class Folder:
             raise InputError(f"{self.uri}: a local folder is needed here")
         return Path(self.uri, name) if name else Path(self.uri)
 
-    def filesystem(self, name: str = "") -> tuple[pafs.FileSystem, str]:
-        """The pyarrow file system and the path in it of the folder, or of a file in it."""
-        if self.is_local:
-            return pafs.LocalFileSystem(), str(self.local(name))
-        system, path = _remote(self.uri)
-        return system, f"{path}/{name}" if name else path
-
     def exists(self, name: str = "") -> bool:
         """Whether the file or folder `name` is there, or the folder itself."""
         if self.is_local:
             return self.local(name).exists()
-        system, path = self.filesystem(name)
-        return system.get_file_info(path).type != pafs.FileType.NotFound
+        return _remote(self.uri).holds(name)
 
     def names(self) -> tuple[str, ...]:
         """Names of the files and folders in it, sorted, without unfinished writes; empty where it does not exist."""
         if self.is_local:
             found = os.listdir(self.uri) if os.path.isdir(self.uri) else []
         else:
-            system, path = self.filesystem()
-            infos = system.get_file_info(pafs.FileSelector(path, allow_not_found=True))
-            found = [info.base_name for info in infos]
+            found = _remote(self.uri).children()
         return tuple(sorted(name for name in found if not name.startswith(_TEMPORARY)))
 
     def size(self, name: str) -> int | None:
         """Bytes of a file, None where there is no such file."""
-        system, path = self.filesystem(name)
-        info = system.get_file_info(path)
-        return info.size if info.type == pafs.FileType.File else None
+        if self.is_local:
+            return self.local(name).stat().st_size if self.local(name).is_file() else None
+        info = _remote(self.uri).info(name)
+        return None if info is None else info.size
+
+    def folders_with(self, name: str) -> Iterator["Folder"]:
+        """Every folder at or below this one that holds a file of that name; on S3 one listing, whatever the depth."""
+        if self.is_local:
+            for file in sorted(self.local().rglob(name)):
+                yield Folder(str(file.parent))
+            return
+        for key, _ in _remote(self.uri).walk():
+            *steps, last = key.split("/")
+            if last == name:
+                yield self.child(*steps)
 
     def read_bytes(self, name: str) -> bytes:
         """The whole file. Raises FileNotFoundError."""
         if self.is_local:
             return self.local(name).read_bytes()
-        system, path = self.filesystem(name)
-        with system.open_input_stream(path) as stream:
-            return stream.read()
+        return _remote(self.uri).read(name)
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Write a file at once: readers see the old one or the new one.
 
-        Raises InputError where this machine refuses it, StorageError for a disk that is full or has become read-only,
-        OSError for what a network does.
+        Raises InputError where this machine or the bucket refuses it, StorageError for a disk that is full or has
+        become read-only, for credentials that have expired and for a network that does not recover.
         """
         if self.is_local:
             self._write_local(name, data)
-            return
-        system, path = self.filesystem(name)
-        with system.open_output_stream(path) as stream:  # an object appears when its upload is complete
-            stream.write(data)
+        else:
+            _remote(self.uri).write(name, data)
 
     def _write_local(self, name: str, data: bytes) -> None:
         target = self.local(name)
@@ -208,7 +204,7 @@ class Folder:
 
     def write_json(self, name: str, value: Any) -> None:
         """Like `write_bytes`; NaN and infinities are refused, since they are not JSON."""
-        self.write_text(name, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        self.write_bytes(name, _as_json(value))
 
     def delete(self, name: str) -> None:
         """Remove a file or a folder with all it holds; nothing happens where it is absent."""
@@ -216,21 +212,17 @@ class Folder:
             path = self.local(name)
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             return
-        system, path = self.filesystem(name)
-        info = system.get_file_info(path)
-        if info.type == pafs.FileType.Directory:
-            system.delete_dir(path)
-        elif info.type == pafs.FileType.File:
-            system.delete_file(path)
+        _remote(self.uri).delete(name)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One process of this machine at a time; others wait for it to end.
+        """One process at a time, of this machine or, on S3, of any; others wait for it to end.
 
-        So two jobs that lack the same stage make it once. On S3 there is no lock: both make the same files.
+        So two jobs that lack the same stage make it once.
         """
         if not self.is_local:
-            yield
+            with self.leased():
+                yield
             return
         try:
             self.local().mkdir(parents=True, exist_ok=True)
@@ -240,6 +232,10 @@ class Folder:
         with stream:
             fcntl.flock(stream, fcntl.LOCK_EX)  # the system releases it however the process ends
             yield
+
+    def leased(self, wait: float = float("inf")) -> contextlib.AbstractContextManager[None]:
+        """On S3, what `locked` is. Raises TimeoutError on entering where a living job holds it `wait` seconds long."""
+        return _remote(self.uri).lease(f"{_TEMPORARY}lock", wait=wait)
 
     def check_writable(self) -> "Folder":
         """Write and remove a probe; returns the folder. Raises InputError in one line where it cannot be written to."""
@@ -267,7 +263,22 @@ class Folder:
         content = dict(content or {})
         known = content.pop("files", {})
         manifest = {**content, "files": {name: known.get(name) or self.entry(name) for name in sorted(set(files))}}
-        self.write_json(MANIFEST, manifest)
+        if self.is_local:
+            self.write_json(MANIFEST, manifest)
+            return manifest
+        return self._commit_remote(manifest)
+
+    def _commit_remote(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Two writers who lack the same folder: the first manifest stands, whole, and the second writer takes it."""
+        store, data = _remote(self.uri), _as_json(manifest)
+        there = store.info(MANIFEST)
+        try:
+            store.create(MANIFEST, data) if there is None else store.replace(MANIFEST, data, there.tag)
+        except FileExistsError:
+            theirs = self.read_manifest(checksums=False)
+            if theirs is None:
+                raise StorageError(f"{self.uri}: another job is writing here; start again when it is done") from None
+            return theirs
         return manifest
 
     def read_manifest(self, *, checksums: bool = True) -> dict[str, Any] | None:

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.fs as pafs
-
 from vse import journal, metrics
 from vse.errors import InputError
 from vse.journal import Story
@@ -288,8 +286,9 @@ class Shipper:
                     folder = Folder(str(file.parent))
                     yield self._key(folder), folder
         else:
-            for folder in _remote_journals(root):
-                yield self._key(folder), folder
+            for place in sorted({depth.split("/")[0] for depth in _DEPTHS}):
+                for folder in root.child(place).folders_with(journal.FILE_NAME):
+                    yield self._key(folder), folder
 
     def _key(self, folder: Folder) -> str:
         """A run's folder relative to the workspace, so that a workspace can be moved."""
@@ -360,16 +359,6 @@ def _parents_first(
 
     for key in pending:
         yield from visit(key)
-
-
-def _remote_journals(root: Folder) -> Iterator[Folder]:
-    """Folders with a journal anywhere below runs, sweeps and reports: one listing each, whatever the depth."""
-    for place in sorted({depth.split("/")[0] for depth in _DEPTHS}):
-        system, path = root.child(place).filesystem()
-        for info in system.get_file_info(pafs.FileSelector(path, allow_not_found=True, recursive=True)):
-            if info.base_name == journal.FILE_NAME:
-                steps = info.path.removeprefix(path).strip("/").split("/")[:-1]
-                yield root.child(place, *steps)
 
 
 def _one_line(error: Exception) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests import s3
 from vse.errors import InputError
 from vse.features.shards import Output, write_shard
 from vse.features.store import FeatureStore, commit
@@ -10,23 +11,10 @@ from vse.storage import Folder
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    """URI of an empty prefix in a bucket, with the options that lead pyarrow to the server."""
-    server_module = pytest.importorskip("moto.server")
-    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    patch = pytest.MonkeyPatch()
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        patch.setenv(name, "testing")
-    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    import boto3
-
-    client = boto3.client("s3", region_name="us-east-1", endpoint_url=f"http://{host}:{port}")
-    client.create_bucket(Bucket="bucket")
-    yield f"s3://bucket/work-space?region=us-east-1&scheme=http&endpoint_override={host}:{port}"
-    patch.undo()
-    server.stop()
+def address():
+    """URI of an empty prefix in a bucket, with the options that lead to the server."""
+    with s3.server() as place:
+        yield s3.address(place)
 
 
 def test_files_folders_and_manifests(address):
@@ -60,7 +48,7 @@ def test_what_needs_a_local_path_says_so(address):
 
 def test_a_missing_bucket_is_refused_in_one_line(address):
     Folder.open(address).check_writable()
-    with pytest.raises(InputError, match="cannot be written to") as refusal:
+    with pytest.raises(InputError, match="no such bucket") as refusal:
         Folder.open(address.replace("bucket/", "nowhere/")).check_writable()
     assert "\n" not in str(refusal.value)
 

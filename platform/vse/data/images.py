@@ -8,10 +8,10 @@ import warnings
 import numpy as np
 import PIL.Image
 import PIL.ImageOps
-from pyarrow.fs import FileSystem
 
 from vse.data.places import below
 from vse.data.scenes.render import render
+from vse.storage import Folder
 
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 
@@ -44,11 +44,9 @@ def decode_image(data: bytes) -> PIL.Image.Image:
 
 
 def _read(place: str) -> bytes:
+    if place.startswith("s3://"):
+        return _fetch(place)
     try:
-        if place.startswith("s3://"):
-            system, path = FileSystem.from_uri(place)
-            with system.open_input_stream(path) as stream:
-                return stream.read()
         if not stat.S_ISREG(os.stat(place).st_mode):
             raise UnreadableImage("is no file")  # a pipe would keep its reader waiting for ever
         with open(place, "rb") as file:
@@ -59,6 +57,16 @@ def _read(place: str) -> bytes:
         raise UnreadableImage(f"file cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a null byte in the path
         raise UnreadableImage(f"file cannot be read: {error}") from None
+
+
+def _fetch(address: str) -> bytes:
+    """The object at an address. What a network or expired credentials do is no fault of one image, and goes through."""
+    place, mark, options = address.partition("?")
+    folder, _, name = place.rpartition("/")
+    try:
+        return Folder.open(folder + mark + options).read_bytes(name)
+    except FileNotFoundError:
+        raise UnreadableImage("file is missing") from None
 
 
 def _decode(data: bytes) -> PIL.Image.Image:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from vse.config import canonical, fingerprint
 from vse.errors import InputError
+from vse.object_store import LEASE_SECONDS
 from vse.storage import Folder
 from vse.workspace import Workspace
 
@@ -184,12 +185,17 @@ def _leaves(data: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 @contextlib.contextmanager
 def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[None]:
-    """Hold a sweep while the body runs. Raises InputError where another job on this machine is running it.
+    """Hold a sweep while the body runs. Raises InputError where another job (on S3: anywhere) is running it.
 
-    The system frees the lock of a process that dies. On object stores there is no lock, and a trial may be run twice.
+    The system frees the lock of a process that dies; on S3 that is seen after some 30 seconds.
     """
     if not folder.is_local:
-        yield
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(folder.leased(max(wait, 1.5 * LEASE_SECONDS)))
+            except TimeoutError:
+                raise InputError(f"{folder}: another job is running this sweep") from None
+            yield
         return
     try:
         folder.local().mkdir(parents=True, exist_ok=True)

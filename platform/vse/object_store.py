@@ -1,0 +1,297 @@
+"""Objects of S3 as files: read and written whole, written on a condition, listed; troubles said in one line.
+
+A write is one PUT of bytes in memory, so readers see all of it or none, nothing is left behind by a writer that dies
+(no multipart uploads), and repeating it after an answer that was lost does no harm. Throttling, server errors and
+broken connections are tried again with growing pauses by botocore; bodies that end early are read again here.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from vse.errors import InputError, StorageError
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 10  # of a request; with botocore's pauses about a minute and a half of trouble
+READS = 5  # of a body that ends early
+PAGE = 1000  # names of one answer to a listing
+LEASE_SECONDS = 30.0
+_OPTIONS = {"region", "scheme", "endpoint_override"}
+_ABSENT = {"NoSuchKey", "404", "NotFound"}
+_TAKEN = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired", "InvalidToken"}
+_REFUSED = {
+    "NoSuchBucket": "no such bucket",
+    "AccessDenied": "access denied; the credentials lack a right on this bucket",
+    "403": "access denied; the credentials lack a right on this bucket",
+    "InvalidAccessKeyId": "the access key is not known",
+    "SignatureDoesNotMatch": "the secret key does not belong to the access key",
+    "PermanentRedirect": "the bucket is in another region; say ?region=…",
+    "InvalidBucketName": "no name that a bucket can have",
+    "AuthorizationHeaderMalformed": "the bucket is in another region; say ?region=…",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What is known of an object without reading it; the tag changes whenever it is written."""
+
+    size: int
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStore:
+    """Objects below s3://bucket/prefix; names are relative to the prefix. It holds no connection and can be sent."""
+
+    bucket: str
+    prefix: str
+    region: str = ""
+    endpoint: str = ""
+
+    @classmethod
+    def open(cls, uri: str) -> "ObjectStore":
+        """The place an address names: `s3://bucket/prefix`, with `?region=…` where the environment says none, and
+        `&endpoint_override=host:port&scheme=http` for servers other than Amazon's. Raises InputError in one line."""
+        parts = urlsplit(uri)
+        if parts.scheme != "s3" or not parts.netloc:
+            raise InputError(f"{uri}: cannot be opened; use a local path or s3://bucket/prefix")
+        if "@" in parts.netloc:
+            place = f"s3://{parts.netloc.rpartition('@')[2]}{parts.path}"
+            raise InputError(
+                f"{place}: no keys in an address; put them where AWS tools look (environment, ~/.aws, instance profile)"
+            )
+        options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        if unknown := sorted(options.keys() - _OPTIONS):
+            raise InputError(f"{uri}: unknown option {unknown[0]}; known are {', '.join(sorted(_OPTIONS))}")
+        override = options.get("endpoint_override", "")
+        endpoint = override if not override or "://" in override else f"{options.get('scheme', 'https')}://{override}"
+        return cls(parts.netloc, parts.path.strip("/"), options.get("region", ""), endpoint)
+
+    @property
+    def uri(self) -> str:
+        """The address for messages."""
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+    def read(self, name: str) -> bytes:
+        """The whole object. Raises FileNotFoundError."""
+        return self._get(name)[0]
+
+    def read_tagged(self, name: str) -> tuple[bytes, str]:
+        """The object and its tag. Raises FileNotFoundError."""
+        return self._get(name)
+
+    def info(self, name: str) -> Info | None:
+        """Size and tag, None where there is no such object."""
+        try:
+            with self._told(name):
+                found = self._client().head_object(Bucket=self.bucket, Key=self._key(name))
+        except FileNotFoundError:
+            return None
+        return Info(int(found["ContentLength"]), found["ETag"])
+
+    def write(self, name: str, data: bytes) -> str:
+        """Write or replace an object; returns its tag."""
+        return self._put(name, data)
+
+    def create(self, name: str, data: bytes) -> str:
+        """Write an object that must not be there yet. Raises FileExistsError; several writers: one succeeds."""
+        return self._put(name, data, IfNoneMatch="*")
+
+    def replace(self, name: str, data: bytes, tag: str) -> str:
+        """Write over the object of that tag. Raises FileExistsError where another writer came first, or deleted it."""
+        return self._put(name, data, IfMatch=tag)
+
+    def children(self) -> list[str]:
+        """Names of objects and of folders directly below, unsorted."""
+        head = f"{self.prefix}/" if self.prefix else ""
+        found: list[str] = []
+        for page in self._pages(head, Delimiter="/"):
+            found += [each["Key"].removeprefix(head) for each in page.get("Contents", ())]
+            found += [each["Prefix"].removeprefix(head).rstrip("/") for each in page.get("CommonPrefixes", ())]
+        return [name for name in found if name]
+
+    def walk(self) -> Iterator[tuple[str, Info]]:
+        """Every object below with its size and tag, in the order of names."""
+        head = f"{self.prefix}/" if self.prefix else ""
+        for page in self._pages(head):
+            for each in page.get("Contents", ()):
+                yield each["Key"].removeprefix(head), Info(int(each["Size"]), each["ETag"])
+
+    def holds(self, name: str) -> bool:
+        """Whether there is an object of that name, or any below it."""
+        if name and self.info(name) is not None:
+            return True
+        key = self._key(name)
+        with self._told(name):
+            page = self._client().list_objects_v2(Bucket=self.bucket, Prefix=f"{key}/" if key else "", MaxKeys=1)
+        return page["KeyCount"] > 0
+
+    def delete(self, name: str) -> None:
+        """Remove an object and all objects below it; nothing happens where there are none."""
+        key = self._key(name)
+        with self._told(name):
+            self._client().delete_object(Bucket=self.bucket, Key=key)
+        for page in self._pages(f"{key}/"):
+            if some := [{"Key": each["Key"]} for each in page.get("Contents", ())]:
+                with self._told(name):
+                    self._client().delete_objects(Bucket=self.bucket, Delete={"Objects": some, "Quiet": True})
+
+    @contextlib.contextmanager
+    def lease(self, name: str, seconds: float = LEASE_SECONDS, wait: float = float("inf")) -> Iterator[None]:
+        """Hold the object `name` while the body runs; others wait. Raises TimeoutError after `wait` seconds of it.
+
+        The holder writes it anew every third of `seconds`. Who waits takes it over when it has not changed for
+        `seconds` by its own clock: no two clocks are compared, and a holder that died blocks nobody for long.
+        """
+        token = _take(self, name, seconds, wait)
+        over, lost = threading.Event(), threading.Event()
+
+        def renew() -> None:
+            nonlocal token
+            while not over.wait(seconds / 3):
+                try:
+                    token = self.replace(name, uuid.uuid4().hex.encode(), token)
+                except FileExistsError:
+                    lost.set()
+                    log.warning("%s/%s: another job took this over while it was slow to answer", self.uri, name)
+                    return
+                except OSError as error:
+                    log.warning("%s/%s: cannot be renewed (%s)", self.uri, name, error)
+
+        thread = threading.Thread(target=renew, name="lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            if not lost.is_set():
+                with contextlib.suppress(OSError):
+                    self.delete(name)
+
+    def _pages(self, head: str, **options: str) -> Iterator[dict[str, Any]]:
+        with self._told(""):
+            pages = self._client().get_paginator("list_objects_v2")
+            options_of_all = {"Bucket": self.bucket, "Prefix": head, "PaginationConfig": {"PageSize": PAGE}}
+            yield from pages.paginate(**options_of_all, **options)
+
+    def _key(self, name: str) -> str:
+        return "/".join(part for part in (self.prefix, name) if part)
+
+    def _client(self) -> Any:
+        return _client(self.region, self.endpoint)
+
+    def _get(self, name: str) -> tuple[bytes, str]:
+        from botocore.exceptions import (
+            ConnectionClosedError,
+            FlexibleChecksumError,
+            IncompleteReadError,
+            ReadTimeoutError,
+            ResponseStreamingError,
+        )
+
+        for attempt in range(READS):
+            with self._told(name):
+                found = self._client().get_object(Bucket=self.bucket, Key=self._key(name))
+                try:
+                    return found["Body"].read(), found["ETag"]
+                except (
+                    ConnectionClosedError,
+                    FlexibleChecksumError,
+                    IncompleteReadError,
+                    ReadTimeoutError,
+                    ResponseStreamingError,
+                ):
+                    if attempt == READS - 1:
+                        raise
+            time.sleep(0.1 * 2**attempt)
+        raise AssertionError("not reached")
+
+    def _put(self, name: str, data: bytes, **condition: str) -> str:
+        try:
+            with self._told(name):
+                answer = self._client().put_object(Bucket=self.bucket, Key=self._key(name), Body=data, **condition)
+                return str(answer["ETag"])
+        except FileExistsError:
+            # An answer that was lost is asked for again, and the second time our own object stands in the way.
+            try:
+                there, tag = self.read_tagged(name)
+            except FileNotFoundError:
+                there, tag = None, ""
+            if there == data:
+                return tag
+            raise
+
+    @contextlib.contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        """What botocore raises, as the errors that files raise, in one line."""
+        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+
+        where = f"{self.uri}/{name}" if name else self.uri
+        try:
+            yield
+        except ClientError as error:
+            code = str(error.response["Error"].get("Code", ""))
+            if code in _ABSENT:
+                raise FileNotFoundError(where) from None
+            if code in _TAKEN:
+                raise FileExistsError(where) from None
+            if code in _EXPIRED:
+                raise StorageError(
+                    f"{where}: the credentials have expired; renew them, the same command goes on from there"
+                ) from None
+            if code in _REFUSED:
+                raise InputError(f"{where}: {_REFUSED[code]}") from None
+            raise StorageError(f"{where}: {error.response['Error'].get('Message') or code}") from None
+        except (NoCredentialsError, PartialCredentialsError):
+            raise InputError(
+                f"{where}: no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in "
+                "~/.aws, or run where an instance profile is"
+            ) from None
+        except BotoCoreError as error:
+            raise StorageError(f"{where}: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
+
+
+def _take(store: ObjectStore, name: str, seconds: float, wait: float) -> str:
+    """The tag under which `name` is ours."""
+    begun = time.monotonic()
+    known, since = "", begun
+    while True:
+        try:
+            return store.create(name, uuid.uuid4().hex.encode())
+        except FileExistsError:
+            now, info = time.monotonic(), store.info(name)
+        if info is None:
+            continue
+        if info.tag != known:
+            known, since = info.tag, now
+        elif now - since >= seconds:
+            with contextlib.suppress(FileExistsError):
+                return store.replace(name, uuid.uuid4().hex.encode(), known)
+        if now - begun >= wait:
+            raise TimeoutError(f"{store.uri}/{name}: held by another job")
+        time.sleep(min(1.0, seconds / 10))
+
+
+@lru_cache(maxsize=32)
+def _client(region: str, endpoint: str) -> Any:
+    """One client a process and place: threads may share it, and making one takes tens of milliseconds."""
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        connect_timeout=10,
+        read_timeout=60,
+        max_pool_connections=32,
+    )
+    return boto3.Session().client("s3", region_name=region or None, endpoint_url=endpoint or None, config=config)

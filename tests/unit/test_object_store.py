@@ -1,0 +1,237 @@
+"""Objects on a server that speaks S3's protocol, while its answers go wrong."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests import s3
+from vse import object_store
+from vse.errors import InputError, StorageError
+from vse.object_store import ObjectStore
+from vse.storage import Folder
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[str]:
+    with s3.server() as found:
+        yield found
+
+
+@pytest.fixture
+def proxy(place: str) -> Iterator[s3.Proxy]:
+    with s3.proxied(place) as found:
+        yield found
+
+
+@pytest.fixture
+def store(proxy: s3.Proxy, request: pytest.FixtureRequest) -> ObjectStore:
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    return ObjectStore.open(s3.address(proxy.place, name))
+
+
+SLOW, BROKEN = s3.error(503, "SlowDown"), s3.error(500, "InternalError")
+
+
+@pytest.mark.parametrize("fault", [SLOW, BROKEN, "drop"], ids=["throttled", "server error", "connection broken"])
+def test_what_passes_is_waited_out(store, proxy, fault):
+    proxy.faults = [("PUT", fault), ("PUT", fault), ("GET", fault)]
+    store.write("a", b"data")
+    assert store.read("a") == b"data"
+    assert proxy.faults == []
+    assert proxy.seen.count("PUT") == 3
+
+
+def test_what_stays_is_said_in_one_line(store, proxy, monkeypatch):
+    monkeypatch.setattr(object_store, "ATTEMPTS", 2)
+    object_store._client.cache_clear()
+    proxy.faults = [("PUT", SLOW)] * 2
+    with pytest.raises(StorageError, match=r"s3://bucket/.*/a: SlowDown it is") as told:
+        store.write("a", b"data")
+    assert "\n" not in str(told.value)
+    object_store._client.cache_clear()
+    assert store.info("a") is None
+
+
+def test_a_body_that_ends_early_is_read_again(store, proxy):
+    data = bytes(range(256)) * 400
+    store.write("a", data)
+    proxy.faults = [("GET", "truncate"), ("GET", "truncate")]
+    assert store.read("a") == data
+    assert proxy.faults == []
+
+
+def test_an_answer_that_was_lost_does_no_harm(store, proxy):
+    proxy.faults = [("PUT", "lose")]
+    tag = store.create("a", b"mine")  # done at the first request, refused at the second
+    assert proxy.seen.count("PUT") == 2
+    assert store.read("a") == b"mine"
+    proxy.faults = [("PUT", "lose")]
+    store.replace("a", b"changed", tag)
+    assert store.read("a") == b"changed"
+    with pytest.raises(FileExistsError):
+        store.replace("a", b"late", tag)
+    with pytest.raises(FileExistsError):
+        store.create("a", b"other")
+    assert store.read("a") == b"changed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "line"),
+    [
+        (s3.error(400, "ExpiredToken"), StorageError, "the credentials have expired; renew them"),
+        (s3.error(403, "AccessDenied"), InputError, "access denied"),
+        (s3.error(403, "InvalidAccessKeyId"), InputError, "the access key is not known"),
+        (s3.error(404, "NoSuchBucket"), InputError, "no such bucket"),
+    ],
+    ids=["expired", "denied", "unknown key", "no bucket"],
+)
+def test_what_the_user_must_mend_is_said_in_one_line(store, proxy, answer, kind, line):
+    for method, work in (
+        ("PUT", lambda: store.write("a", b"")),
+        ("GET", lambda: store.read("a")),
+        ("GET", store.children),
+    ):
+        proxy.faults = [(method, answer)]
+        with pytest.raises(kind, match=line) as told:
+            work()
+        assert "\n" not in str(told.value)
+        assert "s3://bucket/" in str(told.value)
+
+
+def test_without_credentials(place, monkeypatch, tmp_path):
+    for name in s3.KEYS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    object_store._client.cache_clear()
+    with pytest.raises(InputError, match="no AWS credentials; set AWS_ACCESS_KEY_ID"):
+        ObjectStore.open(s3.address(place)).read("a")
+    object_store._client.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("uri", "line"),
+    [
+        ("gs://bucket/x", "use a local path or s3://"),
+        ("s3://key:opensesame@bucket/x", "no keys in an address"),
+        ("s3://bucket/x?regoin=eu", "unknown option regoin; known are endpoint_override, region, scheme"),
+    ],
+)
+def test_addresses_that_cannot_be_meant(uri, line):
+    with pytest.raises(InputError, match=line) as told:
+        ObjectStore.open(uri)
+    assert "opensesame" not in str(told.value)
+
+
+def test_listings_are_paged_and_deletion_takes_what_is_below(store, monkeypatch):
+    monkeypatch.setattr(object_store, "PAGE", 4)
+    names = [f"n/{k:04d}" for k in range(13)]
+    for name in names:
+        store.write(name, b"")
+    store.write("other/x", b"abc")
+    store.write("n.json", b"1")
+    assert sorted(store.children()) == ["n", "n.json", "other"]
+    assert [name for name, _ in store.walk()] == sorted([*names, "n.json", "other/x"])
+    assert store.holds("n")
+    assert not store.holds("n/1")
+    store.delete("n")
+    assert sorted(store.children()) == ["n.json", "other"]
+    assert {name: info.size for name, info in store.walk()} == {"n.json": 1, "other/x": 3}
+
+
+def test_of_many_writers_one_creates(store):
+    won: list[int] = []
+
+    def write(number: int) -> None:
+        try:
+            store.create("a", str(number).encode())
+        except FileExistsError:
+            return
+        won.append(number)
+
+    threads = [threading.Thread(target=write, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [str(k).encode() for k in won] == [store.read("a")]
+
+
+def test_a_lease_is_held_by_one(store):
+    inside, most, entered = [], [], []
+
+    def work(number: int) -> None:
+        with store.lease("lock", seconds=3.0):
+            inside.append(number)
+            most.append(len(inside))
+            time.sleep(0.1)
+            inside.remove(number)
+            entered.append(number)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(entered) == [0, 1, 2, 3]
+    assert max(most) == 1
+    assert store.info("lock") is None
+
+
+def test_a_lease_of_the_dead_is_taken_over_and_of_the_living_is_not(store):
+    store.write("lock", b"of a job that was killed")
+    begun = time.monotonic()
+    with store.lease("lock", seconds=1.0):
+        assert time.monotonic() - begun >= 1.0
+        with pytest.raises(TimeoutError, match="held by another job"), store.lease("lock", seconds=1.0, wait=2.5):
+            raise AssertionError("entered")  # the holder renews it every third of a second
+    assert store.info("lock") is None
+
+
+def test_a_lease_that_was_lost_is_left_to_the_other(store, caplog):
+    with store.lease("lock", seconds=0.6):
+        store.write("lock", b"of another")
+        time.sleep(0.5)
+    assert store.read("lock") == b"of another"
+    assert "took this over" in caplog.text
+
+
+def test_two_jobs_that_lack_a_folder_leave_one_manifest(place):
+    folder = Folder.open(s3.address(place, "both")).child("features")
+    made: list[str] = []
+
+    def job(number: int) -> None:
+        with folder.locked():
+            if folder.read_manifest() is None:
+                folder.write_text("shard", f"of {number}")
+                folder.commit_manifest(["shard"], {"by": number})
+                made.append(f"of {number}")
+
+    threads = [threading.Thread(target=job, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [folder.read_text("shard")] == made
+    assert folder.read_manifest() is not None
+    assert folder.names() == ("manifest.json", "shard")
+
+
+def test_a_manifest_of_another_writer_stands(place, monkeypatch):
+    folder = Folder.open(s3.address(place, "manifests")).child("a")
+    folder.write_text("x", "1")
+    info = ObjectStore.info
+
+    def slow(self: ObjectStore, name: str) -> object_store.Info | None:
+        found = info(self, name)
+        if name == "manifest.json" and found is None:  # another job commits between the look and the write
+            monkeypatch.setattr(ObjectStore, "info", info)
+            folder.commit_manifest(["x"], {"by": "another"})
+        return found
+
+    monkeypatch.setattr(ObjectStore, "info", slow)
+    assert folder.commit_manifest(["x"], {"by": "this"})["by"] == "another"
+    assert folder.read_json("manifest.json")["by"] == "another"
