@@ -69,6 +69,9 @@ class HandOut(Searcher):
         self.running: set[str] = set()
         self.held_back: dict[str, Any] | None = None  # what the meter refused
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune saves its searcher for a resumption that is the ledger's here
+
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
         return True
 

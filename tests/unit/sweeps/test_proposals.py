@@ -1,5 +1,6 @@
 """Which trial comes next, and what Tune is told about it."""
 
+import pickle
 from typing import Any
 
 from ray.tune.search import Searcher
@@ -59,3 +60,10 @@ def test_the_cap_lets_nothing_new_start() -> None:
     assert hand_out.suggest("c") == Searcher.FINISHED
     assert hand_out.held_back == {"x": 2}
     assert hand_out.suggest("d") == Searcher.FINISHED
+
+
+def test_tune_may_save_it_whatever_the_proposer_holds() -> None:
+    """Tune pickles its searcher when an experiment begins; open generators and locks below it must not matter."""
+    proposer = InTurn([{"x": 1}])
+    proposer.open = (number for number in range(3))  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(HandOut(proposer, Meter()))).__dict__ == {}

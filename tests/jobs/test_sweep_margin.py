@@ -1,0 +1,43 @@
+"""jobs/sweep_margin.py: alternatives that bring their own settings, searched and listed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.sweeping import SMALL, ledger, outcome, run, summary_of
+
+SPACE = """
+from ray import tune
+SPACE = {
+    "which": tune.grid_search([
+        {"objective.margin": 0.4, "objective.hinge": tune.grid_search(["hardest", "sum"])},
+        {"model.structure": "pool", "objective.structure_margin": 0.1},
+    ])
+}
+"""
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def test_a_grid_of_alternatives(tmp_path: Path) -> None:
+    file = tmp_path / "few.py"
+    file.write_text(SPACE)
+    summary = summary_of(run("sweep_margin", tmp_path / "workspace", *SMALL, "train.epochs=1", f"sweep.space={file}"))
+    assert set(outcome(summary)["points"]) == {
+        "margin=0.4 hinge=hardest",
+        "margin=0.4 hinge=sum",
+        "structure=pool structure_margin=0.1",
+    }
+    assert "hinge=sum" in summary.with_name("report.html").read_text()
+
+
+def test_a_search_begins_with_the_published_settings(tmp_path: Path) -> None:
+    asked = [*SMALL, "train.epochs=1", "sweep.space=margin_joint", "sweep.method=hyperopt", "sweep.samples=3"]
+    summary = summary_of(run("sweep_margin", tmp_path / "workspace", *asked))
+    first, second, third = (entry["changes"] for entry in sorted(ledger(summary), key=lambda e: len(e["changes"])))
+    assert {json.dumps(first), json.dumps(second), json.dumps(third)}
+    kinds = [entry["changes"]["model.structure"] for entry in ledger(summary)]
+    assert {"pool", "attention"} <= set(kinds)
+    assert all(
+        ("objective.pool_weight" in e["changes"]) == (k == "pool") for e, k in zip(ledger(summary), kinds, strict=True)
+    )
