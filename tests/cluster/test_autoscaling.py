@@ -5,6 +5,7 @@ ending everything.
 """
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +29,8 @@ pytestmark = [
 HEAD, ADDRESS = "head", "10.77.0.11"
 LIMITS = {"steady": 1, "spot": 2}
 IDLE = 15  # seconds
-_FAKE = "f" * 51 + "00000"  # the id that Ray gives the head of a fake cluster
+# What Ray calls the head of a fake cluster, and its type
+_FAKE, _HEAD_TYPE = "f" * 51 + "00000", "ray.head.default"
 
 
 # Ranks of a training as Ray Train asks for them, on nodes of the given kind; prints the labels of where they came to be
@@ -59,7 +61,7 @@ def host(tmp_path: Path) -> Iterator[Hosts]:
 
 def cluster() -> dict[str, Any]:
     """A cluster file of nodes that are processes, with the kinds of workers that cluster.yaml has."""
-    kinds: dict[str, Any] = {"head": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0}}
+    kinds: dict[str, Any] = {_HEAD_TYPE: {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0}}
     for name, lifecycle, priority in (("steady", "on-demand", 0), ("spot", "spot", 10)):
         kinds[name] = {
             "resources": {"CPU": 1, "object_store_memory": 100 * 2**20},
@@ -82,10 +84,13 @@ def cluster() -> dict[str, Any]:
             "gcs_address": f"{ADDRESS}:6379",
             "head_node_id": _FAKE,
             "launch_multiple": True,
+            "use_node_id_as_ip": True,
+            "disable_node_updaters": True,
+            "disable_launch_config_check": True,
         },
         "auth": {},
         "docker": {},
-        "head_node_type": "head",
+        "head_node_type": _HEAD_TYPE,
         "available_node_types": kinds,
         **{key: [] for key in (*commands, "head_start_ray_commands", "worker_start_ray_commands")},
         "file_mounts": {},
@@ -128,20 +133,31 @@ def most_at_once(nodes: list[dict[str, Any]]) -> int:
 
 def test_a_sweep_brings_nodes_to_the_limit_and_idle_ones_go(host: Hosts, tmp_path: Path) -> None:
     (host.home(HEAD) / "ray_bootstrap_config.yaml").write_text(yaml.safe_dump(cluster()))
-    variables = (
-        f"RAY_FAKE_CLUSTER=1 AUTOSCALER_UPDATE_INTERVAL_S=1 RAY_enable_autoscaler_v2=1 RAY_CLOUD_INSTANCE_ID={_FAKE}"
-    )
+    variables = {
+        "RAY_FAKE_CLUSTER": "1",
+        "RAY_enable_autoscaler_v2": "1",
+        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+        "RAY_CLOUD_INSTANCE_ID": _FAKE,
+        "RAY_OVERRIDE_NODE_ID_FOR_TESTING": _FAKE,
+        "RAY_NODE_TYPE_NAME": _HEAD_TYPE,
+    }
     run(
         host,
-        f"{variables} RAY_OVERRIDE_NODE_ID_FOR_TESTING={_FAKE} RAY_NODE_TYPE_NAME=head ray start --head --num-cpus=0 "
+        f"{' '.join(f'{name}={value}' for name, value in variables.items())} ray start --head --num-cpus=0 "
         f"--node-ip-address={ADDRESS} --port=6379 --autoscaling-config={HOME}/ray_bootstrap_config.yaml",
     )
     assert workers(host) == []
+    said = run(host, f"python {ROOT}/jobs/preflight.py start=true")
+    for kind in LIMITS:
+        assert re.search(rf"worker type +{kind} +ok +a node came", said), said
+    until(lambda: all(node["state"] == "DEAD" for node in workers(host)), 200, "idle nodes stay")
+    before = {node["node_id"] for node in workers(host)}
     ranks = json.loads(run(host, f"python -c '{_RANKS}'").splitlines()[-1])
     assert ranks[LIFECYCLE] == "on-demand"
-    assert [node["labels"][LIFECYCLE] for node in workers(host)] == ["on-demand"]
-    until(lambda: workers(host)[0]["state"] == "DEAD", 200, "an idle node stays")
-    before = {node["node_id"] for node in workers(host)}
+    (came,) = [node for node in workers(host) if node["node_id"] not in before]
+    assert came["labels"][LIFECYCLE] == "on-demand"
+    until(lambda: all(node["state"] == "DEAD" for node in workers(host)), 200, "an idle node stays")
+    before |= {came["node_id"]}
     started = time.monotonic()
     said = run(
         host,

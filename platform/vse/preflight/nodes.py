@@ -142,7 +142,7 @@ def bring_up(kinds: Mapping[str, Mapping[str, Any]], seconds: float) -> Sequence
     """Ask the autoscaler for one node of every worker type that has labels, and wait for them."""
     import ray
 
-    touch: Any = ray.remote(num_cpus=1)(os.getpid)
+    touch: Any = ray.remote(num_cpus=1)(versions)
     waiting = {
         name: touch.options(label_selector=dict(kind["labels"]), num_gpus=int(kind["resources"].get("GPU", 0))).remote()
         for name, kind in kinds.items()
