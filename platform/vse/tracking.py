@@ -119,6 +119,15 @@ class Shipper:
         metrics.show("vse_spooled_runs", result.waiting)
         return result
 
+    def survey(self) -> Iterator[tuple[str, Folder, bool]]:
+        """(key, folder, whether something waits to be sent) of every run with a journal. Changes nothing."""
+        yield from self._survey(self._load())
+
+    def _survey(self, sent: dict[str, _Sent]) -> Iterator[tuple[str, Folder, bool]]:
+        for key, folder in self._journals():
+            there = folder.size(journal.FILE_NAME)
+            yield key, folder, key not in sent or not (sent[key].refused or sent[key].offset == there)
+
     @contextlib.contextmanager
     def every(self, seconds: float = 30.0) -> Iterator["Shipper"]:
         """Ship in the background while the body runs, and once more at its end, however it ends."""
@@ -138,10 +147,14 @@ class Shipper:
             self.ship(wait=10)
 
     def _ship(self, result: Shipped) -> None:
+        from vse import tracking_store
+
         sent = self._load()
+        if self._embedded and sent:
+            tracking_store.relocate(self.uri, self._home / "artifacts")
         pending: dict[tuple[str, str], tuple[Folder, Story, bytes]] = {}
-        for key, folder in self._journals():
-            if key in sent and (sent[key].refused or folder.size(journal.FILE_NAME) == sent[key].offset):
+        for _, folder, waiting in self._survey(sent):
+            if not waiting:
                 continue
             data = folder.read_bytes(journal.FILE_NAME)
             data = data[: data.rfind(b"\n") + 1]  # a line being written is for the next pass
@@ -292,7 +305,8 @@ class Shipper:
 
     def _key(self, folder: Folder) -> str:
         """A run's folder relative to the workspace, so that a workspace can be moved."""
-        return folder.uri.removeprefix(Folder.open(self.workspace).uri).lstrip("/")
+        here, root = (place.uri.partition("?")[0] for place in (folder, Folder.open(self.workspace)))
+        return here.removeprefix(root).lstrip("/")
 
     @contextlib.contextmanager
     def _locked(self, wait: float) -> Iterator[bool]:
@@ -314,10 +328,8 @@ class Shipper:
     def _load(self) -> dict[str, _Sent]:
         from vse import tracking_store
 
-        if self._embedded:
-            if not tracking_store.is_whole(self._home / "mlflow.db"):
-                return {}  # whatever was sent is not there any more
-            tracking_store.relocate(self.uri, self._home / "artifacts")
+        if self._embedded and not tracking_store.is_whole(self._home / "mlflow.db"):
+            return {}  # whatever was sent is not there any more
         try:
             saved = json.loads(self._state_file.read_text())
             return {key: _Sent(**entry) for key, entry in saved.items()}

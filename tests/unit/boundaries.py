@@ -11,8 +11,9 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
     frozenset({"runtime", "metrics", "tracking", "tracking_store", "tracking_models"}),
-    frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"}),
-    frozenset({"sweeps", "report", "evidence", "command", "preflight", "node_logs"}),
+    frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
+    | {"judging"},
+    frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
 ABOVE_THEIR_ROOM = frozenset(

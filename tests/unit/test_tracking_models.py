@@ -86,7 +86,7 @@ def load(workspace: Path, folder: Path, address: str = "models:/univse-scenes@se
         env=values,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout.splitlines()[-1])

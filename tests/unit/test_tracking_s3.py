@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from vse import journal
+from vse.status import read_status
 from vse.storage import Folder
+from vse.sweeps.ledger import Ledger
+from vse.sweeps.standing import Standing
 from vse.tracking import embedded_uri, ship_all
+from vse.workspace import Workspace
 
 
 @pytest.fixture
@@ -51,3 +55,26 @@ def test_a_workspace_on_s3_is_shipped(bucket: str, tmp_path: Path) -> None:
     assert shipped.info.status == "FINISHED"
     assert [a.path for a in found.list_artifacts(shipped.info.run_id, "tables")] == ["tables/table.json"]
     assert ship_all(bucket).runs == 0
+
+
+@pytest.mark.slow
+def test_the_status_of_a_workspace_on_s3(bucket: str, tmp_path: Path) -> None:
+    bucket = bucket.replace("workspace", "another")  # the server keeps what tests before have put there
+    root = Folder.open(bucket)
+    for name, status in (("runs/one-s0", "finished"), ("runs/two-s0", "failed"), ("sweeps/curve-0123abcd", "")):
+        book = journal.open_in(root.child(*name.split("/")), tmp_path / name)
+        book.start(name.split("/")[1])
+        book.params({"train.epochs": 2})
+        book.metrics({"train/seconds": 3.0, "cost/gpu_hours": 0.25}, step=2)
+        if status:
+            book.note("Diverged: sent is nan")
+            book.end("finished" if status == "finished" else "failed")
+    ledger = Ledger(root.child("sweeps", "curve-0123abcd"))
+    ledger.finish({"x": 1}, {}, 2.0)
+    Standing(ledger, "train", 4).show(1, 1)
+    status = read_status(Workspace.open(bucket))
+    lines = {line.name: line for line in status.lines}
+    assert (lines["one-s0"].state, lines["one-s0"].done, lines["one-s0"].total) == ("finished", 2, 2)
+    assert (lines["curve-0123abcd"].done, lines["curve-0123abcd"].total) == (1, 4)
+    assert status.failures == [("two-s0", "Diverged: sent is nan")]
+    assert (status.cost, status.spooled) == ((0.0, 0.5), 3)

@@ -156,7 +156,8 @@ def train_worker(
 
     def epoch_done(epoch: int, row: dict[str, float]) -> None:
         numbers = _numbers(row)
-        journal.metrics(numbers | cost(config.train, row["seconds"]), step=epoch)
+        speed = {"speed/captions_per_second": len(collate.captions) / max(row["train/seconds"], 1e-9)}
+        journal.metrics(numbers | speed | cost(config.train, row["seconds"]), step=epoch)
         if report is not None:
             report({**numbers, "epoch": epoch})
 

@@ -62,7 +62,7 @@ def _epochs_in(folder: Folder, metric: str = "train/sent") -> list[int]:
 
 
 def _no_times(story: journal.Story) -> dict[tuple[str, int], float]:
-    clocks = ("train/seconds", "cost/")
+    clocks = ("train/seconds", "cost/", "speed/")
     return {key: value for key, (value, _) in story.metrics.items() if not key[0].startswith(clocks)}
 
 

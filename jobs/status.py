@@ -1,0 +1,39 @@
+"""What runs, how far, how fast, what it costs, what failed and why: `python jobs/status.py watch=10`."""
+
+import sys
+import time
+from dataclasses import dataclass
+
+from vse.command import Request, main
+from vse.config import knob
+from vse.runtime import set_up_logging
+from vse.status import read_status
+from vse.status_screen import show, summary
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    watch: float = knob(0.0, "seconds between two looks, until it is interrupted; 0: one look", low=0)
+
+
+def run(request: Request) -> str:
+    """Show the workspace, again and again where that is asked for, and return it in one line. Writes nothing."""
+    set_up_logging()
+    workspace = Workspace.open(request.workspace)
+    status = read_status(workspace, request.tracking)
+    show(status)
+    while request.options.watch:
+        print(summary(status), flush=True)
+        time.sleep(request.options.watch)
+        status = read_status(workspace, request.tracking)
+        show(status)
+    return summary(status)
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main("status", run, description="One screen of what a workspace is doing, local or s3.", options=Options())
+    )

@@ -1,0 +1,190 @@
+"""What a workspace is doing, read from what its jobs write: journals, ledgers, manifests. Needs no Ray and no MLflow.
+
+Every job writes as it goes, so what is read here is at most an epoch or a trial old, on this machine or on S3.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from vse import journal
+from vse.errors import InputError
+from vse.features.shards import read_receipts
+from vse.journal import Story
+from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.standing import read_standing
+from vse.tracking import Shipper
+from vse.workspace import Workspace
+
+State = Literal["running", "silent", "finished", "failed", "killed"]
+SILENT_AFTER = 600.0  # seconds without a sign, or three epochs where these are longer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One run, sweep or stage. Times in seconds, costs in hours; `total` and `left` are None where nothing says.
+
+    done and total count `unit`; each: seconds for one of them; speed: captions a second; age: since the last sign;
+    note: the last words.
+    """
+
+    kind: Literal["sweep", "run", "stage"]
+    name: str
+    state: State
+    done: int = 0
+    total: int | None = None
+    unit: str = ""
+    each: float | None = None
+    speed: float | None = None
+    age: float = 0.0
+    cpu_hours: float = 0.0
+    gpu_hours: float = 0.0
+    score: float | None = None
+    note: str = ""
+    parent: str = ""
+
+    @property
+    def left(self) -> float | None:
+        """Seconds to its end at the present rate."""
+        if self.state != "running" or self.total is None or self.each is None:
+            return None
+        return max(0, self.total - self.done) * self.each
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All lines of a workspace; `failures` are (where, why); `spooled`: runs that MLflow has not got yet."""
+
+    workspace: str
+    lines: list[Line]
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    spooled: int = 0
+
+    def count(self, kind: str) -> Counter[str]:
+        """Lines of a kind by state."""
+        return Counter(line.state for line in self.lines if line.kind == kind)
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """(CPU-hours, GPU-hours) of all trainings, and of the trials beside them; a sweep's line has those of its
+        trainings too."""
+        sweeps = {line.name for line in self.lines if line.kind == "sweep"}
+        own = [line for line in self.lines if line.parent not in sweeps]
+        return sum(line.cpu_hours for line in own), sum(line.gpu_hours for line in own)
+
+
+def read_status(workspace: Workspace, tracking: str | None = None) -> Status:
+    """The state of a workspace now. Raises InputError where there is none."""
+    if not workspace.root.exists():
+        raise InputError(f"--workspace {workspace.root}: nothing is there")
+    now, stories, spooled = time.time(), dict[str, Story](), 0
+    for key, folder, waiting in Shipper(workspace.root.uri, tracking).survey():
+        spooled += waiting
+        if key.count("/") == 1:  # trials have their line in the sweep's ledger
+            stories[key] = journal.parse(folder.read_bytes(journal.FILE_NAME))
+    lines, failures = [], []
+    for key, story in stories.items():
+        if key.startswith("runs/"):
+            lines.append(_run(story, now))
+            if story.status == "failed":
+                failures.append((story.name, story.notes[-1] if story.notes else "it did not say why"))
+    for name in workspace.root.child("sweeps").names():
+        line, entries = _sweep(workspace, name, stories.get(f"sweeps/{name}", Story()), now)
+        inside = [run for run in lines if run.parent == name]
+        cpu, gpu = (sum(getattr(run, key) for run in (line, *inside)) for key in ("cpu_hours", "gpu_hours"))
+        lines.append(replace(line, cpu_hours=cpu, gpu_hours=gpu))
+        failures += [(f"{name} {_point(entry)}", _last(entry.error)) for entry in entries if entry.state == "failed"]
+    lines += _stages(workspace)
+    return Status(workspace.root.uri, lines, failures, spooled)
+
+
+def _run(story: Story, now: float) -> Line:
+    latest = story.latest()
+    epochs = {step for key, step in story.metrics if key.startswith("train/")}
+    times = sorted(value for (key, _), (value, _) in story.metrics.items() if key == "train/seconds")
+    each = times[len(times) // 2] if times else None
+    age = now - _last_sign(story) / 1000
+    return Line(
+        kind="run",
+        name=story.name,
+        state=_state(story, age, each),
+        done=max(epochs, default=0),
+        total=_number(story.params.get("train.epochs")),
+        unit="epochs",
+        each=each,
+        speed=latest.get("speed/captions_per_second"),
+        age=age,
+        cpu_hours=latest.get("cost/cpu_hours", 0.0),
+        gpu_hours=latest.get("cost/gpu_hours", 0.0),
+        score=max((v for (key, _), (v, _) in story.metrics.items() if key == "val/rsum"), default=None),
+        note=story.notes[-1] if story.notes else "",
+        parent=story.parent,
+    )
+
+
+def _state(story: Story, age: float, each: float | None) -> State:
+    if story.status == "running" and age > max(SILENT_AFTER, 3 * (each or 0.0)):
+        return "silent"
+    return story.status
+
+
+def _last_sign(story: Story) -> int:
+    """Milliseconds since 1970."""
+    return max(story.started, story.ended, max((when for _, when in story.metrics.values()), default=0))
+
+
+def _sweep(workspace: Workspace, name: str, story: Story, now: float) -> tuple[Line, list[Entry]]:
+    folder = workspace.sweep(name)
+    entries, standing = list(Ledger(folder)), read_standing(folder)
+    states = Counter(entry.state for entry in entries)
+    age = now - max(_last_sign(story) / 1000, standing["time"] if standing else 0)
+    done, total, each, unit = states["finished"], None, None, "trials"
+    note = f"{states['failed']} failed" if states["failed"] else ""
+    if story.status == "running" and standing is not None:
+        done, total, unit = standing["done"], standing["total"], f"{standing['label']} trials".replace("trials ", "")
+        each = (standing["time"] - standing["started"]) / done if done else None
+        note = ", ".join(filter(None, (f"{standing['running']} running", note)))
+    # trainings have their own lines with their own costs; what stands in the ledger beside them took one CPU each
+    beside = sum(entry.seconds for entry in entries if entry.changes.get("kind", "train") != "train")
+    line = Line(
+        kind="sweep",
+        name=name,
+        state=_state(story, age, each),
+        done=done,
+        total=total,
+        unit=unit,
+        each=each,
+        age=age,
+        cpu_hours=beside / 3600,
+        note=note,
+    )
+    return line, entries
+
+
+def _stages(workspace: Workspace) -> Iterator[Line]:
+    """Features that are being extracted; finished ones say nothing new."""
+    root = workspace.root.child("features")
+    for dataset in root.names():
+        for digits in root.child(dataset).names():
+            folder = root.child(dataset, digits)
+            if not folder.is_committed():
+                receipts = list(read_receipts(folder, checksums=False))
+                images = sum(len(receipt.ids) for receipt in receipts)
+                rejects = sum(len(receipt.rejects) for receipt in receipts)
+                name = f"features/{dataset}/{digits}"
+                note = f"{rejects} rejected" if rejects else ""
+                yield Line(kind="stage", name=name, state="running", done=images, unit="images", note=note)
+
+
+def _point(entry: Entry) -> str:
+    return " ".join(f"{key}={value}" for key, value in entry.changes.items() if key not in ("material", "kind"))
+
+
+def _last(error: str) -> str:
+    return (error.strip().splitlines() or ["it did not say why"])[-1]
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) else None

@@ -1,0 +1,182 @@
+"""A workspace in every state, made by hand through the writers that jobs use, and the screen it becomes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from vse.errors import InputError
+from vse.journal import Journal
+from vse.status import Line, Status, read_status
+from vse.status_screen import chosen, clock, render, speed, summary
+from vse.storage import Folder
+from vse.sweeps.ledger import Ledger
+from vse.sweeps.standing import Standing
+from vse.workspace import Workspace
+
+SWEEP = "eta-univse_coco-01234567"
+
+
+@pytest.fixture(autouse=True)
+def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "workspace"
+
+
+def write_run(place: Path, name: str, epochs: int = 3, parent: str = "", **last: float) -> Journal:
+    book = Journal(place / "runs" / name / "journal.jsonl")
+    book.start(name, name=name, parent=parent)
+    book.params({"train.epochs": 10})
+    for epoch in range(1, epochs + 1):
+        numbers = {"train/seconds": 60.0 + epoch, "val/rsum": 100.0 - epoch, "speed/captions_per_second": 500.0}
+        book.metrics({**numbers, "cost/cpu_hours": 2.0 * epoch, "cost/gpu_hours": 1.0 * epoch, **last}, step=epoch)
+    return book
+
+
+@pytest.fixture
+def living(place: Path) -> Path:
+    """A running sweep of a running and a failed training, a finished run beside it, a store half extracted."""
+    write_run(place, "run-s0", parent=SWEEP)
+    book = write_run(place, "run-s1", epochs=1, parent=SWEEP)
+    book.note("RuntimeError: CUDA out of memory")
+    book.end("failed")
+    write_run(place, "alone-s0", epochs=10).end("finished")
+    write_run(place, "stopped-s0", epochs=2).end("killed")
+    folder = Folder.open(place / "sweeps" / SWEEP)
+    Journal(place / "sweeps" / SWEEP / "journal.jsonl").start(SWEEP, name=SWEEP)
+    ledger = Ledger(folder)
+    ledger.finish({"kind": "measure", "seed": 0}, {"rsum": 1.0}, 1800.0)
+    ledger.fail({"objective.eta_c": 8, "seed": 1, "material": "01234567"}, "Traceback\n  ...\nRuntimeError: no luck\n")
+    standing = Standing(ledger, "train", 40)
+    standing._started -= 600
+    standing.show(6, 2)
+    return place
+
+
+def lines(place: Path) -> dict[str, Line]:
+    return {line.name: line for line in read_status(Workspace.open(str(place))).lines}
+
+
+def test_a_running_training(living: Path) -> None:
+    line = lines(living)["run-s0"]
+    assert (line.kind, line.state, line.done, line.total, line.unit) == ("run", "running", 3, 10, "epochs")
+    assert (line.each, line.left, line.speed, line.score) == (62.0, 7 * 62.0, 500.0, 99.0)
+    assert (line.cpu_hours, line.gpu_hours, line.parent) == (6.0, 3.0, SWEEP)
+    assert line.age < 60
+
+
+def test_a_running_sweep_counts_its_trainings(living: Path) -> None:
+    line = lines(living)[SWEEP]
+    assert (line.state, line.done, line.total, line.unit) == ("running", 6, 40, "train trials")
+    assert line.each == pytest.approx(100, rel=0.05)
+    assert line.left == pytest.approx(3400, rel=0.05)
+    assert line.note == "2 running, 1 failed"
+    assert (line.cpu_hours, line.gpu_hours) == (6.0 + 2.0 + 0.5, 3.0 + 1.0)  # two trainings, half an hour of measuring
+
+
+def test_costs_are_counted_once_and_failures_say_why(living: Path) -> None:
+    status = read_status(Workspace.open(str(living)))
+    assert status.cost == (6.0 + 2.0 + 0.5 + 20.0 + 4.0, 3.0 + 1.0 + 10.0 + 2.0)
+    assert status.failures == [
+        ("run-s1", "RuntimeError: CUDA out of memory"),
+        (f"{SWEEP} objective.eta_c=8 seed=1", "RuntimeError: no luck"),
+    ]
+    assert dict(status.count("run")) == {"running": 1, "failed": 1, "finished": 1, "killed": 1}
+    assert status.spooled == 5
+
+
+def test_who_gives_no_sign_is_called_silent(living: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    now = time.time()
+    monkeypatch.setattr("vse.status.time.time", lambda: now + 3600)
+    found = lines(living)
+    assert {found[name].state for name in ("run-s0", SWEEP)} == {"silent"}
+    assert found["run-s0"].left is None
+    assert found["alone-s0"].state == "finished"
+
+
+def test_features_on_their_way(living: Path) -> None:
+    import numpy as np
+
+    from vse.features.shards import write_shard
+
+    folder = Folder.open(living / "features" / "scenes-0123" / "4567")
+    write_shard(folder, ["a", "b"], {"pooled": np.zeros((2, 3), np.float16)}, [("c", "file is empty")])
+    line = lines(living)["features/scenes-0123/4567"]
+    assert (line.kind, line.state, line.done, line.note) == ("stage", "running", 2, "1 rejected")
+    folder.commit_manifest([])
+    assert "features/scenes-0123/4567" not in lines(living)
+
+
+def test_damaged_and_empty_workspaces(living: Path, place: Path, tmp_path: Path) -> None:
+    (living / "runs" / "run-s0" / "journal.jsonl").write_bytes(b"\x00garbage\n{torn")
+    (living / "sweeps" / SWEEP / "standing.json").write_text("{torn")
+    (living / "sweeps" / SWEEP / "ledger.jsonl").write_text("garbage\n")
+    assert lines(living)[SWEEP].done == 0
+    (tmp_path / "empty").mkdir()
+    assert read_status(Workspace.open(str(tmp_path / "empty"))).lines == []
+    with pytest.raises(InputError, match="nothing is there"):
+        read_status(Workspace.open(str(tmp_path / "absent")))
+
+
+def test_reading_writes_nothing(living: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in living.rglob("*")}
+    read_status(Workspace.open(str(living)))
+    assert {path: path.stat().st_mtime_ns for path in living.rglob("*")} == before
+
+
+def plain(text: str) -> list[str]:
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).rstrip().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 90, 120, 200])
+def test_a_terminal_gets_one_screen(living: Path, width: int) -> None:
+    for number in range(300):
+        write_run(living, f"many-s{number}", epochs=1).end("finished")
+    status = read_status(Workspace.open(str(living)))
+    screen = plain(render(status, terminal=True, size=(width, 24)))
+    assert len(screen) <= 23  # and a line for the summary
+    assert max(map(len, screen)) <= width
+    assert screen[1].split()[:2] == ["running", SWEEP]
+    assert screen[2].split()[:2] == ["running", "run-s0"]
+    assert any(line.startswith("failed run-s1: RuntimeError") for line in screen)
+    assert re.search(r"and 2\d\d more", "\n".join(screen))
+
+
+def test_a_pipe_gets_plain_lines_with_every_number_named(living: Path) -> None:
+    status = read_status(Workspace.open(str(living)))
+    text = render(status, terminal=False)
+    assert "\x1b" not in text
+    assert f"running sweep {SWEEP}: 6/40 train trials, " in text
+    assert (
+        "running run run-s0: 3/10 epochs, 7:14 left, 500 captions/s, best rsum 99.0, 6 CPU-hours, 3 GPU-hours" in text
+    )
+    assert "failed run-s1: RuntimeError: CUDA out of memory" in text
+    assert summary(status).startswith(f"{living}: sweeps: 1 running; runs: 1 running, 1 failed, 1 killed, 1 finished; ")
+    assert summary(status).endswith("32.5 CPU-hours and 16 GPU-hours; 5 runs wait for MLflow")
+
+
+def test_markup_in_names_is_shown_as_it_is() -> None:
+    line = Line(kind="run", name="[red]x[/]", state="running", note="[bold]")
+    screen = plain(render(Status("w", [line], [("[a]", "[b]")]), terminal=True, size=(120, 10)))
+    assert "[red]x[/]" in screen[1]
+    assert "failed [a]: [b]" in screen
+
+
+def test_what_is_urgent_comes_first() -> None:
+    made = [Line(kind="run", name=s, state=s) for s in ("finished", "failed", "killed", "silent", "running")]
+    shown, hidden = chosen(made, 3)
+    assert [line.name for line in shown] == ["running", "silent", "failed"]
+    assert hidden == 2
+
+
+def test_times_and_speeds() -> None:
+    assert [clock(s) for s in (0, 59.6, 3599, 3600, 200_000)] == ["0:00", "1:00", "59:59", "1:00:00", "2 days"]
+    speeds = [(0.05, "20 epochs/s"), (1.5, "1.5 s/epoch"), (250, "4:10 min/epoch"), (None, "")]
+    for each, text in speeds:
+        assert speed(Line(kind="run", name="x", state="running", unit="epochs", each=each)) == text
