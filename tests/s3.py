@@ -49,7 +49,8 @@ class Proxy:
     """Passes requests on to a server. `faults` says what happens to the next ones, one entry a request that fits.
 
     An entry: (method, what): `(status, body)` answers so without asking the server; "truncate" ends a body in its
-    middle; "lose" lets the server do it and breaks the connection; "drop" breaks it before the server hears.
+    middle; "lose" lets the server do it and breaks the connection; "drop" breaks it before the server hears; "" is
+    no fault.
     """
 
     def __init__(self, behind: str) -> None:

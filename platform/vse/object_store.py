@@ -246,9 +246,7 @@ class ObjectStore:
             if code in _TAKEN:
                 raise FileExistsError(where) from None
             if code in _EXPIRED:
-                raise StorageError(
-                    f"{where}: the credentials have expired; renew them, the same command goes on from there"
-                ) from None
+                raise StorageError(f"{where}: the credentials have expired; renew them") from None
             if code in _REFUSED:
                 raise InputError(f"{where}: {_REFUSED[code]}") from None
             raise StorageError(f"{where}: {error.response['Error'].get('Message') or code}") from None

@@ -42,11 +42,13 @@ def command(job: str, workspace: Path | str, *more: str) -> list[str]:
     return [sys.executable, str(ROOT / "jobs" / f"{job}.py"), "--workspace", str(workspace), *more]
 
 
-def run(job: str, workspace: Path, *more: str, timeout: float = 250) -> subprocess.CompletedProcess[str]:
-    """A job to its end, started in the folder of the workspace."""
+def run(
+    job: str, workspace: Path | str, *more: str, timeout: float = 250, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A job to its end, started in `folder`: that of the workspace, where this is not on S3."""
     return subprocess.run(
         command(job, workspace, *more),
-        cwd=workspace.parent,
+        cwd=folder or Path(workspace).parent,
         env=environment(),
         capture_output=True,
         text=True,
