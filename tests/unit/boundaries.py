@@ -7,7 +7,7 @@ from pathlib import Path
 # Rooms (files or folders of the package) from the ground up; a room may import its own floor and those below it.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"config", "registry", "errors", "redaction", "progress", "journal", "environment", "storage"})
-    | {"object_store"},
+    | {"object_store", "node_cache"},
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
     frozenset({"runtime", "metrics", "tracking", "tracking_store", "tracking_models"}),

@@ -5,11 +5,8 @@ which shard and row an image is, `rejects.parquet` which images have no features
 copied once to a memory-mapped array on the local disk, in the order training asks for.
 """
 
-import contextlib
-import fcntl
 import io
 import os
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Int
 
 from vse.config import fingerprint
 from vse.errors import InputError
 from vse.features.shards import Output, Receipt, read_receipts, read_shard
+from vse.node_cache import mapped_array
 from vse.storage import Folder
 
 REVISION = 1
@@ -152,38 +149,9 @@ class FeatureStore:
             values = np.empty((len(ids), *spec.shape), spec.dtype)
             self._fill(values, output, places)
             return values
-        if not len(ids):
-            return np.empty((0, *spec.shape), spec.dtype)
-        path, shape = Path(cache) / self.fingerprint / f"{output}-{fingerprint(list(ids))}.npy", (len(ids), *spec.shape)
-        values = _cached(path, shape)
-        if values is None:
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.with_suffix(".lock").open("w") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX)  # the other processes of this node wait instead of copying too
-                    if _cached(path, shape) is None:
-                        self._make_cache(path, spec, output, places)
-            except OSError as error:
-                raise Folder.open(path.parent).refusal(path.name, error) from None
-            values = _cached(path, shape)
-        assert values is not None, f"{path}: what was just written cannot be read"
-        return values
-
-    def _make_cache(self, path: Path, spec: Output, output: str, places: list[tuple[str, int]]) -> None:
-        unfinished = path.with_name(f".writing-{uuid.uuid4().hex[:12]}.npy")
-        try:
-            shape = (len(places), *spec.shape)
-            values = np.lib.format.open_memmap(unfinished, "w+", dtype=np.dtype(spec.dtype), shape=shape)
-            with unfinished.open("r+b") as stream:
-                # Room for every page, or an error now: a mapped page that finds none kills the process (SIGBUS).
-                os.posix_fallocate(stream.fileno(), 0, unfinished.stat().st_size)
-            self._fill(values, output, places)
-            values.flush()
-            del values
-            os.replace(unfinished, path)
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.unlink(missing_ok=True)
+        place = f"{self.fingerprint}/{output}-{fingerprint(list(ids))}"
+        shape = (len(ids), *spec.shape)
+        return mapped_array(Path(cache), place, shape, spec.dtype, lambda values: self._fill(values, output, places))
 
     def _find(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         for image in ids:
@@ -199,37 +167,6 @@ class FeatureStore:
 
     def _read(self, shard: str, output: str) -> np.ndarray:
         return read_shard(self.folder, shard, [output], self.manifest["files"][shard])[output]
-
-    def windows(
-        self, output: str, ids: Sequence[str], rows: int, *, seed: int, epoch: int
-    ) -> Iterator[tuple[Int[np.ndarray, " window"], np.ndarray]]:
-        """All features once in a random order that needs memory for about `rows` rows, for features beyond it.
-
-        Shards come in random order; rows are shuffled over as many shards as fit a window. Yields the positions in
-        `ids` and their features. The order follows from (seed, epoch) and is the same in every process.
-        """
-        generator = np.random.default_rng([seed, epoch])
-        groups = list(_by_shard(self._find(ids)))
-        positions: list[np.ndarray] = []
-        features: list[np.ndarray] = []
-        for number, group in enumerate(generator.permutation(len(groups))):
-            shard, targets, from_rows = groups[group]
-            positions.append(targets)
-            features.append(self._read(shard, output)[from_rows])
-            if sum(map(len, positions)) >= rows or number == len(groups) - 1:
-                together, values = np.concatenate(positions), np.concatenate(features)
-                order = generator.permutation(len(together))
-                yield together[order], values[order]
-                positions, features = [], []
-
-
-def _cached(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The mapped cache, None where there is none or it is shorter than it says."""
-    try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (FileNotFoundError, NotADirectoryError, ValueError, EOFError):
-        return None
-    return values if values.shape == shape else None
 
 
 def _by_shard(places: Sequence[tuple[str, int]]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

@@ -155,22 +155,3 @@ def test_stores_of_other_content_have_other_caches(store, tmp_path):
     assert second.fingerprint != store.fingerprint
     one, two = (s.array("map", ["1"], tmp_path / "cache") for s in (store, second))
     assert not np.array_equal(one, two)
-
-
-def test_windows_give_every_row_once_in_an_order_of_seed_and_epoch(store):
-    ids = list(store.ids)
-
-    def visit(size, seed=1, epoch=0):
-        found = list(store.windows("map", ids, size, seed=seed, epoch=epoch))
-        for positions, values in found:
-            assert np.array_equal(values, rows([ids[p] for p in positions])["map"])
-        return [p.tolist() for p, _ in found]
-
-    for size in (1, 4, 100):
-        order = visit(size)
-        assert sorted(p for window in order for p in window) == list(range(len(ids)))
-    assert len(visit(1)) == 3
-    assert len(visit(100)) == 1
-    assert visit(100) == visit(100)
-    assert len({str(visit(100, epoch=e)) for e in range(5)}) == 5
-    assert [len(p) for p, _ in store.windows("map", ["1", "0"], 1, seed=0, epoch=0)] == [1, 1]

@@ -5,7 +5,6 @@ distinct caption, in shards. A run that was stopped goes on with the shards that
 """
 
 import io
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from vse.config import fingerprint
 from vse.language.sentence.features import SentenceFeatures
 from vse.language.sentence.kinds import sentence_fingerprint
 from vse.language.word_vectors import WordVectors, load_array, save_array
+from vse.node_cache import mapped_array
 from vse.progress import Progress
 from vse.registry import ComponentConfig
 from vse.storage import Folder
@@ -82,19 +82,8 @@ class SentenceStore:
 
     def mapped(self, texts: Sequence[str], cache: Path) -> Float16[np.ndarray, "texts dim"]:
         """The same in a read-only memory-mapped file in `cache`, for more captions than memory holds."""
-        path = cache / self.fingerprint / f"sentence-{fingerprint(list(texts))}.npy"
-        if not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_name(f".writing-{uuid.uuid4().hex[:12]}.npy")
-            try:
-                values = np.lib.format.open_memmap(unfinished, "w+", np.float16, (len(texts), self.dim))
-                self._fill(values, texts)
-                values.flush()
-                del values
-                unfinished.replace(path)
-            finally:
-                unfinished.unlink(missing_ok=True)
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        place = f"{self.fingerprint}/sentence-{fingerprint(list(texts))}"
+        return mapped_array(cache, place, (len(texts), self.dim), np.float16, lambda found: self._fill(found, texts))
 
     def _fill(self, found: Float[np.ndarray, "texts dim"], texts: Sequence[str]) -> None:
         places = np.array([self._row.get(text, -1) for text in texts], dtype=np.int64)

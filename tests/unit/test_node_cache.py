@@ -1,0 +1,99 @@
+"""Arrays mapped by all processes of a node: made once, within a limit, the longest unused going first."""
+
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vse import node_cache
+from vse.errors import InputError
+from vse.node_cache import make_room, mapped_array
+
+SHAPE = (50, 100)  # 20,000 bytes of single precision
+
+
+def fill(value: float, made: list[float] | None = None) -> node_cache.Fill:
+    def write(values: np.ndarray) -> None:
+        values[:] = value
+        if made is not None:
+            made.append(value)
+
+    return write
+
+
+def test_made_once_and_mapped_read_only(tmp_path: Path) -> None:
+    made: list[float] = []
+    for _ in range(2):
+        values = mapped_array(tmp_path, "a/x", SHAPE, np.float32, fill(3.0, made))
+    assert made == [3.0]
+    assert isinstance(values, np.memmap)
+    assert (values == 3.0).all()
+    with pytest.raises(ValueError, match="read-only"):
+        values[0] = 1.0
+    assert mapped_array(tmp_path, "a/none", (0, 7), np.float16, fill(1.0)).shape == (0, 7)
+
+
+def test_a_file_cut_short_is_made_again(tmp_path: Path) -> None:
+    mapped_array(tmp_path, "x", SHAPE, np.float32, fill(1.0))
+    os.truncate(tmp_path / "x.npy", 500)
+    assert (mapped_array(tmp_path, "x", SHAPE, np.float32, fill(2.0)) == 2.0).all()
+    assert mapped_array(tmp_path, "x", (25, 100), np.float32, fill(4.0)).shape == (25, 100)
+
+
+def test_the_longest_unused_goes_and_who_has_it_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(node_cache.LIMIT, str(50_000 / 2**30))  # two arrays, not three
+    first = mapped_array(tmp_path, "1", SHAPE, np.float32, fill(1.0))
+    mapped_array(tmp_path, "2", SHAPE, np.float32, fill(2.0))
+    for name, age in (("1", 100), ("2", 50)):
+        then = os.stat(tmp_path).st_mtime - age
+        os.utime(tmp_path / f"{name}.npy", (then, then))
+    mapped_array(tmp_path, "1", SHAPE, np.float32, fill(9.0))  # used: now the younger
+    mapped_array(tmp_path, "3", SHAPE, np.float32, fill(3.0))
+    assert {file.name for file in tmp_path.glob("*.npy")} == {"1.npy", "3.npy"}
+    make_room(tmp_path, 40_000, limit=50_000)
+    assert not list(tmp_path.glob("*.npy"))
+    assert (first == 1.0).all()
+
+
+def test_a_disk_without_room_is_cleared_as_far_as_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "123":
+        mapped_array(tmp_path, name, SHAPE, np.float32, fill(1.0))
+        os.utime(tmp_path / f"{name}.npy", (int(name), int(name)))
+
+    class Usage:
+        """A disk of 70,000 bytes with nothing else on it."""
+
+        @property
+        def free(self) -> int:
+            return 70_000 - sum(file.stat().st_size for file in tmp_path.glob("*.npy"))
+
+    monkeypatch.setattr(node_cache.shutil, "disk_usage", lambda path: Usage())
+    make_room(tmp_path, 25_000)
+    assert {file.name for file in tmp_path.glob("*.npy")} == {"2.npy", "3.npy"}
+
+
+@pytest.mark.parametrize("text", ["much", "0", "-1"])
+def test_a_limit_that_is_none_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(node_cache.LIMIT, text)
+    with pytest.raises(InputError, match=f"VSE_CACHE_GIB={text}: expected a number of GiB above 0"):
+        mapped_array(tmp_path, "x", SHAPE, np.float32, fill(1.0))
+
+
+def _ask(folder: str, number: int, said: Any) -> None:
+    values = mapped_array(Path(folder), "shared", SHAPE, np.float32, fill(float(number)))
+    said.put(float(values.mean()))
+
+
+def test_of_several_processes_one_makes_it(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    said = context.Queue()
+    workers = [context.Process(target=_ask, args=(str(tmp_path), k, said)) for k in range(1, 4)]
+    for worker in workers:
+        worker.start()
+    found = {said.get(timeout=60) for _ in workers}
+    for worker in workers:
+        worker.join()
+    assert len(found) == 1
