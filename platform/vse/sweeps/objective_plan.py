@@ -99,10 +99,12 @@ class Plan:
         return [{**point, SEED: seed, MATERIAL: material} for seed in self.seeds]
 
     def points_in(self, ledger: Ledger) -> list[dict[str, Any]]:
-        """The points that a ledger has trials of, in its order."""
+        """The points that a ledger has trials of, in its order, with their keys in the space's."""
         found: dict[str, dict[str, Any]] = {}
         for entry in ledger:
-            point = point_of(entry)
+            searched = point_of(entry)
+            place = {key: k for k, key in enumerate(self.space.keys)}
+            point = {key: searched[key] for key in sorted(searched, key=lambda key: place.get(key, len(place)))}
             if any(True for _ in placements(self.space.domains, point)):
                 found.setdefault(fingerprint(point), point)
         return list(found.values())

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(240)
 def two_cpus() -> Iterator[None]:
     from vse.runtime import Config, running_ray
 
-    with running_ray(Config(address="local", cpus=2, store_mib=80)):
+    with running_ray(Config(address="local", cpus=2, gpus=1, store_mib=80)):  # nothing here computes on that GPU
         yield
 
 
@@ -178,6 +178,16 @@ def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
     assert len({entry.changes["alpha"] for entry in ledger}) == 10
     assert len(search._trials.losses()) == 10
     assert None not in search._trials.losses()
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_trials_share_a_gpu_by_fraction(ledger: Ledger) -> None:
+    from vse.sweeps.experiment import Need, run_sweep
+
+    need = Need(cpus=0.5, gpus=0.25)
+    assert need.at_once({"CPU": 2.0, "GPU": 1.0}) == 4
+    entries = run_sweep(ledger, [{"x": x} for x in range(4)], trials.assigned, need=need)
+    assert [entry.result for entry in entries] == [{"CPU": 0.5, "GPU": 0.25}] * 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

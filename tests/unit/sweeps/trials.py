@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import ray
+
 from vse.errors import InputError
 from vse.sweeps.experiment import say, tell
 
@@ -48,3 +50,8 @@ def sleep(changes: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Work of a known length."""
     time.sleep(seconds)
     return {"value": changes["x"]}
+
+
+def assigned(changes: dict[str, Any]) -> dict[str, Any]:
+    """The share of the machine that this trial has."""
+    return {name: share for name, share in ray.get_runtime_context().get_assigned_resources().items() if share}
