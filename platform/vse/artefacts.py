@@ -6,19 +6,20 @@ splits, or of a file. Numbers and the keys of the pairs that the filter keeps st
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
 
-from vse.adversaries import attack_split
+from vse.adversaries import attack_split, contrast_split, first_of_each
 from vse.config import knob
 from vse.data.records import Records
 from vse.data.vocabulary import build_vocabulary
 from vse.errors import InputError
 from vse.evaluation.artefacts import Row, Sample, measure
-from vse.language.attacks import WORDS
+from vse.language.attacks import ATTACKS, WORDS
+from vse.language.contrast.rules import PARADIGMS, PUBLISHED, Rules
 from vse.language.ngram_model import NgramModel
 from vse.language.word_vector_training import read_captions
 from vse.pipeline import describe, say
@@ -26,13 +27,25 @@ from vse.training.config import RunConfig
 from vse.training.inputs import Material
 from vse.workspace import Workspace
 
+# Name -> rules of VSE-C's paradigms; none for UniVSE's attacks. The published 200 occurrences are a share here, so that
+# they mean something beside COCO too.
+_SOURCES: dict[str, Rules | None] = {
+    "univse": None,
+    "contrast": Rules(),
+    "published": replace(PUBLISHED, minimum=None),
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
     """Keys of the artefact test."""
 
     splits: tuple[str, ...] = knob(("val", "test"), "splits whose adversaries are judged; never the training split")
-    words: str = knob("shared", "words of UniVSE's adversaries: as training negatives, or disjoint", choices=WORDS)
+    words: str = knob("shared", "words of the adversaries: as training negatives, or disjoint", choices=WORDS)
+    attacks: tuple[str, ...] = knob(
+        ("univse",), "UniVSE's attacks, VSE-C's paradigms by our rules, or as published", choices=tuple(_SOURCES)
+    )
+    per_class: int = knob(5, "adversaries of each paradigm and caption", low=1)
     outside: tuple[str, ...] = knob(
         (), "files of further captions for the language model; they must not describe the judged images"
     )
@@ -64,7 +77,8 @@ def measure_artefacts(config: RunConfig, workspace: Workspace, options: Options)
     else:
         parts = [records.split(name).name for name in options.splits]
         material = Material(records, _NoImages(), say(config, workspace, records), {})
-        samples = [s for name in parts for s in _attacks(config, workspace, material, name, options.words)]
+        asked = product(parts, options.attacks)
+        samples = [s for name, kind in asked for s in _attacks(config, workspace, material, name, kind, options)]
     if not samples:
         raise InputError("there are no adversaries to judge")
     further = (text for path in options.outside for text in read_captions(path))
@@ -80,13 +94,20 @@ def measure_artefacts(config: RunConfig, workspace: Workspace, options: Options)
     return records, rows
 
 
-def _attacks(config: RunConfig, workspace: Workspace, material: Material, split: str, words: str) -> Iterator[Sample]:
+def _attacks(
+    config: RunConfig, workspace: Workspace, material: Material, split: str, kind: str, options: Options
+) -> Iterator[Sample]:
     captions = material.records.split(split).captions
-    made = attack_split(config, workspace, material, split, words)
-    for attack, texts in made.texts.items():
-        for text, owner in zip(texts, made.owner[attack], strict=True):
+    rules = _SOURCES[kind]
+    if rules is None:
+        made, attacks = attack_split(config, workspace, material, split, options.words), ATTACKS
+    else:
+        made, attacks = contrast_split(config, workspace, material, split, options.words, rules), PARADIGMS
+    made = first_of_each(made, attacks, options.per_class)
+    for attack in attacks:
+        for text, owner in zip(made.texts[attack], made.owner[attack], strict=True):
             caption = captions[int(owner)]
-            yield Sample(image=caption.image, caption=caption.text, adversary=text, paradigm=f"univse {attack}")
+            yield Sample(image=caption.image, caption=caption.text, adversary=text, paradigm=f"{kind} {attack}")
 
 
 def read_pairs(path: str) -> Iterator[Sample]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vse.language.components import Components, Relation
+from vse.language.components import Attribute, Components, Relation
 from vse.language.parse import Parse
 from vse.language.pools import (
     ADNOMINAL,
@@ -91,11 +91,7 @@ class Editor:
             return None
         if self.rng.random() < 0.5:
             return self._replace_noun(item.token, entry, "object")
-        if self._is_glued(item.token):
-            return None
-        end = self.parse[item.token].end
-        edit = Edit(end, end, f" and {noun_phrase(entry)}")
-        return Change((edit,), f"append {entry.word} to {item.word}", (entry.word,))
+        return self._append_noun(item.token, item.word, entry)
 
     def attribute(self) -> Change | None:
         """Replace the attribute of a pair; in a caption without pairs insert one before a noun."""
@@ -104,11 +100,7 @@ class Editor:
             return None
         pair = self._draw(self.components.attributes)
         if pair is not None:
-            token, start = self.parse[pair.token], hyphenated_start(self.parse, pair.token)
-            if self._is_glued(pair.token):
-                return None
-            edits = (*self._article(start, entry.form), self._over(start, pair.token + 1, entry.form))
-            return Change(edits, f"attribute {token.text.lower()} of {pair.noun} becomes {entry.word}", (entry.word,))
+            return self._replace_attribute(pair, entry)
         item = self._draw(self.components.objects)
         return None if item is None else self._insert_attribute(item.token, item.word, entry)
 
@@ -127,6 +119,20 @@ class Editor:
 
     def _draw(self, items: Sequence[T]) -> T | None:
         return items[self.rng.randrange(len(items))] if items else None
+
+    def _append_noun(self, index: int, word: str, entry: NounEntry) -> Change | None:
+        if self._is_glued(index):
+            return None
+        end = self.parse[index].end
+        edit = Edit(end, end, f" and {noun_phrase(entry)}")
+        return Change((edit,), f"append {entry.word} to {word}", (entry.word,))
+
+    def _replace_attribute(self, pair: Attribute, entry: AttributeEntry) -> Change | None:
+        token, start = self.parse[pair.token], hyphenated_start(self.parse, pair.token)
+        if self._is_glued(pair.token):
+            return None
+        edits = (*self._article(start, entry.form), self._over(start, pair.token + 1, entry.form))
+        return Change(edits, f"attribute {token.text.lower()} of {pair.noun} becomes {entry.word}", (entry.word,))
 
     def _replace_noun(self, index: int, entry: NounEntry, part: str) -> Change | None:
         form = entry.plural if is_plural(self.parse, index) else entry.singular

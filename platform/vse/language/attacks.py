@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from vse.errors import InputError
+from vse.language.attack_care import Care, CarefulEditor
 from vse.language.attack_edits import (
     Barred,
     Change,
@@ -21,10 +22,10 @@ from vse.language.attack_edits import (
 )
 from vse.language.components import Components
 from vse.language.parse import Parse
-from vse.language.pools import WordPools
+from vse.language.pools import Pool, WordPools
 from vse.language.tokens import words as token_words
 
-REVISION = 1  # part of a stage's fingerprint: raise it whenever the same inputs give other adversaries
+REVISION = 2  # part of a stage's fingerprint: raise it whenever the same inputs give other adversaries
 ATTACKS = ("object", "attribute", "relation")
 WORDS = ("shared", "disjoint")
 TRIALS = 60  # draws for one adversary before it is given up
@@ -88,7 +89,7 @@ def generate(
     All captions of an image must be given together, since what any of them mentions is not irrelevant. An adversary
     never reads like a caption of its image or like another adversary of the caption under the same attack, and is
     dropped when `is_true` says that it holds. Without `is_true`, attributes and relations of the image's other captions
-    are avoided too; with it, only those of the caption (B.2), and truth decides.
+    are avoided too, and only what `attack_care` lets pass is drawn; with it, B.2 is followed, and truth decides.
 
     Draws depend on (seed, split, caption id, attack, words, number) only.
     """
@@ -98,10 +99,12 @@ def generate(
         by_image[caption.image].append(caption)
     mentioned = {image: _lemmas(group) for image, group in by_image.items()}
     texts = {image: {token_words(caption.text) for caption in group} for image, group in by_image.items()}
+    care = Care(pools.of(words)) if is_true is None else None
+    unfit = {image: care.barred_nouns(group) for image, group in by_image.items()} if care is not None else {}
     for caption in rows:
         near = mentioned[caption.image] if is_true is None else _lemmas([caption])
         barred = Barred(
-            nouns=barred_nouns(mentioned[caption.image]),
+            nouns=barred_nouns(mentioned[caption.image]) | unfit.get(caption.image, frozenset()),
             attributes=barred_attributes(near),
             relations=barred_relations(near if is_true is None else {r.word for r in caption.components.relations}),
         )
@@ -110,7 +113,7 @@ def generate(
             for number in range(per_caption):
                 key = f"{seed}|{split}|{caption.id}|{attack}|{words}|{number}".encode("utf-8", "surrogatepass")
                 rng = random.Random(int.from_bytes(hashlib.sha256(key).digest()[:8], "big"))
-                editor = Editor(caption.text, caption.parse, caption.components, pools.of(words), barred, rng)
+                editor = _editor(caption, care or pools.of(words), barred, rng)
                 change = _accepted(caption, getattr(editor, attack), seen, is_true)
                 if change is None:
                     break  # the words are used up; later numbers would only search the same places
@@ -124,6 +127,13 @@ def generate(
                     words_in=change.words_in,
                     text_hash=text_hash(caption.text),
                 )
+
+
+def _editor(caption: ParsedCaption, source: Care | Pool, barred: Barred, rng: random.Random) -> Editor:
+    parts = (caption.text, caption.parse, caption.components)
+    return (
+        CarefulEditor(*parts, source, barred, rng) if isinstance(source, Care) else Editor(*parts, source, barred, rng)
+    )
 
 
 def _accepted(

@@ -113,3 +113,49 @@ NOT_CONCRETE = frozenset(_NOT_CONCRETE.split())
 # B.4 sets such words aside as ambiguous; bare auxiliaries say nothing either.
 _NO_RELATION = "of to include as for be do than like about such because that if while"
 NO_RELATION = frozenset(_NO_RELATION.split())
+
+# Attributes that a picture shows, by kind: one of a kind contradicts the others, unless it is close to them.
+ATTRIBUTE_KINDS = {
+    kind: frozenset(words.split())
+    for kind, words in {
+        "colour": "white black red green brown yellow orange pink gray grey purple blue tan golden silver maroon beige",
+        "size": "large big huge giant small little tiny",
+        "age": "young old elderly",
+        "hair": "bald blond blonde",
+        "material": "wooden plastic concrete metal metallic brick leather glass rocky",
+        "pattern": "striped spotted plaid checkered dotted floral",
+        "dress": "shirtless barefoot naked",
+        "wetness": "wet dry",
+    }.items()
+}
+CLOSE_ATTRIBUTES = tuple(
+    frozenset(group.split())
+    for group in (
+        "tan brown golden yellow orange beige blond blonde",
+        "red pink maroon orange purple",
+        "white gray grey silver beige",
+        "black gray grey",
+        "blue purple gray grey",
+        "brown black red",
+        "striped plaid checkered",
+        "spotted dotted",
+        "concrete brick rocky",
+        "metal metallic silver",
+        "blond blonde",
+    )
+)
+# Where a caption says nothing of the kind, what a person or an animal never is, and what other things hardly ever are.
+_NEVER_OF_LIVING = "purple green blue pink orange wooden plastic concrete metal brick rocky checkered"
+_HARDLY_OF_THINGS = "purple pink orange checkered spotted plaid floral"
+NEVER_OF_LIVING = frozenset(_NEVER_OF_LIVING.split())
+HARDLY_OF_THINGS = frozenset(_HARDLY_OF_THINGS.split())
+
+# Too weak to be surely false of two things in one picture, or nothing that a picture shows.
+_VAGUE_RELATIONS = (
+    "have get take make use go come move show wait enjoy relax prepare approach attach cover face see watch look stick "
+    "set put give help turn reach touch hit near at with by up down along across through from out off against pose "
+    "gather rest stand sit be lean lay lie play perform next front on in top full over around run walk travel leave "
+    "start try begin stop keep need let hang work cross kick practice compete participate surround shak shake trick "
+    "smile laugh point wave gaze stare dress overlook pick"
+)
+VAGUE_RELATIONS = frozenset(_VAGUE_RELATIONS.split()) | NO_RELATION

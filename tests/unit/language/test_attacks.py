@@ -150,8 +150,12 @@ def test_article(word, right):
     assert article(word) == right
 
 
+def unsure(image, text):
+    """A judge that never knows: attacks as in B.2, without the care that is taken where nobody judges."""
+
+
 def everything(captions=ALL, pools=POOLS, **options):
-    return list(generate(captions, pools, **({"seed": 1, "split": "test"} | options)))
+    return list(generate(captions, pools, **({"seed": 1, "split": "test", "is_true": unsure} | options)))
 
 
 def test_adversaries_are_new_distinct_and_repeatable():
@@ -218,7 +222,7 @@ def test_what_is_true_of_the_image_is_dropped():
 def test_truth_lifts_the_bar_on_attributes_of_other_captions():
     other = caption("other", "1", "Red", "Red/red/JJ/0/root")
     known = everything([dog(), other], attacks=("attribute",), is_true=lambda image, text: False)
-    unknown = everything([dog(), other], attacks=("attribute",))
+    unknown = everything([dog(), other], attacks=("attribute",), is_true=None)
     assert "red" in {w for a in known for w in a.words_in}
     assert "red" not in {w for a in unknown for w in a.words_in}
 
@@ -268,9 +272,9 @@ def any_caption(text, image, rows, places):
 def test_any_text_and_any_parse_is_survived(texts, rows, places, seed):
     captions = [any_caption(text, image, rows, places) for text, image in texts.items()]
     own = build_pools([(c.parse, c.components) for c in captions], minimum=1, split=False)
-    for pools in (POOLS, own):
-        adversaries = everything(captions, pools, seed=seed)
-        assert adversaries == everything(captions, pools, seed=seed)
+    for pools, judge in itertools.product((POOLS, own), (unsure, None)):
+        adversaries = everything(captions, pools, seed=seed, is_true=judge)
+        assert adversaries == everything(captions, pools, seed=seed, is_true=judge)
         for adversary in adversaries:
             made = words(adversary.text(adversary.caption_id))
             true = [text for text, image in texts.items() if image == texts[adversary.caption_id]]

@@ -2,6 +2,7 @@
 
 from vse.language.contrast.inflection import plural_verb, singular_verb
 from vse.language.contrast.slots import Fixed
+from vse.language.pools import noun_phrase_start
 from vse.language.syntax import Tree
 
 _PAST = {"was", "were"}
@@ -36,12 +37,16 @@ def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
     """Edits of the verbs when the noun becomes plural or singular; None where that cannot be told safely."""
     if tree.is_predicate(noun) and not tree.case(noun):
         return None  # "the animal is a dog"
+    if tree.role(noun) == "nsubj" and (tree.case(noun) or _is_governed(tree, noun)):
+        return None  # taken for a subject behind its preposition or verb: "a child in a jacket runs"
     head = tree.head(noun)
     clause = head is not None and tree.role(noun) == "nsubj" and not tree.below(head, "cop")
     if clause and tree.parse[tree.parse[noun].head].tag in ("NN", "NNS"):
         return None  # a verb taken for a noun: "a skateboarder balances"
     edits: list[Fixed] = []
     agreeing = agreeing_verbs(tree, noun)
+    if any(_far(tree, clause, noun) for clause in tree.children[noun] if tree.label(clause) == "acl:relcl"):
+        return None  # "a man holding a sign that says"
     if any(_stray(tree, index, noun) for index in range(noun + 1, len(tree.parse)) if index not in agreeing):
         return None
     for index in agreeing:
@@ -56,6 +61,18 @@ def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
     return edits
 
 
+def _is_governed(tree: Tree, noun: int) -> bool:
+    """Whether a verb stands right before the noun phrase, which makes it its object."""
+    start = noun_phrase_start(tree.parse, noun)
+    return start > 0 and tree.parse[start - 1].pos == "VERB" and tree.parse[start - 1].lemma != "be"
+
+
+def _far(tree: Tree, clause: int, noun: int) -> bool:
+    """Whether another noun stands between a noun and the relative pronoun of its clause: it may belong to that one."""
+    pronoun = next((i for i in tree.below(clause, "nsubj") if tree.is_relative(i)), None)
+    return pronoun is not None and any(tree.parse[i].pos in ("NOUN", "PROPN") for i in range(noun + 1, pronoun))
+
+
 def _stray(tree: Tree, index: int, noun: int) -> bool:
     """Whether a verb after the noun shows number and has no subject by the parse: it may be the noun."""
     token = tree.parse[index]
@@ -64,5 +81,5 @@ def _stray(tree: Tree, index: int, noun: int) -> bool:
     clause = index
     if tree.role(index) in ("aux", "cop"):
         clause = tree.parse[index].head
-    subjects = tree.below(clause, "nsubj", "expl")
+    subjects = [subject for subject in tree.below(clause, "nsubj", "expl") if not tree.case(subject)]
     return not subjects or (noun in subjects and len(subjects) > 1)

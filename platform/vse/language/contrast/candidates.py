@@ -35,7 +35,7 @@ class Generator:
     @cached_property
     def related(self) -> Relatedness:
         """Which words mean too nearly the same, remembered for every noun met."""
-        return Relatedness(self.words, self.knowledge, self.rules)
+        return Relatedness([entry.word for entry in self.words.nouns], self.knowledge, self.rules)
 
     @cached_property
     def phrases(self) -> Phrases:

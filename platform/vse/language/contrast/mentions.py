@@ -2,26 +2,30 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from vse.language.attack_edits import with_similar
-from vse.language.attacks import ParsedCaption
-from vse.language.contrast.lists import ENCLOSURES, PERSONAL
+from vse.language.contrast.lists import ENCLOSED, ENCLOSURES, PERSONAL
 from vse.language.contrast.rules import Rules
-from vse.language.contrast.words import DIGITS, NUMBERS, Contrast, is_visible
+from vse.language.contrast.words import DIGITS, NUMBERS, is_visible
 from vse.language.lexicon.compact import Knowledge
 from vse.language.pools import is_plural
 from vse.language.tokens import words as token_words
 from vse.language.word_lists import NOT_CONCRETE, SIMILAR_NOUNS
 
+if TYPE_CHECKING:
+    from vse.language.attacks import ParsedCaption
+
 _PEOPLE = next(group for group in SIMILAR_NOUNS if "person" in group) | {"player", "team", "audience", "couple"}
+_DOERS = ("er", "or", "ist", "man", "woman")
 
 
 class Relatedness:
     """Which nouns of the list may not be put in beside a given noun, as bits; each noun is looked up once."""
 
-    def __init__(self, contrast: Contrast, knowledge: Knowledge, rules: Rules) -> None:
+    def __init__(self, candidates: Sequence[str], knowledge: Knowledge, rules: Rules) -> None:
         self._lexicon, self._concreteness, self._rules = knowledge.lexicon, knowledge.concreteness, rules
-        self._candidates = [entry.word for entry in contrast.nouns]
+        self._candidates = list(candidates)
         self._personal = [self._is_personal(word) for word in self._candidates]
         self._people = [self.is_person(word) for word in self._candidates]
         self._of: dict[str, int] = {}
@@ -32,8 +36,9 @@ class Relatedness:
         self._index = {word: k for k, word in enumerate(self._candidates)}
 
     def is_person(self, noun: str) -> bool:
-        """Whether a noun's first sense is a person, or it is a word for people."""
-        return noun in _PEOPLE or self._lexicon.is_a(noun, "person")
+        """Whether a noun's first sense is a person, it is a word for people, or for who does something: "climber"."""
+        doer = noun.endswith(_DOERS) and self._lexicon.is_a(noun, "person", senses=9)
+        return doer or noun in _PEOPLE or self._lexicon.is_a(noun, "person")
 
     def _is_personal(self, noun: str) -> bool:
         return any(self._lexicon.is_a(noun, kind, senses=2) for kind in PERSONAL)
@@ -59,7 +64,11 @@ class Relatedness:
 
     def is_enclosure(self, noun: str) -> bool:
         """Whether something can be outside of what the noun names, and be seen to be."""
-        return any(self._lexicon.is_a(noun, kind, senses=2) for kind in ENCLOSURES)
+        return noun in ENCLOSED or any(self._lexicon.is_a(noun, kind, senses=2) for kind in ENCLOSURES)
+
+    def has_front(self, noun: str) -> bool:
+        """Whether the noun names something with a front of its own: "behind a boat" is not said from the camera."""
+        return self.is_person(noun) or any(self._lexicon.is_a(noun, kind) for kind in ("vehicle", "animal"))
 
     def is_worn(self, noun: str) -> bool:
         """Whether the noun is clothing or a part of a body: what is in it or on it is so in a way of its own."""
@@ -89,7 +98,7 @@ class Relatedness:
 class ImageMentions:
     """What the captions of one image mention, all together."""
 
-    def __init__(self, captions: Sequence[ParsedCaption], related: Relatedness, rules: Rules) -> None:
+    def __init__(self, captions: "Sequence[ParsedCaption]", related: Relatedness, rules: Rules) -> None:
         self._captions, self._related, self._rules = captions, related, rules
 
     @cached_property

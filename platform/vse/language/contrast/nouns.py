@@ -56,8 +56,10 @@ def _slots(reading: Reading, item: Object) -> Iterator[Slot]:
         quantity = reading.lower[reading.phrase_start(item)] in ("some", "much", "any", "more", "enough", "all")
         yield slot(start, "singular", "mass" if quantity else "singular")
     elif item.word in reading.words.counted and item.word not in MASS:
-        yield slot(start, "singular", "counted")  # captions that leave articles out: "dog on bed"
+        if not reading.has_article:
+            yield slot(start, "singular", "counted")  # captions that leave articles out: "dog on bed"; not "in hand"
     else:
         yield slot(start, "singular", "mass")
-        if start == reading.phrase_start(item) and before != "of":
+        modified = start > 1 and parse[start - 1].tag == "VBG" and parse[start - 2].pos == "ADP"  # "in standing water"
+        if start == reading.phrase_start(item) and before != "of" and not modified:
             yield slot(start, "indefinite", "counted")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from vse.language.components import Object
 from vse.language.contrast.agreement import agree
 from vse.language.contrast.inflection import plural_noun, singular_noun
-from vse.language.contrast.lists import MASS, PLURAL_PRONOUNS, SINGULAR_PRONOUNS, UNCOUNTED
+from vse.language.contrast.lists import COLORS, MASS, PLURAL_PRONOUNS, SINGULAR_PRONOUNS, UNCOUNTED
 from vse.language.contrast.reading import Reading
 from vse.language.contrast.slots import Fixed, Slot
 from vse.language.contrast.words import ARTICLES, DIGITS, NUMBERS
@@ -21,7 +21,7 @@ def numeral_slots(reading: Reading) -> Iterator[Slot]:
 
 
 def _countable(reading: Reading, item: Object) -> bool:
-    if item.word in UNCOUNTED or item.word in NOT_CONCRETE or reading.caption.parse[item.token].tag.startswith("NNP"):
+    if item.word in UNCOUNTED | COLORS | NOT_CONCRETE or reading.caption.parse[item.token].tag.startswith("NNP"):
         return False
     return not reading.rules.agreement or reading.visible(item)
 
@@ -91,6 +91,10 @@ def _inflected(reading: Reading, item: Object, numeral: int, plural: bool) -> tu
         return None
     after = reading.caption.parse[item.token + 1 : item.token + 2]
     if reading.shares_determiner(item) or any(token.tag.startswith("NN") for token in after):
+        return None
+    if any(token.tag == "VBG" and reading.related.is_visible(token.text.lower()) for token in after):
+        return None  # "a chalk drawing"
+    if any(k > item.token for k in reading.misread):
         return None
     verbs = agree(reading.tree, item.token, plural)
     return None if verbs is None else (noun, *verbs)

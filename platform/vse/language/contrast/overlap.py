@@ -33,51 +33,31 @@ SETS = tuple(
 )
 LISTED = frozenset().union(*SETS)
 
-UNDER = "below beneath under underneath"
-# What may be put in for a preposition so that the caption turns false: our own judgement, on photographs. Weak ones
-# (near, by, with, at) are true of most things in a picture and are never put in. A published set still forbids.
+UNDER = "beneath under underneath"
+# What may be put in for a preposition so that the caption turns false, and false to the eye: our own judgement, on
+# photographs. What depends on where the camera stands ("behind" for "on", "above" for "beside") is not here, nor are
+# weak words (near, by, with, at), which are true of most things in a picture. A published set still forbids.
+_BESIDE = f"atop in inside on {UNDER}"
+_LIFTED = f"below in inside {UNDER}"
 _FALSE_INSTEAD = {
-    "on": f"behind {UNDER} without",
-    "on top of": f"behind {UNDER} without",
-    "atop": f"behind {UNDER} without",
-    "in": f"above atop behind outside over {UNDER}",
-    "inside": f"above atop behind outside over {UNDER}",
-    "outside": f"above atop in inside on {UNDER}",
+    **dict.fromkeys(("on", "on top of", "atop"), f"below without {UNDER}"),
+    **dict.fromkeys(("in", "inside"), f"atop outside {UNDER}"),
+    "outside": f"atop in inside on {UNDER}",
     "with": "without",
-    "near": f"above atop in inside on {UNDER}",
-    "next to": f"above atop in inside on {UNDER}",
-    "close to": f"above atop in inside on {UNDER}",
-    "beside": f"above atop in inside on {UNDER}",
-    "alongside": f"above atop in inside on {UNDER}",
-    "by": f"above atop in inside on {UNDER}",
-    "along": f"above behind {UNDER}",
-    "around": f"above atop inside {UNDER}",
-    "at": f"above atop {UNDER}",
-    "behind": f"above atop in inside on {UNDER}",
-    "in front of": f"above atop behind inside over {UNDER}",
-    "under": "above atop inside on over",
-    "underneath": "above atop inside on over",
-    "beneath": "above atop inside on over",
-    "below": "above atop inside on over",
-    "above": f"behind in inside {UNDER}",
-    "over": f"behind in inside {UNDER}",
-    "through": f"above atop behind outside {UNDER}",
-    "across": f"above behind {UNDER}",
-    "down": "above behind under underneath beneath",
-    "up": f"behind inside {UNDER}",
-    "into": f"above behind off {UNDER}",
-    "onto": f"behind off {UNDER}",
-    "off": f"above inside into onto {UNDER}",
-    "toward": f"above behind inside off {UNDER}",
-    "towards": f"above behind inside off {UNDER}",
-    "against": f"above atop inside {UNDER}",
-    "between": f"above atop on {UNDER}",
-    "among": f"above atop {UNDER}",
-    "past": f"above atop in inside on {UNDER}",
+    **dict.fromkeys(("near", "next to", "close to", "beside", "alongside", "by", "past"), _BESIDE),
+    **dict.fromkeys(("behind", "in front of"), _BESIDE),
+    **dict.fromkeys(("around", "at"), f"atop {UNDER}"),
+    **dict.fromkeys(("along", "across", "between", "among", "up", "down"), UNDER),
+    **dict.fromkeys(("under", "underneath", "beneath", "below"), "above atop inside on over"),
+    **dict.fromkeys(("above", "over"), _LIFTED),
+    "through": f"outside {UNDER}",
+    "into": UNDER,
+    "off": f"inside {UNDER}",
+    "against": f"atop inside {UNDER}",
 }
-_PHRASES = {"in front of": ("behind",), "behind": ("in front of",), "into": ("out of",), "towards": ("away from",)}
-_PHRASES |= {"toward": ("away from",), "under": ("in front of",), "on": ("in front of",), "in": ("in front of",)}
-PHRASES = ("in front of", "out of", "away from")
+_PHRASES = {"in front of": ("behind",), "behind": ("in front of",)}
+_PHRASES |= dict.fromkeys(("toward", "towards"), ("away from",))
+PHRASES = ("in front of", "away from")
 
 
 def sensible_alternatives(word: str) -> frozenset[str]:

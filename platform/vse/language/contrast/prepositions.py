@@ -2,8 +2,20 @@
 
 from collections.abc import Iterator
 
-from vse.language.components import Object
-from vse.language.contrast.lists import BESIDE, NOT_AFTER, OVERHEAD, PARTICLES, PHRASAL, SLOPES, WATERS
+from vse.language.components import STATIC, Object
+from vse.language.contrast.lists import (
+    BESIDE,
+    DEVICES,
+    DRESS,
+    NOT_AFTER,
+    OVERHEAD,
+    PARTICLES,
+    PHRASAL,
+    SLOPES,
+    TERRAIN,
+    TETHERS,
+    WATERS,
+)
 from vse.language.contrast.overlap import LISTED
 from vse.language.contrast.reading import Reading
 from vse.language.contrast.rules import Rules
@@ -13,7 +25,11 @@ from vse.language.pools import noun_phrase_start
 
 _LONG = (("in", "front", "of"), ("on", "top", "of"), ("next", "to"), ("close", "to"), ("out", "of"), ("inside", "of"))
 _REASON = "{} shares none of the 23 sets of meaning with it"
-_HIDDEN = frozenset(["below", "beneath", "under", "underneath", "inside"])
+_UNDER = frozenset(["below", "beneath", "under", "underneath"])
+_LIFTED = frozenset(["above", "over"])
+_HANGING = frozenset(["hang", "swing", "dangle"])
+_UPON = frozenset(["on", "on top of", "atop", "up", "down", "across", "over"])
+_INSIDE = frozenset(["in", "inside", "outside"])
 
 
 def preposition_slots(reading: Reading) -> Iterator[Slot]:
@@ -62,7 +78,7 @@ def _bits(words: Contrast, rules: Rules, allowed: frozenset[str]) -> int:
 def _preposition(reading: Reading, item: Object) -> tuple[int, int] | None:
     """Tokens [first, last) of the preposition right before the noun phrase of a concrete head."""
     last = noun_phrase_start(reading.caption.parse, item.token)
-    if not reading.whole_phrase(item):
+    if not reading.whole_phrase(item) or item.token in reading.misread:
         return None
     if not reading.visible(item) or last == 0 or _owned(reading, item):
         return None
@@ -71,7 +87,13 @@ def _preposition(reading: Reading, item: Object) -> tuple[int, int] | None:
         if first > 0 and reading.lower[first:last] == phrase:
             return (first, last) if reading.is_free(first, last) else None
     token = reading.caption.parse[last - 1]
-    if token.pos != "ADP" or last < 2 or reading.tree.below(last - 1, "fixed") or reading.lower[last - 2] in NOT_AFTER:
+    if token.pos != "ADP" or last < 2 or reading.tree.below(last - 1, "fixed"):
+        return None
+    if not NOT_AFTER.isdisjoint((reading.lower[last - 2], reading.caption.parse[last - 2].lemma)):
+        return None
+    if reading.lower[last - 1] == "on" and reading.caption.parse[last - 2].lemma in _HANGING:
+        return None  # what hangs on a bar is under it too
+    if reading.lower[last - 1] == "at" and not _is_place(reading, item):
         return None
     if reading.lower[last - 1] in PARTICLES and reading.caption.parse[last - 2].lemma in PHRASAL:
         return None
@@ -91,17 +113,34 @@ def _is_agent(reading: Reading, item: Object) -> bool:
     return head is not None and reading.caption.parse[head].tag in ("VBN", "VBD")
 
 
+def _is_place(reading: Reading, item: Object) -> bool:
+    """Whether what comes after "at" says where something is, not what is done to it: "sits at", not "tugs at"."""
+    head = reading.tree.head(item.token)
+    return head is None or not reading.tree.is_verb(head) or reading.caption.parse[head].lemma in STATIC
+
+
 def _suiting(reading: Reading, item: Object, word: str) -> frozenset[str]:
     """Alternatives that can be seen to be false for this noun: what is in a shirt or in water may be under it too."""
     every = frozenset(reading.words.prepositions)
-    if reading.related.is_worn(item.word):
+    if word in ("with", "without") or item.word in DRESS or reading.related.is_worn(item.word):
         return every & {"without"}
-    if word in ("with", "without"):
-        return every & {"without"}
+    every -= {"without"}
+    away = every & {"away from"}
+    if item.word in TETHERS:
+        return away
     if item.word in WATERS:
-        every -= _HIDDEN | {"atop", "over"}
+        return away | (every & _UNDER if word in _LIFTED else frozenset())
+    if item.word in SLOPES:
+        upon = _UNDER - {"below"} | ({"up"} if word == "down" else frozenset())
+        return away | (every & upon) if word in _UPON else away
+    if item.word in TERRAIN:
+        return away | (every & (_UNDER - {"below"}))
+    if word == "behind" and reading.related.has_front(item.word):
+        every -= {"in front of"}  # as the camera sees it
+    if item.word in DEVICES:
+        every -= {"on", "atop"}
     if word.split()[0] in BESIDE and item.word in OVERHEAD:
-        every -= _HIDDEN - {"inside"}
-    if word == "down" and item.word in SLOPES:
-        return every | {"up"}
-    return every - ({"without"} if reading.related.is_enclosure(item.word) else {"without", "outside"})
+        every -= _UNDER
+    if reading.related.is_enclosure(item.word):
+        return every
+    return every & _UNDER if word in _INSIDE else every - _INSIDE

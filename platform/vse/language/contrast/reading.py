@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from vse.language.attacks import ParsedCaption
 from vse.language.components import Object
 from vse.language.contrast.lists import MASS
 from vse.language.contrast.mentions import ImageMentions, Relatedness
@@ -13,12 +13,20 @@ from vse.language.contrast.words import Contrast
 from vse.language.pools import compound_start, determiner_of, is_plural, noun_phrase_start
 from vse.language.syntax import Tree
 
+if TYPE_CHECKING:
+    from vse.language.attacks import ParsedCaption
+
+
+def has_a(tree: Tree, noun: int) -> bool:
+    """Whether the indefinite article belongs to a noun: a plural with one is a verb, "a man in a hat points"."""
+    return any(tree.parse[i].text.lower() in ("a", "an") for i in tree.below(noun, "det"))
+
 
 @dataclass(frozen=True, eq=False)
 class Reading:
     """One caption with all that decides what may be changed in it."""
 
-    caption: ParsedCaption
+    caption: "ParsedCaption"
     image: ImageMentions
     words: Contrast
     related: Relatedness
@@ -48,6 +56,20 @@ class Reading:
         """Tokens of the subjects of any clause, of participles too."""
         found = (subject for i in range(len(self.lower)) if self.tree.is_verb(i) for subject in self.tree.subjects(i))
         return frozenset(found)
+
+    @cached_property
+    def has_article(self) -> bool:
+        """Whether there is any article, so that a noun without one is meant to have none."""
+        return not {"a", "an", "the"}.isdisjoint(self.lower)
+
+    @cached_property
+    def misread(self) -> frozenset[int]:
+        """Tokens taken for nouns that must be verbs: elsewhere they nearly always are, or `a` does not go with them."""
+        tokens = enumerate(self.caption.parse)
+        nouns = {k: token.tag for k, token in tokens if token.tag in ("NN", "NNS")}
+        return frozenset(
+            k for k, tag in nouns.items() if self.lower[k] in self.words.verbs or (tag == "NNS" and has_a(self.tree, k))
+        )
 
     def concrete(self, item: Object) -> bool:
         """Whether the noun is a frequent concrete head."""

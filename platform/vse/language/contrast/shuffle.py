@@ -5,10 +5,10 @@ from itertools import combinations
 
 from vse.language.components import Object
 from vse.language.contrast.agreement import agreeing_verbs
-from vse.language.contrast.lists import SYMMETRIC, WATERS
+from vse.language.contrast.lists import MASS, RIDDEN, SYMMETRIC, TERRAIN, TETHERS, WATERS
 from vse.language.contrast.reading import Reading
 from vse.language.contrast.slots import NOTHING, Slot
-from vse.language.pools import is_plural
+from vse.language.pools import determiner_of, is_plural
 
 _LINKS = ("with", "and", "or")  # the published rule, whose comma never matched
 # Prepositions under which a later phrase keeps company with all before it.
@@ -16,7 +16,11 @@ _WEAK = frozenset(["with", "near", "beside", "by", "alongside", "along", "and", 
 # Verbs whose object and place may be said either way round.
 _EITHER = frozenset(("surf", "serve", "fill", "load", "top", "cover"))
 _COPULA = frozenset(["is", "are", "was", "were", "be", "'s"])  # "an apple is a fruit"
-_POSSESSIVES = frozenset(["his", "her", "its", "their", "my", "your", "our", "another", "other", "each", "both"])
+_BESIDE = frozenset(["near", "beside", "by", "alongside"])
+_BE = frozenset(["is", "are", "was", "were", "be", "being", "been"])
+_AMONG = frozenset(["between", "among", "amongst", "amid"])
+_MAY_AGREE = frozenset(["VB", "VBP", "VBZ", "NN", "NNS"])
+_POSSESSIVES = frozenset(["his", "her", "its", "their", "my", "your", "our", "another", "other", "each", "both", "no"])
 
 
 def shuffle_slots(reading: Reading) -> Iterator[Slot]:
@@ -85,8 +89,12 @@ def _linked(reading: Reading, phrases: list[_Phrase]) -> set[tuple[int, int]]:
 def _symmetric(reading: Reading, phrases: list[_Phrase], a: int, b: int) -> bool:
     """Whether what relates two phrases, by the parse or by the words between neighbours, holds both ways."""
     one, other = phrases[a], phrases[b]
-    if reading.lower[other[1] - 1] in _WEAK or (one[0].word in WATERS and other[0].word in WATERS):
-        return True  # "two bears at a table with honey"
+    if reading.lower[other[1] - 1] in _WEAK or reading.lower[max(0, one[1] - 1)] in _BESIDE:
+        return True  # "two bears at a table with honey", "near a curb outside a store"
+    if (one[0].word in RIDDEN or _is_place(reading, one)) and _is_place(reading, other):
+        return True  # "in the sand on the beach", "on skis in the snow"
+    if other[0].word in TETHERS:
+        return True  # "a dog on a leash"
     before = [reading.caption.parse[phrase[1] - 1] for phrase in (one, other) if phrase[1] > 0]
     if len(before) == 2 and before[0].pos == "ADP" and before[0].text.lower() == before[1].text.lower():
         return True  # "on a skateboard on a street"
@@ -104,6 +112,12 @@ def _symmetric(reading: Reading, phrases: list[_Phrase], a: int, b: int) -> bool
     return any(found <= _COPULA or not found.isdisjoint(SYMMETRIC) for found in words)
 
 
+def _is_place(reading: Reading, phrase: _Phrase) -> bool:
+    """Whether a noun phrase says where, so that two of them may be said either way round."""
+    word = phrase[0].word
+    return word in TERRAIN | WATERS | TETHERS or reading.related.is_enclosure(word)
+
+
 def _differ(reading: Reading, a: _Phrase, b: _Phrase) -> bool:
     """Whether the phrases mean different things, and the sentence stays grammatical."""
     if reading.lower[a[1] : a[2]] == reading.lower[b[1] : b[2]] or a[0].word == b[0].word:
@@ -117,16 +131,42 @@ def _differ(reading: Reading, a: _Phrase, b: _Phrase) -> bool:
     parse = reading.caption.parse
     if is_plural(parse, a[0].token) == is_plural(parse, b[0].token):
         return True
+    finite = any(t.tag == "VB" and parse[k - 1].tag not in ("TO", "MD") for k, t in enumerate(parse) if k > 0)
+    if finite or any(parse[k].tag in _MAY_AGREE for _, _, k in (a, b) if k < len(parse)):
+        return False  # a verb or a noun taken for one: "the leaves bounds"
+    if reading.misread or any(_rules_clause(reading, k, (a[0].token, b[0].token)) for k in range(len(parse))):
+        return False
     return not (agreeing_verbs(reading.tree, a[0].token) or agreeing_verbs(reading.tree, b[0].token))
 
 
 def _whole(reading: Reading, phrase: _Phrase) -> bool:
     """Whether a phrase is a plainly visible thing: concrete, and not the first half of "a bowl of soup"."""
+    if phrase[0].token in reading.misread:
+        return False
+    if phrase[2] < len(reading.lower) and reading.caption.parse[phrase[2]].tag in ("NN", "NNS"):
+        return False  # the first half of something: "the rope swing"
     after = reading.lower[phrase[2] : phrase[2] + 1]
     before = reading.lower[max(0, phrase[1] - 1) : phrase[1]]
-    if reading.is_bare(phrase[0].token) or reading.shares_determiner(phrase[0]):
+    token = phrase[0].token
+    if reading.is_bare(token) or reading.shares_determiner(phrase[0]):
         return False
+    singular = not is_plural(reading.caption.parse, token) and phrase[0].word not in MASS
+    if singular and reading.has_article and not determiner_of(reading.caption.parse, token):
+        return False  # "ankle deep"
+    if not _AMONG.isdisjoint(before) or (before and before[0] in _BE and _is_participle(reading, phrase[2])):
+        return False  # "between two poles", "is dirt biking"
     return reading.visible(phrase[0]) and after != ("of",) and before != ("of",)
+
+
+def _rules_clause(reading: Reading, index: int, nouns: tuple[int, int]) -> bool:
+    """Whether a token tagged as a noun has one of the nouns as its subject: "a woman climbs rocks" misread."""
+    tree = reading.tree
+    noun = reading.caption.parse[index].tag in ("NN", "NNS") and not tree.below(index, "cop")
+    return noun and not set(nouns).isdisjoint(tree.below(index, "nsubj"))
+
+
+def _is_participle(reading: Reading, index: int) -> bool:
+    return reading.caption.parse[index : index + 1] != () and reading.caption.parse[index].tag == "VBG"
 
 
 def _shuffled(reading: Reading, slot: Slot) -> tuple[str, ...]:

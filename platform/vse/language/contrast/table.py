@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from vse.errors import InputError
 from vse.language.attacks import text_hash
 from vse.language.contrast.slots import Slot
-from vse.language.contrast.words import Contrast
+from vse.language.contrast.words import WORD_SETS, Contrast
 from vse.language.pools import NounEntry
 from vse.storage import Folder, sha256_of
 
@@ -95,7 +95,7 @@ def finished(folder: Folder, fingerprint: str) -> dict[str, list[str]]:
 
 def words_to_json(words: Contrast) -> bytes:
     """The words of the candidates, as JSON."""
-    data = asdict(words) | {"heads": sorted(words.heads), "counted": sorted(words.counted)}
+    data = asdict(words) | {name: sorted(getattr(words, name)) for name in WORD_SETS}
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False).encode()
 
 
@@ -106,11 +106,10 @@ def words_from_json(data: bytes, where: str) -> Contrast:
         return Contrast(
             kind=raw["kind"],
             nouns=tuple(NounEntry(**entry) for entry in raw["nouns"]),
-            heads=frozenset(raw["heads"]),
             numerals=tuple(raw["numerals"]),
             prepositions=tuple(raw["prepositions"]),
             forms={word: (forms[0], forms[1]) for word, forms in raw["forms"].items()},
-            counted=frozenset(raw["counted"]),
+            **{name: frozenset(raw[name]) for name in WORD_SETS},
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(f"{where}: not words of contrastive captions as this version writes them ({error})") from None

@@ -15,7 +15,7 @@ from vse.config import fingerprint
 from vse.errors import InputError
 from vse.language.attack_edits import article
 from vse.language.components import Components
-from vse.language.contrast.lists import AMBIENT, COUNTED_TOO, MASS, PLURAL_ONLY, POOR, VISIBLE
+from vse.language.contrast.lists import AMBIENT, COUNTED_TOO, MASS, PLACES, PLURAL_ONLY, POOR, VISIBLE
 from vse.language.contrast.overlap import LISTED, PHRASES, published_alternatives
 from vse.language.contrast.overlap import sensible_alternatives as sensible
 from vse.language.contrast.rules import Rules
@@ -35,6 +35,7 @@ NUMBERS: dict[str, int] = {
 }
 DIGITS = {str(value): value for value in range(1, 21)}
 ARTICLES = ("a", "an")
+WORD_SETS = ("heads", "counted", "verbs")  # fields of `Contrast` without an order
 _ALWAYS = frozenset(("one", "two", "three", "four", "five"))  # 99.8 % of the plurals of COCO's test captions (4.1)
 
 
@@ -42,7 +43,8 @@ _ALWAYS = frozenset(("one", "two", "three", "four", "five"))  # 99.8 % of the pl
 class Contrast:
     """Words of one kind (`shared`, `disjoint` or `all`) that may be put in, and the heads that may give way.
 
-    forms: (singular, plural) of nouns as training captions write them. counted: nouns that take an article.
+    forms: (singular, plural) of nouns as training captions write them. counted: nouns that take an article. verbs:
+    words that are mostly verbs in the third person, whatever a parser takes them for now and then.
     """
 
     kind: str
@@ -52,11 +54,12 @@ class Contrast:
     prepositions: tuple[str, ...]
     forms: Mapping[str, tuple[str | None, str | None]]
     counted: frozenset[str]
+    verbs: frozenset[str]
 
     @property
     def fingerprint(self) -> str:
         """Eight hexadecimal digits over every word."""
-        return fingerprint({**asdict(self), "heads": sorted(self.heads), "counted": sorted(self.counted)})
+        return fingerprint({**asdict(self), **{name: sorted(getattr(self, name)) for name in WORD_SETS}})
 
     @cached_property
     def phrases(self) -> dict[str, tuple[str, ...]]:
@@ -107,7 +110,9 @@ def is_mass(entry: NounEntry) -> bool:
     """Whether the noun stands without an article."""
     if entry.singular is None or entry.word in PLURAL_ONLY:
         return False
-    return entry.word in MASS or (not entry.countable and entry.plural is None)
+    if entry.word in PLACES:
+        return False
+    return entry.word in MASS or (not entry.countable and entry.plural is None and entry.determiner == "")
 
 
 def is_visible(noun: str, concreteness: Concreteness) -> bool:
@@ -121,7 +126,7 @@ class ContrastWords:
     def __init__(self, captions: Iterable[tuple[Parse, Components]], rules: Rules, knowledge: Knowledge) -> None:
         """Reads the captions (parse, components) once; `rules` and `knowledge` say what is frequent and concrete."""
         self.rules, self.knowledge = rules, knowledge
-        self._count, self._texts, self._used = 0, Counter[str](), Counter[str]()
+        self._count, self._texts, self._used, self._third = 0, Counter[str](), Counter[str](), Counter[str]()
         pools = build_pools(self._counted(captions), relative_minimum=rules.frequent, minimum=rules.minimum)
         least = max(LEAST, math.ceil(rules.frequent * self._count)) if rules.minimum is None else rules.minimum
         self._halves = {"shared": pools.training.nouns, "disjoint": pools.attack_only.nouns}
@@ -130,6 +135,7 @@ class ContrastWords:
         self._numerals = tuple(n for n in NUMBERS if self._texts[n] or n in _ALWAYS)
         self._prepositions = tuple(sorted(p for p in LISTED | set(PHRASES) if self._used[p] >= least))
         self._forms = {entry.word: (entry.singular, entry.plural) for entry in whole}
+        self._verbs = frozenset(w for w, n in self._third.items() if n >= 2 and 2 * n > self._texts[w])
         self._articles = frozenset(entry.word for entry in whole if takes_article(entry))
 
     def _counted(self, captions: Iterable[tuple[Parse, Components]]) -> Iterator[tuple[Parse, Components]]:
@@ -138,6 +144,7 @@ class ContrastWords:
             lower = [token.text.lower() for token in parse]
             self._count += 1
             self._texts.update(lower)
+            self._third.update(w for w, token in zip(lower, parse, strict=True) if token.tag == "VBZ")
             self._used.update(w for w, token in zip(lower, parse, strict=True) if token.pos in ("ADP", "SCONJ"))
             text = f" {' '.join(lower)} "
             self._used.update(phrase for phrase in PHRASES if f" {phrase} " in text)
@@ -169,6 +176,7 @@ class ContrastWords:
             prepositions=_half("preposition", self._prepositions, kind),
             forms=self._forms,
             counted=self._articles,
+            verbs=self._verbs,
         )
 
     def _fit(self, entry: NounEntry) -> bool:

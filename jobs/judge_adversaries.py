@@ -1,0 +1,68 @@
+"""Adversaries for people to judge: `python jobs/judge_adversaries.py --preset univse_flickr8k data.root=DIR`."""
+
+import sys
+import time
+from pathlib import Path
+
+from vse.command import Request, main
+from vse.errors import InputError
+from vse.evaluation.verdicts import from_json_lines, table, tally, to_json_lines
+from vse.judging import Options, drawn, judged_by_source, listing, sheets
+from vse.runtime import set_up_logging
+from vse.summary import write_summary
+from vse.workspace import Workspace
+
+
+def run(request: Request) -> str:
+    """Count verdicts, judge all where the truth is known, or draw a sample with sheets and blank verdicts."""
+    started, options = time.time(), request.options
+    set_up_logging()
+    workspace = Workspace.open(request.workspace).check_writable()
+    folder = workspace.root.child("judging", options.sample)
+    headline: dict[str, float] = {}
+    outputs: dict[str, Path] = {}
+    if options.verdicts:
+        path = Path(options.verdicts)
+        if not path.is_file():
+            raise InputError(f"verdicts={path}: no such file")
+        rows = tally(from_json_lines(path.read_text(encoding="utf-8"), str(path)))
+        print("\n".join(table(rows)))
+        headline = {f"{row.sample}/{row.paradigm}".replace(" ", "_"): row.good.value for row in rows}
+    elif (judged := judged_by_source(request.config, workspace, options)) is not None:
+        print(f"{'paradigm':<20}{'n':>7}  {'false':<22}{'true':<22}not understood")
+        for row in judged:
+            shares = (row.false.text(), row.true.text(), row.unread.text())
+            print(f"{row.kind:<20}{row.false.total:>7}  {shares[0]:<22}{shares[1]:<22}{shares[2]}")
+        headline = {row.kind.replace(" ", "_"): row.false.value for row in judged}
+    else:
+        images, shown = drawn(request.config, workspace, options)
+        place = folder.local("verdicts.jsonl").parent
+        place.mkdir(parents=True, exist_ok=True)
+        outputs = {"listing": place / "listing.txt", "verdicts": place / "verdicts.jsonl", "sheets": place}
+        outputs["listing"].write_text(listing(images, shown), encoding="utf-8")
+        blank = to_json_lines(one.verdict(options.sample) for one in shown)
+        outputs["verdicts"].write_text(blank, encoding="utf-8")
+        for number, sheet in enumerate(sheets(request.config, images, options.per_sheet)):
+            sheet.save(place / f"sheet-{number}.png")
+        headline = {"images": len(images), "adversaries": len(shown)}
+    return write_summary(
+        folder,
+        job="judge_adversaries",
+        started=started,
+        configuration=request.config,
+        options=options,
+        headline=headline,
+        outputs=outputs,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "judge_adversaries",
+            run,
+            description="Adversaries for people to judge, and the shares that were found grammatical and false.",
+            default_preset="univse_scenes",
+            options=Options(),
+        )
+    )
