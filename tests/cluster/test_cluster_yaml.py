@@ -92,7 +92,7 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
         (_drop(SPOT), "no GPU type is labelled vse.lifecycle: spot"),
         (_drop(f"{GPU}/node_config/BlockDeviceMappings"), "gpu: BlockDeviceMappings"),
         (_drop("provider/security_group"), "port 22 open to the world"),
-        (_swap("vse.node_logs", "vse.nothing"), "logs are lost"),
+        (_swap("vse.node_logs", "vse.nothing"), "worker_start_ray_commands: logs stay on the node"),
         (_put(f"{HEAD}/node_config/InstanceMarketOptions", {"MarketType": "spot"}), "head must not be a spot"),
         (_put(f"{HEAD}/max_workers", 1), "max_workers: 0"),
         (_put(f"{HEAD}/resources", {"CPU": 4, "GPU": 1}), "the head must offer no GPU"),

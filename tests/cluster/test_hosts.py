@@ -136,6 +136,10 @@ def test_a_sweep_over_three_hosts_is_that_of_one(hosts: Hosts, tmp_path: Path) -
         300,
         "workers outlive the head",
     )
+    until(lambda: not any("node_logs" in line for name in NAMES for line in hosts.processes(name)), 150, "logs go on")
+    (session,) = (tmp_path / "shared" / "logs").iterdir()
+    assert {path.name for path in session.iterdir()} == set(NAMES)
+    assert all((session / name / "raylet.out").stat().st_size for name in NAMES)
     started = time.monotonic()
     alone = run("sweep_alpha", tmp_path / "alone", *SWEEP, timeout=900)
     took["the same sweep on one host"] = time.monotonic() - started

@@ -48,8 +48,6 @@ def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
         yield "min_workers: dropped in silence at the top level"
     if not re.search(r"VSE_WORKSPACE=s3://", _everything(config)):
         yield "VSE_WORKSPACE: the default workspace must be on S3"
-    if "vse.node_logs" not in "".join(config.get("worker_start_ray_commands") or []):
-        yield "worker_start_ray_commands: logs are lost with the node; start vse.node_logs"
     if "--num-gpus=0" not in "".join(config.get("head_start_ray_commands") or []):
         yield "head_start_ray_commands: the head must be started with --num-gpus=0"
 
@@ -130,6 +128,9 @@ def _commands(config: Mapping[str, Any], ray_version: str, constraints: str) -> 
     for host in _LISTENS.findall(everything):
         if not _private(host):
             yield f"a service would listen on {host}, which is no private address"
+    for key in ("head_start_ray_commands", "worker_start_ray_commands"):
+        if "-m vse.node_logs" not in "".join(config.get(key) or []):
+            yield f"{key}: logs stay on the node, and are lost with it; start vse.node_logs"
     if not all("OMP_NUM_THREADS=" in command for command in start if "ray start" in command):
         yield "start commands: OMP_NUM_THREADS is left to chance"
     if "mlflow server" in everything and "MLFLOW_TRACKING_URI=http://" not in everything:

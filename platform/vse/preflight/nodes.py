@@ -1,15 +1,18 @@
 """What every node has: versions, GPUs that compute, clock, disks, shared memory, a workspace it can write to."""
 
+import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vse.environment import gpus, versions
 from vse.errors import InputError
 from vse.preflight.checks import Check, State
 from vse.workspace import Workspace
+
+log = logging.getLogger(__name__)
 
 MAX_SKEW = 1.0  # seconds; tracked times would not be in order, and S3 refuses requests beyond minutes
 MIN_DISK = 10.0  # GiB; checkpoints, caches of features, Ray's logs and spilled objects
@@ -138,29 +141,20 @@ def _skew(clock: Any, rounds: int = 5) -> tuple[float, float]:
     return skew, sure
 
 
-def bring_up(kinds: Mapping[str, Mapping[str, Any]], seconds: float) -> Sequence[Check]:
-    """Ask the autoscaler for one node of every worker type that has labels, and wait for them."""
+def bring_up(kinds: Mapping[str, Mapping[str, Any]], seconds: float) -> list[Check]:
+    """Ask the autoscaler for one node of every worker type, by its labels and all its CPUs and GPUs, and wait."""
     import ray
 
-    touch: Any = ray.remote(num_cpus=1)(versions)
-    waiting = {
-        name: touch.options(label_selector=dict(kind["labels"]), num_gpus=int(kind["resources"].get("GPU", 0))).remote()
-        for name, kind in kinds.items()
-        if kind.get("labels")
-    }
-    ray.wait(list(waiting.values()), num_returns=len(waiting), timeout=seconds)
-    checks = []
-    for name, task in waiting.items():
-        here = bool(ray.wait([task], timeout=0)[0])
-        if not here:
-            ray.cancel(task)
-        checks.append(
-            _check(
-                "worker type",
-                name,
-                here,
-                "a node came",
-                f"no node came in {seconds:g} s; see `ray status` and monitor.log",
-            )
-        )
-    return checks
+    touch: Any = ray.remote(versions)
+    waiting = {}
+    for name, kind in kinds.items():
+        whole = {"num_cpus": kind["resources"].get("CPU", 1), "num_gpus": kind["resources"].get("GPU", 0)}
+        waiting[name] = touch.options(**whole, label_selector=dict(kind.get("labels") or {})).remote()
+    if not waiting:
+        return []
+    log.info("waiting up to %g s for %s", seconds, ", ".join(waiting))
+    came, late = ray.wait(list(waiting.values()), num_returns=len(waiting), timeout=seconds)
+    for task in late:
+        ray.cancel(task)
+    wrong = f"none came in {seconds:g} s; see `ray status` and the autoscaler's monitor.log"
+    return [_check("worker type", name, task in came, "a node came", wrong) for name, task in waiting.items()]
