@@ -226,6 +226,9 @@ class Shipper:
             parent=state.parent if before.parent != story.parent else "",
             notes=notes,
         )
+        records = story.tags.get("fingerprint.records")
+        if records and before.tags.get("fingerprint.records") != records:
+            self._store.name_dataset(state.run_id, str(story.params.get("data", "data")), records)
         with tempfile.TemporaryDirectory() as scratch:
             for path, under in story.artifacts:
                 self._send_file(state, folder, path, under, Path(scratch))

@@ -5,6 +5,7 @@ Runs are found by the tag `vse.run_id` in their experiment, never by what MLflow
 job continues the run it already has.
 """
 
+import json
 import logging
 import os
 import re
@@ -31,6 +32,13 @@ _WITH_PATHS = (
     ("model_versions", "source"),
     ("model_versions", "storage_location"),
 )
+# Tags of ours that the columns of MLflow's table of runs have other names for: what kind of run it is, as its source
+_COLUMNS = {"kind": "mlflow.source.name", "git.commit": "mlflow.source.git.commit"}
+_EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",  # or the pages open on traces and prompts
+    "mlflow.note.content": "A sweep is one row; its trials and trainings are below it. `best/...` are the numbers of "
+    "the epoch a run kept, names without it those of its last one; `cost/...` are hours of all its workers.",
+}
 _NOT_IN_KEYS = re.compile(r"[^\w. :/-]", re.ASCII)
 
 
@@ -95,6 +103,7 @@ class Store:
         from mlflow.exceptions import MlflowException
 
         special = {_PARENT_TAG: parent} if parent else {}
+        special |= {shown: tags[name] for name, shown in _COLUMNS.items() if name in tags}
         text = "\n".join(f"- {note}" for note in notes)
         if text:
             special[_NOTE_TAG] = text
@@ -117,6 +126,13 @@ class Store:
         except MlflowException as error:
             _translate(error)
             raise
+
+    def name_dataset(self, run_id: str, name: str, digest: str) -> None:
+        """Say which data a run was made with."""
+        from mlflow.entities import Dataset, DatasetInput
+
+        dataset = Dataset(name=name, digest=digest, source_type="vse", source=json.dumps({"fingerprint": digest}))
+        self._client.log_inputs(run_id, [DatasetInput(dataset=dataset, tags=[])])
 
     def send_file(self, run_id: str, path: Path, under: str) -> None:
         """Copy a file, or a folder with all it holds, to the run's artifacts."""
@@ -149,7 +165,13 @@ class Store:
             place = None
             if found is None and self._artifacts is not None:
                 place = str(self._artifacts / re.sub(r"[^\w.-]", "_", name))
-            self._experiments[name] = found.experiment_id if found else self._client.create_experiment(name, place)
+            if found is None:
+                self._experiments[name] = self._client.create_experiment(name, place, dict(_EXPERIMENT_TAGS))
+                return self._experiments[name]
+            for tag, value in _EXPERIMENT_TAGS.items():
+                if tag not in found.tags:
+                    self._client.set_experiment_tag(found.experiment_id, tag, value)
+            self._experiments[name] = found.experiment_id
         return self._experiments[name]
 
 

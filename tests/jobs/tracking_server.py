@@ -40,6 +40,8 @@ class Memory:
                 info = self.runs[sent["run_id"]]["info"]
                 info.update({k: sent[k] for k in ("status", "run_name") if k in sent})
                 return 200, {"run_info": info}
+            case "model-versions/create":
+                return 200, {"model_version": {"name": sent["name"], "version": "1", "status": "READY"}}
         return 200, {}
 
 

@@ -76,6 +76,8 @@ def history(workspace: Path, run: str, key: str) -> list[tuple[int, float]]:
 
 def test_a_journal_becomes_a_run(workspace: Path) -> None:
     book = write_run(workspace, "child-1", parent="sweep-1")
+    book.tags({"kind": "training", "fingerprint.records": "01234567"})
+    book.params({"data": "scenes"})
     table = book.path.parent / "evaluation" / "table.json"
     table.parent.mkdir()
     table.write_text("{}")
@@ -91,9 +93,13 @@ def test_a_journal_becomes_a_run(workspace: Path) -> None:
     child, sweep = runs["child-1"], runs["sweep-1"]
     assert child.info.run_name == "run child-1"
     assert (child.info.status, sweep.info.status) == ("FINISHED", "RUNNING")
-    assert child.data.params == {"optim.lr": "0.001", "long": "x" * 6000, "_": "0.75"}
+    assert child.data.params == {"optim.lr": "0.001", "long": "x" * 6000, "_": "0.75", "data": "scenes"}
     assert child.data.tags["mlflow.parentRunId"] == sweep.info.run_id
     assert child.data.tags["seed"] == "0"
+    (dataset,) = child.inputs.dataset_inputs
+    assert (dataset.dataset.name, dataset.dataset.digest) == ("scenes", "01234567")
+    assert child.data.tags["mlflow.source.name"] == child.data.tags["kind"] == "training"
+    assert "A sweep is one row" in client(workspace).get_experiment_by_name("alpha").tags["mlflow.note.content"]
     assert "train/loss at step 3 is nan" in child.data.tags["mlflow.note.content"]
     assert history(workspace, "child-1", "train/loss") == [(1, 1.0), (2, 0.5)]
     assert [a.path for a in client(workspace).list_artifacts(child.info.run_id, "tables")] == ["tables/table.json"]

@@ -16,6 +16,7 @@ from vse.config import fingerprint, flatten, to_dict
 from vse.environment import usable_cores
 from vse.journal import Journal, read
 from vse.report.curve import AlphaResults
+from vse.served_model import offer_best
 from vse.storage import Folder
 from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan
 from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
@@ -215,6 +216,7 @@ def _report(frame: Frame, plan: Plan, results: AlphaResults, trials: int, result
     journal = tell_report(frame, "alpha sweep", results_digest, names, numbers, charted(results))
     for seed, run in results.runs.get(plan.family, {}).items():
         _tell_checkpoint(journal, frame.workspace.run(run), f"checkpoints/seed-{seed}")
+    offer_best(frame.workspace, results.runs.get(plan.family, {}).values(), changes={ALPHA: results.chosen})
     journal.end("finished")
     return Report(
         files=names,

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from vse.command import Request
 from vse.config import flatten
-from vse.environment import environment, usable_cores
+from vse.environment import run_tags, usable_cores
 from vse.errors import InputError
 from vse.journal import Journal, open_in, read
 from vse.runtime import check_shared, cluster_address, largest_cluster, preflight, running_ray, set_up_logging
@@ -97,8 +97,7 @@ class Frame:
         story = read(journal.path)
         if story.run and story.status == "finished":
             return
-        versions = {f"version.{name}": version for name, version in environment()["versions"].items()}
-        journal.start(self.name, name=self.name, tags={"kind": kind, **versions})
+        journal.start(self.name, name=self.name, tags={"kind": kind, **run_tags()})
         journal.params({**flatten(self.plan.config), **flatten(self.request.options), "rule": rule})
         journal.artifact(journal.path.parent / "definition.json")
 

@@ -15,6 +15,7 @@ from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
 from vse.journal import read
 from vse.report.response import OBJECTIVE, ResponseResults
+from vse.served_model import offer_best
 from vse.sweeps.alpha_results import child_id
 from vse.sweeps.budget import Meter, cost, typical
 from vse.sweeps.experiment import run_proposed
@@ -203,6 +204,8 @@ class _Sweep:
         numbers = {k: v for k, v in headline(results).items() if isinstance(v, int | float)}
         journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers)
         journal.end("finished")
+        if best is not None:
+            offer_best(self.workspace, best.runs.values())
         return Report(
             files=names,
             headline=headline(results),

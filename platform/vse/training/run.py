@@ -248,7 +248,8 @@ def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progr
 def _close_journal(config: RunConfig, journal: Journal, result: dict[str, Any]) -> None:
     """Tell what a finished run found and that it is over. What the journal lost of the epochs is told again."""
     _tell_epochs(config, journal, result["history"])
-    journal.metrics({f"best/{name}": value for name, value in result["metrics"].items()}, step=result["best"])
+    best = {f"best/{name}": value for name, value in result["metrics"].items() if name.startswith("val/")}
+    journal.metrics(best, step=result["best"])
     journal.metrics(cost(config.train, result["seconds"]), step=result["epochs"])
     journal.artifact(journal.path.with_name("config.json"))  # named from the journal, wherever that is kept
     journal.end("finished")

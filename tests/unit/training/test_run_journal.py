@@ -30,6 +30,7 @@ def test_a_run_tells_what_made_it_and_what_it_costs(workspace, monkeypatch):
     assert run.cost(gpus, 3600) == {"cost/seconds": 3600, "cost/cpu_hours": 8, "cost/gpu_hours": 2}
     assert latest["val/rsum"] == history(result)[-1]["val/rsum"]  # the last, beside the best
     assert latest["best/val/rsum"] == result.metrics["val/rsum"]
+    assert not [name for name in latest if name.startswith("best/train")]  # a chart of one point each
 
 
 def test_a_failed_run_says_why(workspace, monkeypatch):
