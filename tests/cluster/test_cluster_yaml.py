@@ -309,13 +309,12 @@ def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_pa
 def test_policies_give_the_bucket_and_no_more(config: dict[str, Any]) -> None:
     policies = config["metadata"]["policies"]
     bucket = "arn:aws:s3:::vse-${aws:PrincipalAccount}-us-west-2"
-    for name in ("vse-worker", "vse-head-storage"):
-        for statement in policies[name]["Statement"]:
-            assert statement["Effect"] == "Allow"
-            assert all(action.startswith("s3:") and "*" not in action for action in statement["Action"])
-            assert statement["Resource"] in (bucket, f"{bucket}/*")
-    anywhere = [statement for statement in policies["vse-head"]["Statement"] if statement["Resource"] == "*"]
+    for statement in policies["storage"]["Statement"]:
+        assert statement["Effect"] == "Allow"
+        assert all(action.startswith("s3:") and "*" not in action for action in statement["Action"])
+        assert statement["Resource"] in (bucket, f"{bucket}/*")
+    anywhere = [statement for statement in policies["instances"]["Statement"] if statement["Resource"] == "*"]
     assert len(anywhere) == 1  # EC2 knows no narrower way to describe, nor to run what is yet without a name
     assert all(action.startswith("ec2:Describe") or action == "ec2:RunInstances" for action in anywhere[0]["Action"])
-    passed = [s["Resource"] for s in policies["vse-head"]["Statement"] if s["Action"] == "iam:PassRole"]
+    passed = [s["Resource"] for s in policies["instances"]["Statement"] if s["Action"] == "iam:PassRole"]
     assert passed == ["arn:aws:iam::*:role/vse-worker"]
