@@ -36,8 +36,7 @@ _WITH_PATHS = (
 _COLUMNS = {"kind": "mlflow.source.name", "git.commit": "mlflow.source.git.commit"}
 _EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # or the pages open on traces and prompts
-    "mlflow.note.content": "A sweep is one row; its trials and trainings are below it. `best/...` are the numbers of "
-    "the epoch a run kept, names without it those of its last one; `cost/...` are hours of all its workers.",
+    "mlflow.note.content": "A sweep is one row, its trials are below it; `best/...` is of the epoch a run kept.",
 }
 _NOT_IN_KEYS = re.compile(r"[^\w. :/-]", re.ASCII)
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.jobs.processes import run_many
+from tests.jobs.processes import ROOT, run_many
 from tests.jobs.tracking_server import Memory, serving
 
 VARIABLES = {
@@ -90,6 +90,12 @@ def holding(data: bytes) -> list[str]:
     return [secret for secret in SECRETS if any(form.encode() in data for form in (secret, quote(secret, safe="")))]
 
 
+def _own_code(path: Path) -> bool:
+    """Whether it is a file of the package as a registered model brings it, where a horse is a noun like others."""
+    _, mark, name = path.as_posix().rpartition("/code/vse/")
+    return bool(mark) and path.read_bytes() == (ROOT / "platform" / "vse" / name).read_bytes()
+
+
 def test_the_jobs_did_what_they_should(told: Told) -> None:
     assert [status for status, _, _ in told.found] == [0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1], told.found
     assert len(told.memory.runs) > 5
@@ -97,8 +103,9 @@ def test_the_jobs_did_what_they_should(told: Told) -> None:
 
 
 def test_no_file_holds_a_secret(told: Told) -> None:
-    files = [path for path in told.folder.rglob("*") if path.is_file()]
+    files = [path for path in told.folder.rglob("*") if path.is_file() and not _own_code(path)]
     assert {"journal.jsonl", "summary.json", "ledger.jsonl", "report.html", "config.json"} <= {p.name for p in files}
+    assert {"MLmodel", "input_example.json"} <= {p.name for p in files}
     assert {str(path): found for path in files if (found := holding(path.read_bytes()))} == {}
 
 
