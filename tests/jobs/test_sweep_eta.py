@@ -108,21 +108,27 @@ def test_a_page_elsewhere(done: tuple[Path, Path]) -> None:
     assert "eta_c=8" in page.read_text()
 
 
-def test_the_driver_killed_at_a_random_moment(done: tuple[Path, Path], space: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["at any moment", "among its trials"])
+def test_the_driver_killed(done: tuple[Path, Path], space: Path, tmp_path: Path, when: str) -> None:
     """kill -9 of the driver alone, run again: the results of the undisturbed sweep, no trial twice."""
     workspace = tmp_path / "workspace"
-    whole = json.loads(done[1].read_text())["seconds"]
-    moment = random.uniform(0.2, 1.0) * whole + 3.0  # what the interpreter takes to start is not in it
     process = subprocess.Popen(
-        command("sweep_eta", workspace, *tiny(space)),
+        command("sweep_eta", workspace, *tiny(space), "sweep.concurrency=1"),
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    started = time.monotonic()
+    if when == "at any moment":
+        moment = random.uniform(0.2, 1.0) * json.loads(done[1].read_text())["seconds"] + 3.0
+    else:
+        while process.poll() is None and not list(workspace.glob("sweeps/*/ledger.jsonl")):
+            time.sleep(0.1)
+        moment = time.monotonic() - started + random.uniform(0.0, 4.0)
     try:
-        process.wait(timeout=moment)
+        process.wait(timeout=max(0.0, moment - (time.monotonic() - started)))
     except subprocess.TimeoutExpired:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
