@@ -135,12 +135,14 @@ def _scaled(axis: Any, results: ResponseResults, key: str) -> Any:
 
 
 def _log_ticks(numbers: Sequence[float]) -> tuple[list[float], list[str]]:
-    """The values themselves where they are few, else decades."""
+    """The values themselves where they are few, else decades, with 2 and 5 between them where these are few too."""
     shown = sorted(set(numbers))
     if len(shown) > 7:
         positive = [v for v in shown if v > 0]
         low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
-        shown = [10.0**k for k in range(low, high + 1)]
+        steps = (1, 2, 5) if high - low < 3 else (1,)
+        within = [s * 10.0**k for k in range(low, high + 1) for s in steps]
+        shown = [v for v in within if 0.95 * min(positive) <= v <= 1.05 * max(positive)]
     return shown, [f"{v:g}" for v in shown]
 
 
@@ -149,7 +151,10 @@ def _key(figure: Any, results: ResponseResults, labels: dict[str, int], band: fl
     from matplotlib.patches import Patch
 
     handles: list[Any] = []
-    for name, place in labels.items():
+    if len(labels) > MOST_LINES:
+        text = "a line for each setting of the other keys"
+        handles.append(Line2D([], [], color=INK, linewidth=1.9, label=text))
+    for name, place in labels.items() if len(labels) <= MOST_LINES else ():
         style = place % MOST_LINES
         text = name or "others as in the preset"
         handles.append(Line2D([], [], color=COLOURS[style], linestyle=DASHES[style], linewidth=1.9, label=text))

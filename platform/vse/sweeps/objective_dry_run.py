@@ -93,7 +93,7 @@ def describe_plan(request: Request) -> list[str]:
     if options.method == "hyperopt":
         more = max(0, options.samples - len(points)) if options.run != "failed" else 0
         first = options.first or first_draws(options.samples)
-        lines.append(f"  {more} more points are drawn as the search goes on, random ones up to the {first}th")
+        lines.append(f"  {more} more points are drawn as the search goes on, at random until {first} are known")
         if options.warm_start:
             told = told_by(options.warm_start, workspace, plan)
             lines.append(f"  it learns from {len(told)} points of {options.warm_start}")

@@ -32,6 +32,11 @@ def test_the_figure_is_drawn_and_the_same_twice(found: ResponseResults) -> None:
     assert "test rsum" in text
 
 
+def test_many_lines_are_not_named_one_by_one() -> None:
+    assert "a line for each setting of the other keys" in response_figure(full_grid())["svg"].decode()
+    assert "others as in the preset" in response_figure(one_at_a_time())["svg"].decode()
+
+
 def test_the_axis_holds_every_seed_and_the_band_is_drawn() -> None:
     plain, banded = response_figure(one_at_a_time()), response_figure(one_at_a_time(), band=1.88)
     assert plain != banded

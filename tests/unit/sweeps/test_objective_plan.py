@@ -223,7 +223,9 @@ def test_a_dry_run_of_a_search(tmp_path: Path) -> None:
         )
     )
     assert "18 trials to run, 0 finished, 0 failed" in lines
-    assert any(line.startswith("  8 more points are drawn") and line.endswith("up to the 3th") for line in lines)
+    assert any(
+        line.startswith("  8 more points are drawn") and line.endswith("at random until 3 are known") for line in lines
+    )
 
 
 def test_planning_starts_no_ray() -> None:
