@@ -22,6 +22,7 @@ ABOVE_THEIR_ROOM = frozenset(
         "features.distributed",
         "language.parsing",
         "language.parsing_ray",
+        "language.pool_ray",
         "language.contrast.page",
         "language.contrast.stage",
         "language.contrast.stage_ray",
