@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from vse.command import Request, main
 from vse.config import knob
-from vse.errors import InputError
 from vse.measure import MeasureOptions, measure_run
 from vse.runtime import set_up_logging
 from vse.summary import write_summary
@@ -28,10 +27,7 @@ def run(request: Request) -> str:
     started, options = time.time(), request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace)
-    runs = workspace.root.child("runs")
-    if options.run not in runs.names():
-        raise InputError(f"run={options.run}: no such run; there are {', '.join(runs.names()) or 'none'}")
-    folder = workspace.run(options.run).check_writable()
+    folder = workspace.existing("runs", options.run, "run").check_writable()
     with Shipper(request.workspace, request.tracking).every(30):
         metrics = measure_run(folder, workspace, options.measure)
         run_journal(workspace, options.run).metrics(metrics, step=0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from vse.command import Request, main
 from vse.config import knob
-from vse.errors import InputError, StorageError
+from vse.errors import StorageError
 from vse.redaction import redact_text
 from vse.runtime import set_up_logging
 from vse.served_model import ALIAS, Packed, offer_model
@@ -37,10 +37,7 @@ def run(request: Request) -> str:
     started, options = time.time(), request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace)
-    runs = workspace.root.child("runs")
-    if options.run not in runs.names():
-        raise InputError(f"run={options.run}: no such run; there are {', '.join(runs.names()) or 'none'}")
-    folder = workspace.run(options.run).check_writable()
+    folder = workspace.existing("runs", options.run, "run").check_writable()
     changes = {} if options.alpha is None else {"model.alpha": options.alpha}
     shipper = Shipper(request.workspace, request.tracking)
     offer_model(workspace, options.run, changes=changes, name=options.registry.name, alias=options.registry.alias)

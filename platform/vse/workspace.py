@@ -55,6 +55,14 @@ class Workspace:
         """logs/<session>/<host>: what Ray wrote on a node of a cluster."""
         return self._at("logs", session, host)
 
+    def existing(self, kind: str, name: str, key: str) -> Folder:
+        """`kind`/`name`, such as runs/x, that the user named by `key`. Raises InputError that lists what there is."""
+        known = self.root.child(kind).names()
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise InputError(f"{key}={name}: no such {kind.removesuffix('s')}; there are {there}")
+        return self.root.child(kind, name)
+
     def cache(self) -> Folder:
         """Where this machine keeps what it can make again: `$VSE_CACHE`, else the workspace's own folder if local."""
         chosen = os.environ.get("VSE_CACHE")

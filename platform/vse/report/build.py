@@ -66,16 +66,8 @@ def build_report(request: Request) -> str:
     return write_summary(folder, job=request.job, started=started, options=options, headline=headline, outputs=outputs)
 
 
-def _known(workspace: Workspace, kind: str, names: Sequence[str], key: str) -> list[Folder]:
-    there = workspace.root.child(kind).names()
-    for name in names:
-        if name not in there:
-            raise InputError(f"{key}={name}: no such folder in {workspace.root}/{kind}; there are {', '.join(there)}")
-    return [workspace.root.child(kind, name) for name in names]
-
-
 def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request) -> tuple[dict[str, Any], list[str]]:
-    (source,) = _known(workspace, "sweeps", [sweep], "sweep")
+    source = workspace.existing("sweeps", sweep, "sweep")
     if not source.exists(RESULTS):
         raise InputError(f"sweep={sweep}: has no results yet; run the same jobs/sweep_*.py command to its end")
     data = source.read_json(RESULTS)
@@ -94,7 +86,8 @@ def _of_runs(
     workspace: Workspace, runs: Sequence[str], folder: Folder, request: Request
 ) -> tuple[dict[str, Any], list[str]]:
     rows, configuration = {}, {}
-    for name, run in zip(runs, _known(workspace, "runs", runs, "runs"), strict=True):
+    for name in runs:
+        run = workspace.existing("runs", name, "runs")
         rows[name] = run_metrics(run)
         configuration[name] = dict(_leaves(run.read_json("config.json")))
         if not rows[name]:

@@ -8,7 +8,6 @@ from vse.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.runtime import Config as RayConfig
-from vse.storage import Folder
 from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import DEFINITION, Entry, Ledger, stem
@@ -216,10 +215,7 @@ def told_by(name: str, workspace: Workspace, plan: Plan) -> list[tuple[dict[str,
 
     Raises InputError where there is no such sweep, or its runs differ in more than what either sweep searches.
     """
-    root = workspace.root.child("sweeps")
-    if name not in root.names():
-        raise InputError(f"sweep.warm_start={name}: no such folder in {root}; there are {', '.join(root.names())}")
-    folder: Folder = root.child(name)
+    folder = workspace.existing("sweeps", name, "sweep.warm_start")
     theirs = folder.read_json(DEFINITION)
     if theirs.get("kind") != "objective" or theirs.get("objective") != plan.options.objective:
         raise InputError(f"sweep.warm_start={name}: maximises {theirs.get('objective', 'nothing')}, not the same")

@@ -71,8 +71,8 @@ def test_of_runs_as_they_are_configured(workspace: Path) -> None:
     [
         ({}, "name either one sweep or some runs"),
         ({"sweep": "a", "runs": ("b",)}, "name either one sweep or some runs"),
-        ({"sweep": "nope"}, "sweep=nope: no such folder .* there are curve-00000000"),
-        ({"runs": ("univse-s0", "nope")}, "runs=nope: no such folder"),
+        ({"sweep": "nope"}, "sweep=nope: no such sweep; there are curve-00000000"),
+        ({"runs": ("univse-s0", "nope")}, "runs=nope: no such run; there are"),
     ],
 )
 def test_refusals(workspace: Path, options: dict[str, Any], message: str) -> None:

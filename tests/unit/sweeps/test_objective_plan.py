@@ -175,7 +175,7 @@ def test_learning_from_another_sweep(tmp_path: Path) -> None:
     pairs = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__objective="pairs"))
     with pytest.raises(InputError, match="maximises rsum, not the same"):
         told_by(folder.name, Workspace.open(str(tmp_path)), pairs)
-    with pytest.raises(InputError, match=f"no such folder .*; there are {folder.name}"):
+    with pytest.raises(InputError, match=f"no such sweep; there are {folder.name}"):
         told_by("moon", Workspace.open(str(tmp_path)), joint)
 
 
