@@ -132,7 +132,7 @@ class Loop:
         )
         numbers |= self._validate(progress)
         progress.seconds = before + time.monotonic() - start
-        progress.history.append({**numbers, "seconds": progress.seconds})
+        progress.history.append({**numbers, "seconds": progress.seconds, "captions": num})
         self._save(progress)
         if self.rank == 0:
             self.hooks.epoch_done(progress.epoch, progress.history[-1])

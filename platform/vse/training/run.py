@@ -155,11 +155,9 @@ def train_worker(
         return {f"val/{key}": value for key, value in found.items()}
 
     def epoch_done(epoch: int, row: dict[str, float]) -> None:
-        numbers = _numbers(row)
-        speed = {"speed/captions_per_second": len(collate.captions) / max(row["train/seconds"], 1e-9)}
-        journal.metrics(numbers | speed | cost(config.train, row["seconds"]), step=epoch)
+        _tell_epoch(config, journal, epoch, row)
         if report is not None:
-            report({**numbers, "epoch": epoch})
+            report({**_numbers(row), "epoch": epoch})
 
     checkpoints = Checkpoints(
         folder.child("checkpoints"),
@@ -209,7 +207,12 @@ def cost(train: TrainConfig, seconds: float) -> dict[str, float]:
 
 
 def _numbers(row: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in row.items() if name != "seconds"}
+    return {name: value for name, value in row.items() if name not in ("seconds", "captions")}
+
+
+def _tell_epoch(config: RunConfig, journal: Journal, epoch: int, row: dict[str, float]) -> None:
+    speed = {"speed/captions_per_second": row["captions"] / max(row["train/seconds"], 1e-9)}
+    journal.metrics(_numbers(row) | speed | cost(config.train, row["seconds"]), step=epoch)
 
 
 def _tell_again(config: RunConfig, journal: Journal | None, checkpoints: Checkpoints) -> None:
@@ -229,13 +232,13 @@ def _tell_epochs(config: RunConfig, journal: Journal, history: list[dict[str, fl
     known = {step for key, step in read(journal.path).metrics if key.startswith("train/")}
     for epoch, row in enumerate(history, start=1):
         if epoch not in known:
-            journal.metrics(_numbers(row) | cost(config.train, row["seconds"]), step=epoch)
+            _tell_epoch(config, journal, epoch, row)
 
 
 def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress) -> None:
     kept = progress.history[progress.best - 1]
     result = {
-        "metrics": {name: value for name, value in kept.items() if name not in ("seconds", "train/seconds")},
+        "metrics": {name: value for name, value in _numbers(kept).items() if name != "train/seconds"},
         "epochs": progress.epoch,
         "best": progress.best,
         "seconds": progress.seconds,

@@ -43,3 +43,18 @@ def test_a_failed_run_says_why(workspace, monkeypatch):
     (name,) = workspace.root.child("runs").names()
     story = story_of(workspace.run(name))
     assert (story.status, story.notes) == ("failed", ["RuntimeError: the first reason"])
+
+
+def test_an_epoch_that_the_journal_lost_is_told_again_whole(workspace):
+    """A kill may come between the checkpoint of an epoch and its record."""
+    result = run_training(config(seed=5), workspace)
+    path = result.folder.local("journal.jsonl")
+    whole, lines = story_of(result.folder), path.read_bytes().splitlines(keepends=True)
+    second = [line for line in lines if b'"kind": "metrics", ' in line and b'"step": 2' in line and b"train/" in line]
+    assert len(second) == 1
+    path.write_bytes(b"".join(line for line in lines if line not in second and b'"kind": "end"' not in line))
+    assert {key for key, step in story_of(result.folder).metrics if step == 2} < {k for k, s in whole.metrics if s == 2}
+    assert run_training(config(seed=5), workspace).trained is False
+    again = {key: value for key, (value, _) in story_of(result.folder).metrics.items()}
+    assert again == {key: value for key, (value, _) in whole.metrics.items()}
+    assert ("speed/captions_per_second", 2) in again
