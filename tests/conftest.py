@@ -1,8 +1,12 @@
 """Shape annotations of the package are checked while tests run; the hook must be there before `vse` is imported."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A run that was started in the background ignores SIGINT, and so would the jobs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from collections.abc import Callable
 from pathlib import Path

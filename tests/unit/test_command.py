@@ -235,13 +235,7 @@ def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, t
         """)
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
-    # a test run that was started in the background ignores SIGINT, and what it starts would too
-    process = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path)],
-        env=environment,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    process = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE)
     with process:
         try:
             deadline = time.monotonic() + 30
