@@ -114,7 +114,7 @@ def _one(
             if process.poll() is None:
                 kill(family.alive())
             process.wait()
-    outcome.left += [p.title[:60] for p in family.bury()]
+    outcome.left += [p.title[:240] for p in family.bury()]
     if process.returncode:
         said = (folder / "stderr").read_text(errors="replace").strip().splitlines()
         outcome.errors.append(said[-1] if said else f"status {process.returncode}")

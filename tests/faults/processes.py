@@ -13,6 +13,13 @@ VICTIMS = {
     "train worker": ("ray::RayTrainWorker", "ray::TrainWorker"),
     "data actor": ("ray::MapWorker",),
 }
+# Ray's own helpers of a raylet: where that is killed they end by themselves, but not at once while they are starting.
+AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent", "/ray/dashboard/agent.py", "/ray/_private/runtime_env/agent/")
+
+
+def of_ray(title: str) -> bool:
+    """Whether a process that is left is one of Ray's agents, and none that works for the job."""
+    return any(name in title for name in AGENTS)
 
 
 @dataclass(frozen=True, slots=True)

