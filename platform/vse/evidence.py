@@ -115,10 +115,11 @@ def _measure(task: Task, workspace: Workspace, run: Folder) -> tuple[dict[str, n
     for name, changes in task.transfers:
         other = pipeline.elsewhere(task.config, dict(changes), workspace, material)
         codes = encode_split(trained, other, "test")
-        found = {"none": _retrieved(trained.family, codes, {})}
         if task.alphas:
             points = evaluate_alphas(trained.family, codes.images, codes.captions, codes.owner, {}, task.alphas)
             found = {f"{p.alpha:g}": (p.retrieval, p.attacks) for p in points}
+        else:
+            found = {"none": _retrieved(trained.family, codes, {})}
         for words in WORDS:  # nothing is attacked there: the same under either kind of words
             tables |= _tables(f"{name}|{words}", found, codes)
     return tables, curves

@@ -61,11 +61,31 @@ class Adversary:
     words_in: tuple[str, ...]
     text_hash: str
 
+    @classmethod
+    def of(cls, caption: ParsedCaption, attack: str, words: str, number: int, change: Change) -> "Adversary":
+        """A change of a caption as the `number`th adversary of it under an attack."""
+        return cls(
+            caption_id=caption.id,
+            attack=attack,
+            words=words,
+            number=number,
+            edits=change.edits,
+            reason=change.reason,
+            words_in=change.words_in,
+            text_hash=text_hash(caption.text),
+        )
+
     def text(self, caption: str) -> str:
         """The adversarial text; raises InputError when `caption` is not the text that the edits were made for."""
         if text_hash(caption) != self.text_hash:
             raise InputError(f"adversary of caption {self.caption_id}: the caption has changed since it was made")
         return apply_edits(caption, self.edits)
+
+
+def keyed_random(*key: object) -> random.Random:
+    """Draws that depend on the key alone, whoever draws, and in whatever order."""
+    text = "|".join(map(str, key)).encode("utf-8", "surrogatepass")
+    return random.Random(int.from_bytes(hashlib.sha256(text).digest()[:8], "big"))
 
 
 def text_hash(text: str) -> str:
@@ -111,22 +131,12 @@ def generate(
         for attack in attacks:
             seen = set(texts[caption.image])
             for number in range(per_caption):
-                key = f"{seed}|{split}|{caption.id}|{attack}|{words}|{number}".encode("utf-8", "surrogatepass")
-                rng = random.Random(int.from_bytes(hashlib.sha256(key).digest()[:8], "big"))
+                rng = keyed_random(seed, split, caption.id, attack, words, number)
                 editor = _editor(caption, care or pools.of(words), barred, rng)
                 change = _accepted(caption, getattr(editor, attack), seen, is_true)
                 if change is None:
                     break  # the words are used up; later numbers would only search the same places
-                yield Adversary(
-                    caption_id=caption.id,
-                    attack=attack,
-                    words=words,
-                    number=number,
-                    edits=change.edits,
-                    reason=change.reason,
-                    words_in=change.words_in,
-                    text_hash=text_hash(caption.text),
-                )
+                yield Adversary.of(caption, attack, words, number, change)
 
 
 def _editor(caption: ParsedCaption, source: Care | Pool, barred: Barred, rng: random.Random) -> Editor:

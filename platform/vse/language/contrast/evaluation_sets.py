@@ -4,7 +4,6 @@ They are kept as edits with their reasons, in the format of all adversaries. Whe
 relation candidates, two places are changed at once. The plural split alters numerals of plurals only.
 """
 
-import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from itertools import combinations
 from typing import Any
 
 from vse.language.attack_edits import Change, apply_edits
-from vse.language.attacks import Adversary, ParsedCaption, Truth, text_hash
+from vse.language.attacks import Adversary, ParsedCaption, Truth, keyed_random
 from vse.language.contrast.candidates import Generator
 from vse.language.contrast.rules import CLASSES
 from vse.language.contrast.slots import Phrases, Slot, change_of
@@ -48,21 +47,11 @@ def evaluation_set(
         for caption, slots in zip(captions, generator.of_image(captions), strict=True):
             for name, paradigms in SETS.items():
                 chosen = [s for s in slots if s.paradigm in paradigms and (name != PLURAL or _is_plural(s, caption))]
-                key = f"{seed}|{split}|{caption.id}|contrast|{name}|{kind}".encode("utf-8", "surrogatepass")
-                rng = random.Random(int.from_bytes(hashlib.sha256(key).digest()[:8], "big"))
+                rng = keyed_random(seed, split, caption.id, "contrast", name, kind)
                 changes = _changes(chosen, caption, generator.phrases, rng, per_class, pairs=name == "relation")
                 fitting = _of_known(changes, caption, known)
                 for number, change in enumerate(_accepted(fitting, caption, set(said), per_class, is_true)):
-                    yield Adversary(
-                        caption_id=caption.id,
-                        attack=name,
-                        words=kind,
-                        number=number,
-                        edits=change.edits,
-                        reason=change.reason,
-                        words_in=change.words_in,
-                        text_hash=text_hash(caption.text),
-                    )
+                    yield Adversary.of(caption, name, kind, number, change)
 
 
 def _is_plural(slot: Slot, caption: ParsedCaption) -> bool:
