@@ -8,6 +8,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from tests.parity.distributed_worker import end
 from vse import pipeline
 from vse.config import override
 from vse.errors import InputError, StorageError
@@ -53,8 +54,8 @@ def _fail_on_rank_0(moment: str) -> None:
             run.Checkpoints.save = failing  # type: ignore[assignment]
 
 
-def main(request: dict[str, Any], rank: int) -> None:
-    """Join the others through a file and work on the run; an error is the last line on stdout."""
+def main(request: dict[str, Any], rank: int) -> int:
+    """Join the others through a file and work on the run; an error is the last line on stdout and status 1."""
     workers = request["workers"]
     if workers > 1:
         # longer than the test waits: what does not fail at once fails the test
@@ -74,12 +75,13 @@ def main(request: dict[str, Any], rank: int) -> None:
         run.train_worker(config, workspace, request["run"], material)
     except Exception as error:
         print(f"{type(error).__name__}: {error}")
-        sys.exit(1)
+        return 1
     finally:
         # as Ray does, also after an error: a process that exits with gloo's threads at work may abort instead
         if workers > 1:
             dist.destroy_process_group()
+    return 0
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), int(sys.argv[2]))
+    end(main(json.loads(sys.argv[1]), int(sys.argv[2])))

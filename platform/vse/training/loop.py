@@ -75,7 +75,7 @@ class Loop:
         return torch.nn.parallel.DistributedDataParallel(
             self.family,
             device_ids=devices,
-            broadcast_buffers=False,
+            forward_sync_buffers=False,
             find_unused_parameters=len(self.family.phases()) > 1,  # a phase leaves the others' parameters alone
         )
 
