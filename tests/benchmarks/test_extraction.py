@@ -1,5 +1,6 @@
 """Extraction beside the bare loop of decoding and forward passes it cannot avoid. Run with `-s` to see the ratios."""
 
+import multiprocessing
 import time
 
 import pytest
@@ -35,8 +36,10 @@ def mobilenet():
     return TorchvisionBackbone.Config(arch="mobilenet_v2", weights=weights, mean=half, std=half)
 
 
-def bare_rate(backbone, records, root, count):
+def bare_loop(count):
     """Images a second of a plain loop: open, transform, forward in batches of 32, nothing kept."""
+    torch.set_num_threads(1)
+    backbone, (records, root) = TorchvisionBackbone(mobilenet()), photographs(1)
     network = backbone.load(["map", "pooled"]).prepare(torch.device("cpu"), torch.float32)
     images = records.images[:count]
     start = time.perf_counter()
@@ -46,28 +49,34 @@ def bare_rate(backbone, records, root, count):
     return count / (time.perf_counter() - start)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_extraction_of_photographs_costs_little_more_than_decode_and_forward(workers, tmp_path):
+def bare_rate(processes):
+    """Of as many loops side by side, each in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        return sum(pool.map(bare_loop, [800] * processes, chunksize=1))
+
+
+@pytest.mark.parametrize(("workers", "goal"), [(0, 0.9), (2, 0.8)])
+def test_extraction_of_photographs_costs_little_more_than_decode_and_forward(workers, goal, tmp_path):
+    """In this process, and by two actors of Ray Data with their start-up, beside as many bare loops."""
     records, root = photographs(5)
-    config = mobilenet()
-    before = bare_rate(TorchvisionBackbone(config), records, root, 800)
+    before = bare_rate(workers or 1)
     start = time.perf_counter()
     store = extract(
         records,
-        config,
+        mobilenet(),
         ["map", "pooled"],
         Folder.open(tmp_path / "store"),
         root=root,
         options=ExtractionConfig(workers=workers),
     )
     rate = len(records.images) / (time.perf_counter() - start)
-    bare = (before + bare_rate(TorchvisionBackbone(config), records, root, 800)) / 2
+    bare = (before + bare_rate(workers or 1)) / 2
     size = sum(entry["bytes"] for entry in store.manifest["files"].values())
     print(
         f"\nworkers={workers}: {rate:.0f} images/s, bare loop {bare:.0f}, ratio {rate / bare:.2f}, {size / 1e6:.0f} MB"
     )
     assert len(store.ids) == len(records.images)
-    assert rate / bare >= 0.9
+    assert rate / bare >= goal
 
 
 def test_reading_a_cached_store_is_fast(tmp_path):

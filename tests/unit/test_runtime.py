@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,6 +59,7 @@ def test_environment_is_set_on_purpose(tmp_path: Path) -> None:
 SESSION = """
 import os, signal, sys
 from pathlib import Path
+from types import SimpleNamespace
 from vse.runtime import Config, running_ray
 
 def listening(pids):
@@ -112,6 +114,15 @@ with running_ray(Config(cpus=2, store_mib=80)) as session:
 assert not ray.is_initialized()
 print("ended well")
 """
+
+
+@pytest.mark.parametrize(("free", "most"), [(64, 256), (1000, 500), (24_000, 1024)])
+def test_objects_get_half_of_the_free_shared_memory_within_bounds(
+    free: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free * 2**20))
+    assert runtime._store_mib(tmp_path) == most
+    assert runtime._store_mib(tmp_path / "absent") == 1024
 
 
 @pytest.mark.slow
