@@ -25,6 +25,7 @@ class StudyOptions:
 
     name: str = knob("robustness_scenes", "which study", choices=tuple(STUDIES))
     budget: float = knob(0.0, "seconds after which nothing new is started; 0: to the end", low=0)
+    arms: tuple[str, ...] = knob((), "train only these arms now; empty: all")
     seeds: int = knob(0, "seeds an arm; 0: as registered", low=0)
     processes: int = knob(0, "trainings side by side; 0: one a core", low=0)
     root: str = knob("", "data.root of the photographs")
@@ -61,7 +62,7 @@ def run(request: Request) -> str:
         if options.vectors:
             given["text.word_vectors"] = options.vectors
     kept = Folder.open(options.results).uri if options.results else ""
-    planner = Planner(study, workspace, given, options.seeds or study.seeds, kept)
+    planner = Planner(study, workspace, given, options.seeds or study.seeds, kept, options.arms)
     processes = options.processes or usable_cores()
     deadline = time.monotonic() + options.budget if options.budget else float("inf")
 

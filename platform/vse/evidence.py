@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from vse import pipeline, presets
 from vse.adversaries import attack_split, contrast_split, first_of_each
 from vse.config import fingerprint, override, to_dict
+from vse.errors import InputError
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import Attacked, AttackSet, attack
 from vse.evaluation.codes import Codes
@@ -173,13 +174,19 @@ def read_summary(task: Task) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Planner:
-    """Turns a study into tasks, as far as earlier results allow."""
+    """Turns a study into tasks, as far as earlier results allow. Raises InputError for an arm that it has not."""
 
     study: Study
     workspace: Workspace
     given: Changes  # what the user sets for every run, such as data.root
     seeds: int
     results: str = ""  # URI of the folder that keeps results of tasks; "": `evidence` in the workspace
+    only: tuple[str, ...] = ()  # arms to be done now; empty: all
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.only if name not in self.study.arms]:
+            arms = ", ".join(self.study.arms)
+            raise InputError(f"study.arms: {self.study.name} has no arm {unknown[0]!r}; it has {arms}")
 
     def search_tasks(self) -> dict[str, list[list[Task]]]:
         """Family -> for each candidate its trainings (one, or one a fold)."""
@@ -227,6 +234,7 @@ class Planner:
     def in_order(self, tasks: dict[str, list[Task]]) -> list[Task]:
         """The arms that answer the claims first, then those of equal wall clock, then the others; each seed by seed."""
         arms = self.study.arms
+        tasks = {name: each for name, each in tasks.items() if not self.only or name in self.only}
         parts: tuple[list[list[Task]], ...] = ([], [], [])
         for name, each in tasks.items():
             parts[0 if name in list(arms)[:2] else 1 if arms[name].longer else 2].append(each)

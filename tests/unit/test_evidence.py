@@ -12,6 +12,7 @@ import pytest
 
 from vse import evidence, pipeline
 from vse.config import flatten, override
+from vse.errors import InputError
 from vse.evaluation.per_image import PerImage, counts_of
 from vse.evaluation.retrieval import retrieve
 from vse.evidence import Planner, Task, perform, read_summary, read_table, run_tasks
@@ -168,6 +169,13 @@ def test_validation_chooses_and_the_chosen_is_used(planner: Planner, done: dict[
     seconds = {name: [summary(planner, task)["seconds"] for task in done[name]] for name in ("vsepp", "univse")}
     ratio = np.median([u / v for u, v in zip(seconds["univse"], seconds["vsepp"], strict=True)])
     assert longer == max(1, round(ratio * STUDY.data["train.epochs"]))
+
+
+def test_some_arms_may_be_done_before_the_others(planner: Planner, done: dict[str, list[Task]]) -> None:
+    some = dataclasses.replace(planner, only=("univse_no_comp", "vsepp"))
+    assert [task.label for task in some.in_order(done)] == ["vsepp", "vsepp", "univse_no_comp", "univse_no_comp"]
+    with pytest.raises(InputError, match=r"study.arms: miniature has no arm 'vse'; it has vsepp, univse, "):
+        dataclasses.replace(planner, only=("vse",))
 
 
 def test_what_is_done_is_not_done_again(
