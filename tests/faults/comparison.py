@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from tests.faults.scenarios import Place
+
 # Times differ between any two runs, addresses between any two workspaces.
 _TIMES = ("seconds", "images_per_second", "trained", "attempts", "started")
 
@@ -55,11 +57,11 @@ def shards(workspace: Path) -> list[str]:
     return wrong
 
 
-def tracked(workspace: Path) -> tuple[dict[str, dict[str, list[int]]], list[str]]:
-    """({run: {metric of epochs: steps}} of MLflow's embedded store, what is there twice)."""
+def tracked(store: Path) -> tuple[dict[str, dict[str, list[int]]], list[str]]:
+    """({run: {metric of epochs: steps}} of MLflow's database, what is there twice)."""
     from mlflow import MlflowClient  # slow to import, and only the comparison needs it
 
-    client = MlflowClient(f"sqlite:///{workspace}/mlflow/mlflow.db")
+    client = MlflowClient(f"sqlite:///{store}")
     found: dict[str, dict[str, list[int]]] = {}
     twice: list[str] = []
     for experiment in client.search_experiments():
@@ -100,13 +102,13 @@ def differences(expected: Any, found: Any, where: str = "") -> list[str]:
     return [] if expected == found else [f"{where}: {expected!r} became {found!r}"]
 
 
-def verdict(undisturbed: Path, workspace: Path) -> list[str]:
+def verdict(undisturbed: Place, place: Place) -> list[str]:
     """All that is wrong with a workspace after kills and restarts; nothing where it is as if nothing had happened."""
-    wrong = differences(tables(undisturbed), tables(workspace))
-    wrong += differences(checkpoints(undisturbed), checkpoints(workspace), "checkpoint")
-    wrong += shards(workspace)
-    before, _ = tracked(undisturbed)
-    after, twice = tracked(workspace)
+    wrong = differences(tables(undisturbed.files), tables(place.files))
+    wrong += differences(checkpoints(undisturbed.files), checkpoints(place.files), "checkpoint")
+    wrong += shards(place.files)
+    before, _ = tracked(undisturbed.store)
+    after, twice = tracked(place.store)
     return wrong + differences(before, after, "mlflow") + twice
 
 

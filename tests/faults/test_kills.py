@@ -12,26 +12,27 @@ import pytest
 from tests.faults.campaign import Blow, one_run, work_through
 from tests.faults.comparison import checkpoints, differences, tables, tracked, verdict
 from tests.faults.processes import Family, kill, of_ray
-from tests.faults.scenarios import SWEEP, WORKERS, Scenario
+from tests.faults.scenarios import SWEEP, WORKERS, Place, Scenario
 from tests.faults.table import markdown
 from tests.jobs.processes import command
 
 SIZES = ("data.num_train=20", "data.num_val=6", "data.num_test=4", "data.num_shifted=0")
 
 
-def _train(workspace: Path) -> list[str]:
-    return command("train", workspace, "--preset", "vsepp_tiny", *SIZES, "train.epochs=30", "train.batch_size=16")
+def _train(place: Place) -> list[str]:
+    return command("train", place.workspace, "--preset", "vsepp_tiny", *SIZES, "train.epochs=30", "train.batch_size=16")
 
 
 def test_a_killed_driver(tmp_path: Path) -> None:
     """One worker, killed without warning once it has learned something; the same command ends as if it had not been."""
     short = Scenario("short", ("driver",), (_train,))
-    work_through(short, tmp_path / "undisturbed")
+    undisturbed, killed = Place.local(tmp_path / "undisturbed"), Place.local(tmp_path / "killed")
+    work_through(short, undisturbed)
     blow = Blow("driver", 0.0, when=lambda workspace: any(workspace.glob("runs/*/checkpoints/*/manifest.json")))
-    outcome = work_through(short, tmp_path / "killed", blow)
+    outcome = work_through(short, killed, blow)
     assert (blow.struck, blow.stage) == (True, "training")
     assert (outcome.restarts, outcome.statuses, outcome.left) == (1, [-9, 0], [])
-    assert verdict(tmp_path / "undisturbed" / "workspace", tmp_path / "killed" / "workspace") == []
+    assert verdict(undisturbed, killed) == []
 
 
 def _learn(changes: dict[str, Any], workspace: str) -> dict[str, Any]:
@@ -121,15 +122,15 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
 def test_epochs_that_a_tracker_has_twice_are_found(tmp_path: Path) -> None:
     from mlflow import MlflowClient
 
-    (tmp_path / "mlflow").mkdir()
-    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow/mlflow.db")
+    store = tmp_path / "mlflow.db"
+    client = MlflowClient(f"sqlite:///{store}")
     place = client.create_experiment("vse", str(tmp_path / "artifacts"))
     run = client.create_run(place, tags={"vse.run_id": "r"})
     client.log_metric(run.info.run_id, "train/sent", 1.0, step=1)
-    assert tracked(tmp_path) == ({"r": {"train/sent": [1], "status RUNNING": []}}, [])
+    assert tracked(store) == ({"r": {"train/sent": [1], "status RUNNING": []}}, [])
     client.log_metric(run.info.run_id, "train/sent", 1.0, timestamp=1, step=1)
     client.create_run(place, tags={"vse.run_id": "r"})
-    assert sorted(tracked(tmp_path)[1]) == ["r: train/sent twice at 1", "run r twice"]
+    assert sorted(tracked(store)[1]) == ["r: train/sent twice at 1", "run r twice"]
 
 
 def test_the_table() -> None:

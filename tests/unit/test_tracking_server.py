@@ -15,13 +15,14 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.servers import free_port, mlflow_server, serving, wait_for
 from tests.unit.test_tracking import write_run
 from vse.journal import Journal
 from vse.tracking import Shipper
@@ -36,57 +37,6 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for name, value in SHORT.items():
         monkeypatch.setenv(name, value)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-class Server:
-    """`mlflow server` on one port; `start` and `stop` as often as wanted."""
-
-    def __init__(self, store: str, artifacts: str, folder: Path, **variables: str) -> None:
-        self.port, self.log = free_port(), (folder / "server.log").open("ab")
-        self.uri = f"http://127.0.0.1:{self.port}"
-        self.command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
-        self.command += ["--workers", "1", "--backend-store-uri", store, "--artifacts-destination", artifacts]
-        self.variables = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **variables}
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            self.command, stdout=self.log, stderr=self.log, start_new_session=True, env=self.variables
-        )
-        wait_for(lambda: urllib.request.urlopen(f"{self.uri}/health", timeout=5).close(), seconds=180)
-
-    def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
-        if self.process is not None:
-            os.killpg(self.process.pid, how)
-            self.process.wait()
-            self.process = None
-
-
-def wait_for(attempt: Callable[[], object], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            attempt()
-            return
-        except (OSError, AssertionError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-
-
-@contextlib.contextmanager
-def serving(server: Server) -> Iterator[Server]:
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop(signal.SIGTERM)
-        server.log.close()
 
 
 def runs_of(uri: str) -> dict[str, Any]:
@@ -109,7 +59,7 @@ def steps_of(uri: str, run: Any, key: str) -> list[tuple[int, float]]:
 def test_a_server_that_goes_away_while_runs_write_gets_everything_once(tmp_path: Path) -> None:
     """Two runs write an epoch every 0.1 s while the server is killed and started again, twice."""
     workspace, over, epochs = tmp_path / "workspace", threading.Event(), dict[str, int]()
-    server = Server(f"sqlite:///{tmp_path}/server.db", str(tmp_path / "art"), tmp_path)
+    server = mlflow_server(f"sqlite:///{tmp_path}/server.db", str(tmp_path / "art"), tmp_path)
 
     def train(name: str, book: Journal) -> None:
         epoch = 2
@@ -226,7 +176,7 @@ def test_answers_of_500_before_and_after_the_deed_lose_and_double_nothing(tmp_pa
     names = "abcdefgh"
     for name in names:
         write_run(workspace, name, parent="sweep", epochs=5).end()
-    server = Server(f"sqlite:///{tmp_path}/server.db", str(tmp_path / "art"), tmp_path)
+    server = mlflow_server(f"sqlite:///{tmp_path}/server.db", str(tmp_path / "art"), tmp_path)
     with serving(server), stumbling(server.uri) as (uri, failed):
         shipper = Shipper(str(workspace), uri)
         for _ in range(100):
@@ -295,7 +245,7 @@ def test_postgres_behind_the_server_and_artifacts_on_s3(
         client = boto3.client("s3", endpoint_url=endpoint)
         client.create_bucket(Bucket="tracking")
         with postgres(folder) as store:
-            server = Server(store, "s3://tracking/artifacts", folder, MLFLOW_S3_ENDPOINT_URL=endpoint)
+            server = mlflow_server(store, "s3://tracking/artifacts", folder, MLFLOW_S3_ENDPOINT_URL=endpoint)
             with serving(server):
                 place = Workspace.open(str(folder / "workspace"))
                 result = train(place, "vsepp_tiny")
