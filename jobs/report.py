@@ -2,14 +2,23 @@
 
 import sys
 
-from vse.command import main
+from vse.command import Request, main
 from vse.report.build import ReportOptions, build_report
+from vse.tracking import Shipper
+
+
+def run(request: Request) -> str:
+    """Write the page; often the last job of a study, so it also sends what trackers could not be told before."""
+    path = build_report(request)
+    Shipper(request.workspace, request.tracking).ship(wait=10)
+    return path
+
 
 if __name__ == "__main__":
     sys.exit(
         main(
             "report",
-            build_report,
+            run,
             description="Write one self-contained page, with figures and tables, of a sweep or of chosen runs.",
             options=ReportOptions(),
         )

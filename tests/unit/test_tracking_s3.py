@@ -78,3 +78,21 @@ def test_the_status_of_a_workspace_on_s3(bucket: str, tmp_path: Path) -> None:
     assert (lines["curve-0123abcd"].done, lines["curve-0123abcd"].total) == (1, 4)
     assert status.failures == [("two-s0", "Diverged: sent is nan")]
     assert (status.cost, status.spooled) == ((0.0, 0.5), 3)
+
+
+def test_a_report_on_s3_is_told_like_one_here(bucket: str) -> None:
+    from vse.command import Request
+    from vse.report.build import ReportOptions, build_report
+
+    run = Folder.open(bucket).child("runs", "a")
+    run.write_json("config.json", {"seed": 0})
+    run.write_json("result.json", {"metrics": {"val/rsum": 300.0}})
+    options, none = ReportOptions(runs=("a",), name="page"), frozenset[str]()
+    build_report(
+        Request(job="report", workspace=bucket, preset=None, config=None, options=options, changed=none, tracking=None)
+    )
+    folder = Folder.open(bucket).child("reports", "page")
+    story = journal.parse(folder.read_bytes(journal.FILE_NAME))
+    assert (story.run, story.status) == ("report-page", "finished")
+    assert ("report.html", "") in story.artifacts
+    assert all(folder.exists(path) for path, _ in story.artifacts)

@@ -11,8 +11,7 @@ from vse.command import Request
 from vse.config import fingerprint, flatten, knob
 from vse.environment import environment
 from vse.errors import InputError
-from vse.journal import FILE_NAME as JOURNAL
-from vse.journal import Journal
+from vse.journal import open_in
 from vse.report import response
 from vse.report.curve import AlphaResults, from_dict
 from vse.report.figures import alpha_figure
@@ -56,12 +55,11 @@ def build_report(request: Request) -> str:
         name = options.name or f"runs-{fingerprint(list(options.runs))}"
         folder = workspace.report(name)
         headline, files = _of_runs(workspace, options.runs, folder, request)
-    if folder.is_local:
-        journal = Journal(folder.local(JOURNAL))
-        journal.start(f"report-{name}", name=f"report {name}", tags={"kind": "report"})
-        for file in files:
-            journal.artifact(folder.local(file))
-        journal.end("finished")
+    journal = open_in(folder, workspace.cache().local("journals") / f"report-{name}")
+    journal.start(f"report-{name}", name=f"report {name}", tags={"kind": "report"})
+    for file in files:
+        journal.artifact(journal.path.with_name(file))  # named from the journal, wherever that is kept
+    journal.end("finished")
     outputs = {file.replace(".", "_"): f"{folder.uri}/{file}" for file in files}
     return write_summary(folder, job=request.job, started=started, options=options, headline=headline, outputs=outputs)
 

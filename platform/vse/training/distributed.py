@@ -1,5 +1,7 @@
 """One run on several workers through Ray Train: each runs `train_worker` inside a process group."""
 
+import contextlib
+import tempfile
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +21,6 @@ from vse.workspace import Workspace
 
 RETRIES = 3  # a worker lost with its spot instance is no reason to give up; each retry goes on from the checkpoint
 LISTEN_SECONDS = 1.0
-BOOKKEEPING = "ray"  # folder of Ray Train's own notes about a run; checkpoints are the run's
 
 Report = Callable[[dict[str, float]], None]
 
@@ -33,6 +34,9 @@ def train_on_workers(
     Diverged as a worker raised them, without trying again; lost workers are replaced.
     """
     gpus, folder = config.train.gpus_per_worker, workspace.run(name)
+    # Ray's own notes about a run are read by nobody: checkpoints are the run's. Only Ray's controller writes them, and
+    # it runs on this node; on S3 they would fail without a second try where the workspace itself waits.
+    scratch = tempfile.TemporaryDirectory(prefix="vse-train-", ignore_cleanup_errors=True)
     trainer = TorchTrainer(
         _worker,
         train_loop_config={
@@ -50,17 +54,17 @@ def train_on_workers(
         torch_config=TorchConfig(backend="nccl" if gpus else "gloo", timeout_s=600),
         run_config=TrainRunConfig(
             name=name,
-            storage_path=folder.child(BOOKKEEPING).uri,  # every node must be able to read it
+            storage_path=scratch.name,
             failure_config=FailureConfig(max_failures=RETRIES),
         ),
     )
-    listener = _Listener(folder, report) if report is not None else None
-    try:
-        refusal = trainer.fit().return_value
-    finally:
-        if listener is not None:
-            listener.close()
-    folder.delete(BOOKKEEPING)
+    listener = Listener(folder, report) if report is not None else None
+    with scratch:
+        try:
+            refusal = trainer.fit().return_value
+        finally:
+            if listener is not None:
+                listener.close()
     if refusal is not None:
         kind, text = refusal
         raise next(each for each in SAID_ONCE if each.__name__ == kind)(text)
@@ -87,7 +91,7 @@ def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-class _Listener:
+class Listener:
     """Reports the epochs that appear in a run's journal after it was made; those that were there are known."""
 
     def __init__(self, folder: Folder, report: Report) -> None:
@@ -103,9 +107,11 @@ class _Listener:
         self.thread.join()
 
     def _listen(self) -> None:
-        while not self.over.wait(LISTEN_SECONDS):
-            self._tell()
-        self._tell()
+        over = False
+        while not over:
+            over = self.over.wait(LISTEN_SECONDS)
+            with contextlib.suppress(OSError):  # a store that is away: the epochs are told when it is back
+                self._tell()
 
     def _tell(self) -> None:
         for epoch, numbers in sorted(self._epochs().items()):

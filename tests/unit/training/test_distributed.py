@@ -1,0 +1,51 @@
+"""What the driver hears of workers, while the store of their journal comes and goes."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vse.errors import StorageError
+from vse.journal import FILE_NAME, Journal
+from vse.storage import Folder
+from vse.training.distributed import Listener
+
+
+def test_epochs_are_heard_once_although_the_store_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[float] = []
+    away = [False]
+    read = Folder.read_bytes
+
+    def read_bytes(folder: Folder, name: str) -> bytes:
+        if away[0]:
+            raise StorageError("could not connect")
+        return read(folder, name)
+
+    monkeypatch.setattr(Folder, "read_bytes", read_bytes)
+    monkeypatch.setattr("vse.training.distributed.LISTEN_SECONDS", 0.01)
+    journal = Journal(tmp_path / FILE_NAME)
+    journal.metrics({"train/sent": 1.0}, step=1)
+
+    def report(numbers: dict[str, Any]) -> None:
+        heard.append(numbers["epoch"])
+
+    listener = Listener(Folder.open(tmp_path), report)
+    journal.metrics({"train/sent": 0.5}, step=2)
+    _until(lambda: heard == [2])
+    away[0] = True
+    journal.metrics({"train/sent": 0.4}, step=3)
+    time.sleep(0.1)
+    assert (heard, listener.thread.is_alive()) == ([2], True)
+    away[0] = False
+    _until(lambda: heard == [2, 3])
+    journal.metrics({"train/sent": 0.3}, step=4)
+    listener.close()
+    assert heard == [2, 3, 4]
+
+
+def _until(condition: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
