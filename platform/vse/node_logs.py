@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from vse.errors import InputError
+from vse.node_watch import is_up
 from vse.storage import Folder
 from vse.workspace import Workspace
 
@@ -38,16 +39,6 @@ def copy_logs(session: Path, folder: Folder, known: dict[str, tuple[int, float]]
         known[name] = (state.st_size, state.st_mtime)
         copied += 1
     return copied
-
-
-def is_up(session: Path) -> bool:
-    """Whether the session's raylet still answers on its socket."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        try:
-            connection.connect(str(session / "sockets" / "raylet"))
-        except OSError:
-            return False
-    return True
 
 
 def follow(workspace: str, ray: Path = _RAY, every: float = EVERY) -> None:

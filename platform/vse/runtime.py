@@ -23,6 +23,7 @@ from vse.config import knob
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError
 from vse.metrics import show_progress
+from vse.node_watch import watched
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -141,7 +142,8 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
     for number, handler in handlers.items():  # ray.init puts its own in their place
         signal.signal(number, handler)
     try:
-        yield _session(address is None)
+        with watched(scratch / "session_latest") if scratch is not None else contextlib.nullcontext():
+            yield _session(address is None)
         if scratch is not None:
             ray.shutdown()
             shutil.rmtree(scratch, ignore_errors=True)  # after a failure its logs stay

@@ -10,7 +10,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     | {"object_store", "node_cache"},
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
-    frozenset({"runtime", "metrics", "tracking", "tracking_store", "tracking_models"}),
+    frozenset({"runtime", "node_watch", "metrics", "tracking", "tracking_store", "tracking_models"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
     | {"judging"},
     frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),
@@ -28,6 +28,7 @@ ABOVE_THEIR_ROOM = frozenset(
         "language.contrast.stage_ray",
         "training.run",
         "training.distributed",
+        "training.timing",
     }
 )
 _STAGES = 3

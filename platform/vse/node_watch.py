@@ -1,0 +1,66 @@
+"""A Ray started here that loses its node process ends the job: what waits for a place on the node would wait for ever.
+
+Ray tells this to whoever has a task or an actor on the node. Tune, waiting for an actor that has no place yet, and a
+Ray Train controller that is yet to come, are told nothing.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+EVERY = 2.0  # seconds between looks
+GRACE = 10.0  # seconds for the job to notice by itself
+
+
+def is_up(session: Path) -> bool:
+    """Whether the raylet of a session (Ray's folder of it) still answers on its socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(str(session / "sockets" / "raylet"))
+        except OSError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def watched(session: Path, every: float = EVERY, grace: float = GRACE) -> Iterator[None]:
+    """Raises RuntimeError in the body, which the main thread runs, once the raylet has been gone for `grace` seconds.
+
+    It comes as the SIGTERM that jobs end by, since only a signal interrupts what waits inside Ray; a process that would
+    die of that is told by a warning instead.
+    """
+    over, lost = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        gone = 0.0
+        while gone < grace:
+            if over.wait(every):
+                return
+            gone = 0.0 if is_up(session) else gone + every
+        lost.set()
+        if callable(signal.getsignal(signal.SIGTERM)):
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            log.warning("%s", _LOST)
+
+    thread = threading.Thread(target=watch, name="vse-node-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    except SystemExit:
+        if lost.is_set():
+            raise RuntimeError(_LOST) from None
+        raise
+    finally:
+        over.set()
+        thread.join()
+
+
+_LOST = "Ray's node process (raylet) on this machine has died"
