@@ -41,7 +41,7 @@ class Naive:
         return _norm(h)
 
     def regions(self, features):
-        return [self.p["image.project.weight"] @ f + self.p["image.project.bias"] for f in features]
+        return [self.p["image.project.weight"] @ f + self.p["image.project.bias"] for f in features if f.any()]
 
     def image(self, features):
         columns = torch.stack(self.regions(features)).T
@@ -167,6 +167,7 @@ CASES = {
     "no component in half of the captions": {"data": {"share_bare": 0.5}},
     "no relation anywhere": {"strip": True},
     "not a component": {"data": {"share_bare": 1.0}},
+    "some regions absent": {"hide": True},
 }
 
 
@@ -181,6 +182,10 @@ def test_losses_and_gradients(case):
     if options.get("strip"):
         for name in ("relations", "relation_negatives", "sampled_relation"):
             batch[name] = torch.zeros_like(batch[name])
+    if options.get("hide"):
+        there = np.random.default_rng(0).random((data.examples.num_images, batch["map"].shape[1])) < 0.6
+        there[:, 4] = True
+        batch["map"] = batch["map"] * torch.from_numpy(there[data.examples.image])[..., None]
     total, losses = step_losses(model, objective, batch, epoch)
     total.backward()
     ours = gradients(model)

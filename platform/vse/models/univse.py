@@ -17,7 +17,7 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.models.aggregation import Aggregation
 from vse.models.dropout import KeyedDropout, word_keys
-from vse.models.encoders import MODIFIERS, WORDS, RegionEncoder, WordTable, distinct, unit
+from vse.models.encoders import MODIFIERS, WORDS, RegionEncoder, WordTable, distinct, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import PrefixGRU
 from vse.registry import ComponentConfig, register
@@ -118,11 +118,15 @@ class UniVSE(Family):
     def encode_regions(self, batch: Batch) -> Encoded:
         """images (batch, dim), unit; regions V (batch, regions, dim) and their norms, from `map`.
 
-        Dividing a similarity by the norm is far cheaper than normalising every region.
+        Where regions are absent, region_mask (batch, regions) says which there are. Dividing a similarity by the norm
+        is far cheaper than normalising every region.
         """
-        regions, images = self.image(batch["map"].to(self.phi.modifier.weight.dtype), draw=batch.get("draw"))
+        features = batch["map"].to(self.phi.modifier.weight.dtype)
+        mask = present(features)
+        regions, images = self.image(features, mask, batch.get("draw"))
         squares = regions.square().sum(-1, dtype=images.dtype)
-        return {"images": images, "regions": regions, "region_norms": squares.clamp_min(1e-16).sqrt()}
+        encoded = {"images": images, "regions": regions, "region_norms": squares.clamp_min(1e-16).sqrt()}
+        return encoded if mask is None else encoded | {"region_mask": mask}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """sentences and bags (batch, dim), of unit length; a caption without components has u_comp = u_sent."""

@@ -71,12 +71,19 @@ def region_hinge(
     mask: Bool[Tensor, "batch items count"],
     margin: float,
     temperature: float,
+    there: Bool[Tensor, "batch regions"] | None = None,
 ) -> Float[Tensor, "batch items"]:
     """Relevance-weighted alignment, eqs. 2-3, for each component: Σ_i M_i [δ + s(u⁻, V_i) − s(u⁺, V_i)]₊, mean over u⁻.
 
-    M is the softmax over regions of s(u⁺, V_i) / temperature; arguments are s(u⁺, V_i) and s(u⁻, V_i).
+    M is the softmax over the regions that are `there` (None: all) of s(u⁺, V_i) / temperature; arguments are s(u⁺, V_i)
+    and s(u⁻, V_i). 0 for an image without regions.
     """
-    relevance = F.softmax(positive / temperature, dim=2)
+    logits = positive / temperature
+    if there is None:
+        relevance = F.softmax(logits, dim=2)
+    else:
+        shown = there[:, None]
+        relevance = F.softmax(logits.masked_fill(~shown, torch.finfo(logits.dtype).min), dim=2) * shown
     hinges = (negative + (margin - positive)[:, :, None]).clamp_min(0)
     return masked_mean((hinges * relevance[:, :, None]).sum(-1), mask)
 
@@ -156,12 +163,13 @@ class UniVSELoss(HingeObjective):
         index = [encoded[f"{positive}_index"], *(encoded[f"{n}_index"].flatten(1) for n in negatives.values())]
         scores = region_scores(encoded[table], torch.cat(index, dim=1), encoded["regions"])
         scores = scores / encoded["region_norms"][:, None]
+        there = encoded.get("region_mask")
         positives, *others = scores.split([i.shape[1] for i in index], dim=1)
         losses = {}
         for (name, negative), other in zip(negatives.items(), others, strict=True):
             mask = encoded[f"{negative}_mask"]
             other = other.view(*mask.shape, other.shape[-1])
-            each = region_hinge(positives, other, mask, self.config.margin, self.config.temperature)
+            each = region_hinge(positives, other, mask, self.config.margin, self.config.temperature, there)
             losses[name] = masked_mean(each, encoded[f"{positive}_mask"]).sum()
         return losses
 

@@ -99,6 +99,36 @@ def test_order_company_and_padding_change_nothing(name):
     torch.testing.assert_close(_scores(family, codes), _scores(family, whole))
 
 
+def _of_regions(name):
+    changes = {"image": "map"} if name == "vsepp" else {}
+    return make_family(name, DATA.context, **changes)
+
+
+@pytest.mark.parametrize("name", [n for n in FAMILIES if _of_regions(n).inputs.image == "map"])
+@pytest.mark.parametrize("training", [False, True])
+def test_absent_regions_count_nowhere(name, training):
+    """Regions that an image lacks are zeros; scores, losses and gradients are those of the regions it has."""
+    family, objective = _of_regions(name).train(training), make_objective(name)
+    batch = DATA.collator(family, objective)(np.arange(len(DATA)), 2)
+    nothing = torch.zeros(len(DATA), 3, 5, dtype=torch.float64)
+    padded = batch | {"map": torch.cat([batch["map"], nothing], dim=1)}
+    codes, longer = _codes(family, batch), _codes(family, padded)
+    torch.testing.assert_close(_scores(family, longer), _scores(family, codes))
+    for phase in family.phases():
+        found = []
+        for made in (batch, padded):
+            family.zero_grad()
+            total, losses = step_losses(family, objective, made, 2, phase.losses, phase.name)
+            total.backward()
+            found.append(losses | gradients(family))
+        torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-10)
+    # An image without any region must not spoil the others.
+    empty = batch | {"map": batch["map"] * (torch.arange(len(DATA)) != 2)[:, None, None]}
+    total, losses = step_losses(family, objective, empty, 2)
+    total.backward()
+    assert all(value.isfinite().all() for value in (*losses.values(), *gradients(family).values()))
+
+
 def _scores(family, codes):
     return family.scores(codes, codes)
 

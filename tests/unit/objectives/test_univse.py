@@ -73,6 +73,29 @@ def test_region_hinge_gradcheck(temperature):
     assert torch.autograd.gradcheck(lambda p, n: region_hinge(p, n, mask, 0.2, temperature), (positive, negative))
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.1])
+def test_absent_regions_have_no_relevance(temperature):
+    """With three of four regions the value is that of the three, whatever the fourth says; with none it is zero."""
+    torch.manual_seed(2)
+    positive = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    negative = torch.randn(2, 3, 5, 4, dtype=torch.float64, requires_grad=True)
+    mask, there = torch.rand(2, 3, 5) < 0.6, torch.tensor([[True, True, False, True], [False] * 4])
+    value = region_hinge(positive, negative, mask, 0.2, temperature, there)
+    seen = [0, 1, 3]
+    alone = region_hinge(positive[:1, :, seen], negative[:1, :, :, seen], mask[:1], 0.2, temperature)
+    torch.testing.assert_close(value[:1], alone)
+    assert not value[1].any()
+    value.sum().backward()
+    for gradient in (positive.grad, negative.grad):
+        assert gradient is not None
+        assert gradient[0, ..., 0].any()
+        assert not gradient[0, ..., 2].any()
+        assert not gradient[1].any()
+    assert torch.autograd.gradcheck(
+        lambda p, n: region_hinge(p, n, mask, 0.2, temperature, there), (positive, negative)
+    )
+
+
 def test_a_sharp_relevance_map_looks_at_the_best_region_only():
     positive = torch.tensor([[[0.1, 0.9, 0.3]]])
     negative = torch.tensor([[[[5.0, 0.8, 5.0]]]])
