@@ -141,13 +141,20 @@ class FeatureScale(nn.Module):
 
     @torch.no_grad()
     def fit(self, blocks: Iterator[Tensor]) -> None:
-        """Take mean and standard deviation over blocks of features (..., channels), read once in float64."""
+        """Take mean and standard deviation over blocks of features (..., channels), read once in float64.
+
+        In blocks (images, regions, channels) regions of zeros are absent ones and do not count.
+        """
         if self.how != "standardize":
             return
         count, total, square = 0, torch.zeros(1), torch.zeros(1)
         for block in blocks:
-            flat = block.reshape(-1, block.shape[-1]).double()
+            flat = block.reshape(-1, block.shape[-1])
+            if block.ndim > 2:
+                flat = flat[(flat != 0).any(1)]
+            flat = flat.double()
             count, total, square = count + len(flat), total + flat.sum(0), square + flat.square().sum(0)
+        count = max(count, 1)
         mean = total / count
         self.mean.copy_(mean)
         # A channel that never changes carries nothing: dividing by one keeps it at zero instead of blowing up noise.

@@ -195,6 +195,24 @@ def test_feature_scale_standardises_over_images_and_regions(shape):
     assert not scaled[:, 2].any()
 
 
+def test_absent_regions_are_no_part_of_the_statistics():
+    torch.manual_seed(0)
+    features = torch.randn(6, 4, 3) + 5
+    padded = torch.cat([features, torch.zeros(6, 2, 3)], dim=1)[:, torch.randperm(6)]
+    scale, other = FeatureScale(3, "standardize"), FeatureScale(3, "standardize")
+    scale.fit(iter([features]))
+    other.fit(iter([padded[:2], torch.zeros(1, 6, 3), padded[2:]]))
+    torch.testing.assert_close(other.mean, scale.mean)
+    torch.testing.assert_close(other.std, scale.std)
+    pooled = FeatureScale(3, "standardize")  # a whole image is never absent
+    pooled.fit(iter([torch.tensor([[0.0, 0.0, 0.0], [2.0, 4.0, 6.0]])]))
+    torch.testing.assert_close(pooled.mean, torch.tensor([1.0, 2.0, 3.0]))
+    nothing = FeatureScale(3, "standardize")
+    nothing.fit(iter([torch.zeros(2, 2, 3)]))
+    assert nothing.mean.tolist() == [0.0] * 3
+    assert nothing.std.tolist() == [1.0] * 3
+
+
 def test_other_scalings():
     features = torch.randn(4, 2, 3)
     unchanged, normed = FeatureScale(3, "none"), FeatureScale(3, "l2")
