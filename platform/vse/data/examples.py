@@ -91,7 +91,8 @@ def encode_texts(
 ) -> Texts:
     """Tokens, and components and sentence vectors where their sources are given; unknown words are <unk>.
 
-    A caption without a single token becomes one <unk>: encoders need a sequence.
+    A caption without a single token becomes one <unk>: encoders need a sequence. A component with an unknown word is
+    left out: as <unk> it would be aligned with regions, and be a negative of others, for every word it may stand for.
     """
     tokens = [[START, *(vocabulary.encode(words(c)) or [UNKNOWN]), END] for c in captions]
     found = [parses.components(c) if parses else None for c in captions]
@@ -100,7 +101,8 @@ def encode_texts(
         encoded = []
         for parsed in found:
             row = [tuple(vocabulary.encode(item)) for item in dict.fromkeys(items(parsed))] if parsed else []
-            encoded.append([item[0] for item in row] if width is None else row)
+            known = [item for item in row if UNKNOWN not in item]
+            encoded.append([item[0] for item in known] if width is None else known)
         return Ragged.of(encoded, width)
 
     return Texts(

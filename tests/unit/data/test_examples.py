@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.synthetic import synthetic
-from vse.data.examples import Examples, Texts, examples_of
+from vse.data.examples import Examples, Texts, encode_texts, examples_of
 from vse.data.ragged import Ragged
 from vse.data.records import Caption, Image, Records
 from vse.data.vocabulary import END, START, UNKNOWN, build_vocabulary
@@ -40,13 +40,41 @@ def test_a_split_without_any_relation_mentions_none():
 
 
 class Parses:
-    """Knows one caption."""
+    """Knows two captions."""
 
     def components(self, text: str) -> Components:
+        if "gnu" in text:
+            return _ZOO
         if "cat" not in text.lower():
             return Components((), (), ())
         cat = Object("cat", 1)
-        return Components((cat, cat), (Attribute("plaid", "cat", 0, 1),), (Relation("cat", "on", "dog", 1, (2,), 3),))
+        return Components((cat, cat), (Attribute("a", "cat", 0, 1),), (Relation("cat", "on", "dog", 1, (2,), 3),))
+
+
+_ZOO = Components(
+    (Object("zebra", 1), Object("gnu", 4), Object("dog", 7)),
+    (Attribute("striped", "dog", 6, 7), Attribute("a", "gnu", 3, 4), Attribute("a", "dog", 6, 7)),
+    (
+        Relation("zebra", "on", "dog", 1, (2,), 7),
+        Relation("dog", "chases", "dog", 1, (2,), 7),
+        Relation("dog", "on", "gnu", 1, (2,), 4),
+        Relation("dog", "on", "cat", 7, (8,), 10),
+    ),
+)
+
+
+def test_components_with_unknown_words_are_left_out():
+    vocabulary = build_vocabulary(["a cat", "a dog on"])
+    a, cat, dog, on = vocabulary.encode(["a", "cat", "dog", "on"])
+    found = encode_texts(["a zebra and a gnu and a striped dog on a cat", "a cat"], vocabulary, Parses())
+    assert found.objects.row(0).tolist() == [dog]
+    assert found.attributes.row(0).tolist() == [[a, dog]]
+    assert found.relations.row(0).tolist() == [[dog, on, cat]]
+    # All of them may be unknown: then the caption has none.
+    nothing = encode_texts(["a zebra and a gnu and a striped dog on a cat", "a cat"], build_vocabulary(["x"]), Parses())
+    assert [rows.lengths.tolist() for rows in (nothing.objects, nothing.attributes, nothing.relations)] == [[0, 0]] * 3
+    assert nothing.attributes.pad(np.arange(2))[0].shape == (2, 0, 2)
+    assert UNKNOWN in nothing.tokens.row(0)
 
 
 def test_examples_of_records():
@@ -70,7 +98,7 @@ def test_examples_of_records():
         [START, ids["a"], UNKNOWN, END],
     ]
     assert found.texts.objects.row(0).tolist() == [ids["cat"]]
-    assert found.texts.attributes.row(1).tolist() == [[UNKNOWN, ids["cat"]]]
+    assert found.texts.attributes.row(1).tolist() == [[ids["a"], ids["cat"]]]
     assert found.texts.relations.row(0).tolist() == [[ids["cat"], ids["on"], ids["dog"]]]
     assert found.texts.objects.lengths.tolist() == [1, 1, 0, 0, 0]
     bare = examples_of(split, {"pooled": np.zeros((3, 2))}, vocabulary, None)
