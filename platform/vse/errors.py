@@ -17,6 +17,10 @@ class StorageError(OSError):
     """
 
 
+class NotMadeError(Exception):
+    """What a stage makes is not there, and the caller may only read; its text is the folder's address."""
+
+
 _FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from vse.errors import InputError, StorageError, storage_failure
+from vse.errors import InputError, NotMadeError, StorageError, storage_failure
 from vse.object_store import ObjectStore
 
 MANIFEST = "manifest.json"
@@ -300,3 +300,28 @@ class Folder:
     def is_committed(self) -> bool:
         """Whether `read_manifest` finds everything there, by size."""
         return self.read_manifest(checksums=False) is not None
+
+
+class SealedFolder(Folder):
+    """A folder that can only be read. Stages that find in it what they make open it; others raise NotMadeError."""
+
+    __slots__ = ()
+
+    def child(self, *names: str) -> "SealedFolder":
+        """The folder below this one, sealed too."""
+        return SealedFolder(Folder.child(self, *names).uri)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """What is complete needs no lock to be read. Raises NotMadeError where it is not."""
+        if not self.is_committed():
+            raise NotMadeError(self.uri)
+        yield
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Raises NotMadeError."""
+        raise NotMadeError(self.uri)
+
+    def delete(self, name: str) -> None:
+        """Raises NotMadeError."""
+        raise NotMadeError(self.uri)

@@ -157,6 +157,23 @@ def test_capped_and_extended(done: tuple[Path, Path], space: Path) -> None:
     assert outcome(summary)["points"]["eta_o=8"]["seeds"] == [0, 1]
 
 
+def test_money_that_is_spent_drains_and_more_of_it_goes_on(
+    done: tuple[Path, Path], space: Path, tmp_path: Path
+) -> None:
+    """A price of 3,600 an hour is 1 a second: what has started ends, nothing new starts, and no trial is done twice."""
+    paid = [*tiny(space), "sweep.price=3600", "sweep.concurrency=2"]
+    summary = summary_of(run("sweep_eta", tmp_path / "workspace", *paid, "sweep.max_cost=0.01"))
+    first = ledger(summary)
+    assert {entry["state"] for entry in first} == {"finished"}
+    assert 1 <= len(first) <= 2
+    assert json.loads(summary.read_text())["headline"]["left"] == 4 - len(first)
+    summary_of(run("sweep_eta", tmp_path / "workspace", *paid, "sweep.max_cost=0.02"))
+    assert ledger(summary) == first
+    summary_of(run("sweep_eta", tmp_path / "workspace", *paid, "sweep.max_cost=1e6"))
+    assert ledger(summary)[: len(first)] == first
+    assert outcome(summary) == outcome(done[1])
+
+
 def test_failed_trials_are_tried_again_alone(done: tuple[Path, Path], space: Path) -> None:
     workspace, summary = done
     before = ledger(summary)

@@ -4,12 +4,13 @@ import multiprocessing
 import os
 import pickle
 import time
+from pathlib import Path
 
 import pytest
 
 from vse.data.records import Image, Records
-from vse.errors import InputError
-from vse.storage import Folder, sha256_of, sha256_of_file
+from vse.errors import InputError, NotMadeError
+from vse.storage import Folder, SealedFolder, sha256_of, sha256_of_file
 from vse.workspace import Workspace, dataset_name
 
 
@@ -167,3 +168,25 @@ def test_one_process_at_a_time_makes_a_stage(tmp_path):
         job.join(60)
     assert (tmp_path / "order").read_text().split() == ["in", "out"] * 3
     assert Folder(str(tmp_path / "stage")).names() == ()
+
+
+def test_a_sealed_folder_is_read_and_never_written(tmp_path: Path) -> None:
+    made = Folder.open(tmp_path).child("made")
+    made.write_text("a", "1")
+    made.commit_manifest(["a"])
+    before = sorted(tmp_path.rglob("*"))
+    sealed = SealedFolder.open(tmp_path)
+    assert sealed.child("made").read_text("a") == "1"
+    assert sealed.child("made").read_manifest() == made.read_manifest()
+    with sealed.child("made").locked():
+        pass  # a stage that finds it complete
+    for write in (
+        lambda: sealed.child("made").write_text("b", "2"),
+        lambda: sealed.child("made").delete("a"),
+        lambda: sealed.child("lacking", "deep").check_writable(),
+        lambda: sealed.child("lacking").locked().__enter__(),
+        lambda: sealed.child("made").commit_manifest([]),
+    ):
+        with pytest.raises(NotMadeError, match=f"^{tmp_path}/(made|lacking)"):
+            write()
+    assert sorted(tmp_path.rglob("*")) == before

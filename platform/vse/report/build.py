@@ -152,10 +152,11 @@ def write_report(
     return list(files)
 
 
-def command_of(request: Request) -> str:
-    """The command of a request, with the settings the user gave."""
-    values = {**flatten(request.options), **(flatten(request.config) if request.config is not None else {})}
-    parts = ["python", f"jobs/{request.job}.py"]
+def command_of(request: Request, job: str = "") -> str:
+    """The command of a request, with the settings the user gave; of another job, with those of the run."""
+    values = flatten(request.config) if request.config is not None else {}
+    values |= {} if job else flatten(request.options)
+    parts = ["python", f"jobs/{job or request.job}.py"]
     if request.preset is not None:
         parts += ["--preset", request.preset]
     parts += [f"{key}={_typed(values[key])}" for key in sorted(request.changed) if key in values]

@@ -21,10 +21,13 @@ from vse.storage import Folder
 from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan
 from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
+from vse.sweeps.budget import typical
+from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
-from vse.sweeps.ledger import Entry, sweep_name
+from vse.sweeps.ledger import Entry, Ledger, sweep_name
 from vse.sweeps.space import label
 from vse.training.inputs import family_inputs
+from vse.workspace import Workspace
 
 
 def describe_plan(request: Request) -> list[str]:
@@ -39,7 +42,27 @@ def describe_plan(request: Request) -> list[str]:
     )
     lines.append(f"rule: {plan.definition()['rule']}")
     lines.append(f"each training needs {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s); {usable_cores()} cores here")
-    return lines
+    return lines + _cost_lines(plan, request)
+
+
+def _cost_lines(plan: Plan, request: Request) -> list[str]:
+    """What the trainings will take, arm by arm; measuring and the α trials come on top."""
+    workspace = Workspace.open(request.workspace)
+    ledger = Ledger(workspace.sweep(sweep_name(plan.name, plan.definition())))
+    lines, total = [], 0.0
+    for arm, config in plan.arms.items():
+        own = [entry for entry in ledger if entry.changes["kind"] == "train" and entry.changes["arm"] == arm]
+        left = len(set(plan.seeds) - {entry.changes["seed"] for entry in own if entry.state == "finished"})
+        if not left:
+            continue
+        known = typical(own)
+        found = estimate(config, (), workspace, request) if known is None else Estimate(known, "median of this sweep's")
+        if found.seconds is None:
+            lines.append(f"cost of {arm}: unknown, {found.source}")
+        else:
+            total += found.seconds * left
+            lines.append(f"cost of {arm}: {left} trainings of about {found.seconds:.3g} s ({found.source})")
+    return [*lines, f"cost: {total / 3600:.2f} h of trainings; measuring comes on top"] if total else lines
 
 
 def run_alpha_sweep(request: Request) -> str:

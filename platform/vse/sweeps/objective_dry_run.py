@@ -1,16 +1,12 @@
 """What a sweep of trainings would do, cost and take, said without doing it."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
-
 from vse import registry
 from vse.command import Request
-from vse.config import fingerprint, to_dict
+from vse.config import fingerprint, override
 from vse.environment import gpus, usable_cores
-from vse.errors import InputError
 from vse.runtime import cluster_address, largest_cluster
 from vse.sweeps.budget import cost, typical
+from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.frame import side_by_side
 from vse.sweeps.ledger import Ledger, sweep_name
 from vse.sweeps.objective_plan import Plan, make_plan, point_of, told_by
@@ -22,47 +18,12 @@ from vse.workspace import Workspace
 SHOWN = 200  # trials that are listed one by one
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """Expected seconds of one trial and where that is from; None where nothing like it was trained yet."""
-
-    seconds: float | None
-    source: str
-
-
-def estimate(plan: Plan, ledger: Ledger, workspace: Workspace) -> Estimate:
-    """From finished trials of this sweep, else from runs in the workspace that differ in searched keys, seed and
-    epochs only (their seconds an epoch)."""
+def _expected(plan: Plan, ledger: Ledger, workspace: Workspace, request: Request) -> Estimate:
     known = typical(ledger)
     if known is not None:
         return Estimate(known, "median of this sweep's finished trials")
-    wanted = _essence(to_dict(plan.config), plan.space.keys)
-    each = []
-    runs = workspace.root.child("runs")
-    for name in runs.names() if runs.exists() else ():
-        try:
-            config, result = runs.child(name).read_json("config.json"), runs.child(name).read_json("result.json")
-        except (InputError, FileNotFoundError, NotADirectoryError):
-            continue
-        if _essence(config, plan.space.keys) == wanted and result.get("epochs"):
-            each.append(result["seconds"] / result["epochs"])
-    if not each:
-        return Estimate(None, "")
-    each.sort()
-    return Estimate(each[len(each) // 2] * plan.config.train.epochs, f"median epoch of {len(each)} runs like these")
-
-
-def _essence(config: dict[str, Any], searched: Iterable[str]) -> dict[str, Any]:
-    left = {"seed", "train.epochs", *searched}
-
-    def leaves(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-        for key, value in data.items():
-            if isinstance(value, dict):
-                yield from leaves(value, f"{prefix}{key}.")
-            else:
-                yield f"{prefix}{key}", value
-
-    return {key: value for key, value in leaves(config) if key not in left}
+    first = override(plan.config, plan.listed[0]) if plan.listed else plan.config
+    return estimate(first, plan.space.keys, workspace, request)
 
 
 def describe_plan(request: Request) -> list[str]:
@@ -104,7 +65,15 @@ def describe_plan(request: Request) -> list[str]:
     at_once = need.at_once(_most(request), side_by_side(request, plan.config.train))
     how = "its workers by Ray Train" if need.nested else "in Tune's own process"
     lines.append(f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {how}; {at_once} side by side")
-    return lines + _cost_lines(plan, estimate(plan, ledger, workspace), to_run, at_once, ledger)
+    if to_run:
+        lines += _cost_lines(plan, _expected(plan, ledger, workspace, request), to_run, at_once)
+    if plan.limit() < float("inf"):
+        spent = sum(map(cost, ledger))
+        text = f"cap: {plan.limit():.0f} s of trials, {spent:.0f} s spent"
+        if plan.options.price:
+            text += f" ({plan.money(plan.limit()):.2f} and {plan.money(spent):.2f} of money)"
+        lines.append(f"{text}; what runs then ends, nothing new starts")
+    return lines
 
 
 def _most(request: Request) -> dict[str, float]:
@@ -118,20 +87,14 @@ def _most(request: Request) -> dict[str, float]:
     }
 
 
-def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int, ledger: Ledger) -> list[str]:
-    lines = []
+def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int) -> list[str]:
     if found.seconds is None:
-        lines.append("cost: unknown, no run like these is in the workspace; one trial will tell")
-    else:
-        total = found.seconds * to_run
-        text = f"cost: about {found.seconds:.0f} s a trial ({found.source}), {total / 3600:.2f} h of trials, "
-        text += f"{total / at_once / 60:.0f} min side by side"
-        if plan.need().gpus:
-            text += f", {total * plan.need().gpus / 3600:.2f} GPU-hours"
-        lines.append(text + ("; most, as trials are ended early" if plan.options.method == "asha" else ""))
-    if plan.limit() < float("inf"):
-        spent = sum(map(cost, ledger))
-        lines.append(
-            f"cap: {plan.limit():.0f} s of trials, {spent:.0f} s spent; what runs then ends, nothing new starts"
-        )
-    return lines
+        return [f"cost: unknown, {found.source}"]
+    total = found.seconds * to_run
+    text = f"cost: about {found.seconds:.3g} s a trial ({found.source}), {total / 3600:.2f} h of trials, "
+    text += f"{total / at_once / 60:.0f} min side by side"
+    if plan.need().gpus:
+        text += f", {total * plan.need().gpus / 3600:.2f} GPU-hours"
+    if plan.options.price:
+        text += f", {plan.money(total):.2f} of money"
+    return [text + ("; most, as trials are ended early" if plan.options.method == "asha" else "")]

@@ -46,6 +46,8 @@ class SweepOptions:
     warm_start: str = knob("", "hyperopt: finished sweep below sweeps/ to learn from, of the same run otherwise")
     max_seconds: float = knob(0.0, "start no trial beyond so many seconds of trials; 0: no limit", low=0)
     max_gpu_hours: float = knob(0.0, "start no trial beyond so many GPU-hours of trials; 0: no limit", low=0)
+    max_cost: float = knob(0.0, "start no trial beyond so much money at sweep.price; 0: no limit", low=0)
+    price: float = knob(0.0, "of an hour of a GPU, or of a CPU where trials take no GPU, in any currency", low=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +135,14 @@ class Plan:
         limits = [self.options.max_seconds or float("inf")]
         if self.options.max_gpu_hours:
             limits.append(3600 * self.options.max_gpu_hours / self.need().gpus)
+        if self.options.max_cost:
+            limits.append(self.options.max_cost / self.money(1.0))
         return min(limits)
+
+    def money(self, seconds: float) -> float:
+        """What so many seconds of trials cost at `sweep.price`."""
+        need = self.need()
+        return self.options.price * (need.gpus or need.cpus) * seconds / 3600
 
     def need(self) -> Need:
         """Resources of one trial."""
@@ -165,6 +174,9 @@ def make_plan(request: Request) -> Plan:
     _check_method(options, space, config)
     if options.max_gpu_hours and not config.train.gpus_per_worker:
         raise InputError("sweep.max_gpu_hours: trials of this sweep take no GPU; use sweep.max_seconds")
+    if options.max_cost and not options.price:
+        hour = "GPU-hour" if config.train.gpus_per_worker else "CPU-hour"
+        raise InputError(f"sweep.max_cost={options.max_cost:g}: needs sweep.price, the price of a {hour} of trials")
     listed = () if options.method == "hyperopt" else tuple(_listed(space, options, config))
     return Plan(
         name=options.name or f"{stem(options.space.removesuffix('.py'))}-{stem(request.preset)}",

@@ -9,6 +9,7 @@ import torch
 from vse import metrics, pipeline, registry
 from vse.config import fingerprint, flatten, to_dict
 from vse.data.batches import Collator
+from vse.data.examples import Examples
 from vse.environment import run_tags
 from vse.errors import InputError
 from vse.evaluation.codes import encode_examples
@@ -120,6 +121,13 @@ def build_family(config: RunConfig, data: TrainingInputs) -> Family:
     return family
 
 
+def validate(family: Family, val: Examples) -> dict[str, float]:
+    """Retrieval on validation: what epochs are told and chosen by."""
+    codes = encode_examples(family, val)
+    found = retrieve(family, codes.images, codes.captions, codes.owner).metrics()
+    return {f"val/{key}": value for key, value in found.items()}
+
+
 def train_worker(
     config: RunConfig,
     workspace: Workspace,
@@ -149,11 +157,6 @@ def train_worker(
 
     data, family, collate, journal = together(set_up, *SAID_ONCE)
 
-    def validate(family: Family) -> dict[str, float]:
-        codes = encode_examples(family, data.val)
-        found = retrieve(family, codes.images, codes.captions, codes.owner).metrics()
-        return {f"val/{key}": value for key, value in found.items()}
-
     def epoch_done(epoch: int, row: dict[str, float]) -> None:
         _tell_epoch(config, journal, epoch, row)
         if report is not None:
@@ -166,7 +169,7 @@ def train_worker(
     steps = metrics.steps_of(parent or name)
     try:
         together(lambda: _tell_again(config, journal if rank == 0 else None, checkpoints), *SAID_ONCE)
-        hooks = Hooks(validate, epoch_done, journal.note, steps)
+        hooks = Hooks(lambda family: validate(family, data.val), epoch_done, journal.note, steps)
         progress = Loop(config, family, objective, collate, checkpoints, hooks).run()
     except BaseException as error:
         if rank == 0:

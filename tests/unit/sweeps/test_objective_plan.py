@@ -12,9 +12,10 @@ from vse.command import Request
 from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.storage import Folder
+from vse.sweeps.estimates import estimate
 from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
-from vse.sweeps.objective_dry_run import describe_plan, estimate
+from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, Plan, make_plan, told_by
 from vse.workspace import Workspace
 
@@ -199,8 +200,8 @@ def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:
 
 
 def test_a_cost_from_runs_like_these(tmp_path: Path) -> None:
-    plan = make_plan(request())
-    workspace = Workspace.open(str(tmp_path))
+    asked = request()
+    plan, workspace = make_plan(asked), Workspace.open(str(tmp_path))
     for name, changes, seconds in (
         ("alike-1", {"objective.eta_c": 3.0, "seed": 7}, 8.0),
         ("alike-2", {"train.epochs": 4}, 32.0),
@@ -211,9 +212,30 @@ def test_a_cost_from_runs_like_these(tmp_path: Path) -> None:
         workspace.run(name).write_json("config.json", to_dict(config))
         workspace.run(name).write_json("result.json", {"seconds": seconds, "epochs": config.train.epochs})
     workspace.run("unfinished").write_json("config.json", to_dict(plan.config))
-    found = estimate(plan, Ledger(Folder.open(tmp_path / "none")), workspace)
+    found = estimate(plan.config, plan.space.keys, workspace, asked)
     assert found.seconds == 10.0  # epochs took 4, 8 and 5 s; a trial has two
     assert "3 runs" in found.source
+
+
+def test_money_is_hours_of_what_trials_take_at_a_price(tmp_path: Path) -> None:
+    """Of GPUs where trials take any, else of CPUs."""
+    on_cpus = {"train__workers": 2, "train__threads": 3, "sweep__price": 0.5}
+    assert make_plan(request(**on_cpus)).money(7200.0) == pytest.approx(0.5 * 6 * 2)
+    on_gpus = on_cpus | {"train__gpus_per_worker": 0.25, "sweep__max_cost": 8.0}
+    plan = make_plan(request(**on_gpus))
+    assert plan.money(7200.0) == pytest.approx(0.5 * 0.5 * 2)
+    assert plan.limit() == pytest.approx(8.0 / 0.25 * 3600)
+    assert make_plan(request(**on_gpus, sweep__max_seconds=60)).limit() == 60
+    entered(tmp_path, make_plan(request()), {"eta_c=0.1": 10.0})
+    lines = describe_plan(request(workspace=str(tmp_path), sweep__price=3.6, sweep__max_cost=0.1, ray__cpus=2))
+    assert any(line.startswith("cost: about 10 s a trial") and line.endswith("0.19 of money") for line in lines)
+    assert any("cap: 100 s of trials, 10 s spent (0.10 and 0.01 of money)" in line for line in lines)
+
+
+@pytest.mark.parametrize(("gpus", "hour"), [(0.0, "CPU-hour"), (1.0, "GPU-hour")])
+def test_a_cap_in_money_needs_a_price(gpus: float, hour: str) -> None:
+    with pytest.raises(InputError, match=f"^sweep.max_cost=5: needs sweep.price, the price of a {hour} of trials$"):
+        make_plan(request(sweep__max_cost=5, train__gpus_per_worker=gpus))
 
 
 def test_a_dry_run_of_a_search(tmp_path: Path) -> None:

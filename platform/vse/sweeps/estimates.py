@@ -1,0 +1,91 @@
+"""What a trial will take: from finished trials, from runs like it, else from a timed step."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from vse import pipeline
+from vse.command import Request
+from vse.config import to_dict
+from vse.environment import gpus
+from vse.errors import InputError, NotMadeError
+from vse.storage import SealedFolder
+from vse.training.config import RunConfig
+from vse.training.inputs import family_inputs
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Expected seconds of one trial and where that is from; None, and why, where nothing tells."""
+
+    seconds: float | None
+    source: str
+
+
+def estimate(config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request) -> Estimate:
+    """Of one training of a configuration. Runs in the workspace that differ from it in `searched` keys, seed and epochs
+    only tell by their seconds an epoch; without one, some steps are made in this process. Writes nothing there."""
+    found = _of_runs(config, set(searched), workspace)
+    return found if found is not None else _of_steps(config, workspace, request)
+
+
+def _of_runs(config: RunConfig, searched: set[str], workspace: Workspace) -> Estimate | None:
+    wanted, each = _essence(to_dict(config), searched), []
+    runs = workspace.root.child("runs")
+    for name in runs.names() if runs.exists() else ():
+        try:
+            theirs, result = runs.child(name).read_json("config.json"), runs.child(name).read_json("result.json")
+        except (InputError, FileNotFoundError, NotADirectoryError):
+            continue
+        if _essence(theirs, searched) == wanted and result.get("epochs"):
+            each.append(result["seconds"] / result["epochs"])
+    if not each:
+        return None
+    each.sort()
+    return Estimate(each[len(each) // 2] * config.train.epochs, f"median epoch of {len(each)} runs like these")
+
+
+def _of_steps(config: RunConfig, workspace: Workspace, request: Request) -> Estimate:
+    if config.train.gpus_per_worker and not gpus():
+        return Estimate(None, "no run like these is in the workspace, and there is no GPU here to time a step on")
+    try:
+        material = pipeline.prepare(config, Workspace(SealedFolder(workspace.root.uri)))
+    except NotMadeError as error:
+        return Estimate(None, _lacking(str(error), config, workspace, request))
+    from vse.training.timing import time_training  # torch is slow to import, and mostly not needed
+
+    timing = time_training(config, material)
+    if timing is None:
+        return Estimate(None, "no run like these is in the workspace, and a fit in closed form has no step to time")
+    source = f"timed here: {1000 * timing.step:.0f} ms a step, {timing.steps} steps an epoch"
+    if config.train.workers > 1:
+        source += f", shared by {config.train.workers} workers; their start comes on top"
+    return Estimate(timing.seconds(config.train), source)
+
+
+def _lacking(folder: str, config: RunConfig, workspace: Workspace, request: Request) -> str:
+    from vse.report.build import command_of
+
+    kind = folder.removeprefix(workspace.root.uri.partition("?")[0]).lstrip("/").split("/")[0]
+    if kind == "language":  # parses, word and sentence vectors, adversaries: a short run makes all it reads
+        what, command = "what it reads of the captions is", f"{command_of(request, 'train')} train.epochs=1"
+    else:
+        outputs = f"outputs={family_inputs(config).image}"
+        what, command = "features are", f"{command_of(request, 'extract_features')} {outputs}"
+    command += f" --workspace {shlex.quote(workspace.root.uri)}"
+    return f"no run like these is in the workspace, and {what} not there to time a step on; {command} makes that"
+
+
+def _essence(config: dict[str, Any], searched: set[str]) -> dict[str, Any]:
+    left = {"seed", "train.epochs", *searched}
+
+    def leaves(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+        for key, value in data.items():
+            if isinstance(value, dict):
+                yield from leaves(value, f"{prefix}{key}.")
+            else:
+                yield f"{prefix}{key}", value
+
+    return {key: value for key, value in leaves(config) if key not in left}

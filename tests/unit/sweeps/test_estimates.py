@@ -1,0 +1,86 @@
+"""What a trial will take, told by runs like it or by some of its steps; nothing is written where runs lie."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.sweeps.test_objective_plan import request
+from vse import pipeline
+from vse.command import Request
+from vse.sweeps import estimates
+from vse.sweeps.alpha import describe_plan as describe_alpha
+from vse.sweeps.alpha_plan import Options as AlphaOptions
+from vse.sweeps.estimates import estimate
+from vse.sweeps.objective_dry_run import describe_plan
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+SIZES = {"data__num_train": 40, "data__num_val": 10, "data__num_test": 4, "data__num_shifted": 0, "train__epochs": 3}
+
+
+def small(workspace: Path, preset: str = "univse_tiny", **more: Any) -> Request:
+    return request(preset, str(workspace), **SIZES, ray__cpus=2, **more)
+
+
+def listing(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in folder.rglob("*")}
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vse.training.timing.SECONDS", 0.1)
+    monkeypatch.setattr("vse.training.timing.time_training.__defaults__", (0.1,))
+
+
+def test_what_is_missing_and_what_makes_it(tmp_path: Path) -> None:
+    asked = small(tmp_path)
+    workspace = Workspace.open(str(tmp_path))
+    found = estimate(asked.config, (), workspace, asked)
+    assert found.seconds is None
+    assert "features are not there to time a step on; python jobs/extract_features.py --preset univse_tiny" in (
+        found.source
+    )
+    command = f"data.num_val=10 train.epochs=3 outputs=map --workspace {tmp_path} makes that"
+    assert command in found.source
+    assert "sweep." not in found.source
+    assert list(tmp_path.iterdir()) == []
+    records = pipeline.describe(asked.config, workspace)
+    pipeline.show(asked.config, workspace, records, ("map",))
+    found = estimate(asked.config, (), workspace, asked)
+    assert "what it reads of the captions is not there to time a step on; python jobs/train.py" in found.source
+    assert "train.epochs=1 --workspace" in found.source
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_dry_run_times_steps_and_writes_nothing(tmp_path: Path) -> None:
+    asked = small(tmp_path)
+    pipeline.prepare(asked.config, Workspace.open(str(tmp_path)))
+    before = listing(tmp_path)
+    (line,) = [each for each in describe_plan(asked) if each.startswith("cost: ")]
+    assert "s a trial (timed here: " in line
+    assert "steps an epoch" in line
+    assert listing(tmp_path) == before
+    alpha = dataclasses.replace(asked, job="sweep_alpha", options=AlphaOptions())
+    lines = [each for each in describe_alpha(alpha) if each.startswith("cost")]
+    assert lines[0].startswith("cost of univse: 3 trainings of about ")
+    assert lines[1].startswith("cost of vsepp: unknown, ")  # it reads other features, which are not there
+    assert "h of trainings" in lines[-1]
+    assert listing(tmp_path) == before
+
+
+@pytest.mark.usefixtures("quick")
+def test_runs_like_it_go_before_steps(tmp_path: Path) -> None:
+    asked, workspace = small(tmp_path, "vsepp_tiny", space="margin"), Workspace.open(str(tmp_path))
+    result = run_training(asked.config, workspace)
+    found = estimate(asked.config, (), workspace, asked)
+    assert found.seconds == pytest.approx(result.seconds)
+    assert found.source == "median epoch of 1 runs like these"
+
+
+def test_without_the_gpu_that_trials_take_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = small(tmp_path, train__gpus_per_worker=0.5)
+    monkeypatch.setattr(estimates, "gpus", list)
+    found = estimate(asked.config, (), Workspace.open(str(tmp_path)), asked)
+    assert (found.seconds, "no GPU here" in found.source) == (None, True)
