@@ -189,14 +189,19 @@ class Planner:
             raise InputError(f"study.arms: {self.study.name} has no arm {unknown[0]!r}; it has {arms}")
 
     def search_tasks(self) -> dict[str, list[list[Task]]]:
-        """Family -> for each candidate its trainings (one, or one a fold)."""
+        """Family -> for each candidate its trainings (one, or one a fold), of its first arm."""
         tasks: dict[str, list[list[Task]]] = {}
         for family, candidates in self.study.search.items():
-            arm = next(a for a in self.study.arms.values() if a.family == family)
+            own = [(name, a) for name, a in self.study.arms.items() if a.family == family]
+            if self.only and not any(name in self.only for name, _ in own):
+                continue
+            arm = own[0][1]
             folds: list[Changes] = [{"data.folds": self.study.folds, "data.fold": k} for k in range(self.study.folds)]
             tasks[family] = [
                 [
-                    self._task(f"search-{family}-{k}", arm, {**changes, **fold}, self.study.search_seed, False)
+                    self._task(
+                        f"search-{family}-{k}", arm, {**arm.changes, **changes, **fold}, self.study.search_seed, False
+                    )
                     for fold in folds or [{}]
                 ]
                 for k, changes in enumerate(candidates)
@@ -221,6 +226,8 @@ class Planner:
         """Arm -> one task a seed; an arm that trains as long as another waits for that one's seconds."""
         tasks: dict[str, list[Task]] = {}
         for name, arm in self.study.arms.items():
+            if arm.family in self.study.search and arm.family not in chosen:
+                continue  # its search is not of the arms to be done now
             changes = {**chosen.get(arm.family, {"changes": {}})["changes"], **arm.changes}
             if arm.longer:
                 factor = self._factor(arm, tasks)
@@ -248,6 +255,8 @@ class Planner:
     def _factor(self, arm: StudyArm, tasks: dict[str, list[Task]]) -> float | None:
         """How many times longer the other arm trains, seconds an epoch against seconds an epoch times epochs."""
         same = next(n for n, a in self.study.arms.items() if a.preset == arm.preset and not a.longer and not a.changes)
+        if arm.longer not in tasks or same not in tasks:
+            return None
         both = [[read_summary(task) for task in tasks[n]] for n in (arm.longer, same)]
         pairs = [(a["seconds"], b["seconds"]) for a, b in zip(*both, strict=True) if a and b]
         return None if len(pairs) < self.seeds else float(np.median([a / b for a, b in pairs]))

@@ -178,6 +178,24 @@ def test_some_arms_may_be_done_before_the_others(planner: Planner, done: dict[st
         dataclasses.replace(planner, only=("vse",))
 
 
+def test_only_the_families_of_those_arms_are_searched(planner: Planner, done: dict[str, list[Task]]) -> None:
+    some = dataclasses.replace(planner, only=("vsepp_longer",))
+    assert set(some.search_tasks()) == {"vsepp"}
+    chosen = some.chosen()
+    assert chosen is not None
+    assert set(some.arm_tasks(chosen)) == {
+        "vsepp"
+    }  # the longer one waits for univse's seconds, whose search is not of it
+
+
+def test_a_family_is_searched_as_its_first_arm_trains(planner: Planner) -> None:
+    first = dataclasses.replace(STUDY.arms["vsepp"], changes={"model.word_dim": 48, "optim.lr": 1.0})
+    study = dataclasses.replace(STUDY, arms={**STUDY.arms, "vsepp": first})
+    (slow,), (fast,) = dataclasses.replace(planner, study=study).search_tasks()["vsepp"]
+    assert [flatten(task.config)["model.word_dim"] for task in (slow, fast)] == [48, 48]
+    assert [task.config.optim.lr for task in (slow, fast)] == [1e-9, 2e-3]
+
+
 def test_what_is_done_is_not_done_again(
     planner: Planner, done: dict[str, list[Task]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

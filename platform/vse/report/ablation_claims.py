@@ -1,6 +1,6 @@
 """What UniVSE's supplement (A.2, Tables 2 to 4) finds of its parts, registered before it is measured (see `claims`).
 
-Five seeds each; all arms are UniVSE's twin on scenes with one thing changed, scored at alpha = 0.75.
+Five seeds each; all arms are UniVSE's preset on scenes with one thing changed, scored at alpha = 0.75.
 """
 
 from vse.report.claims import Arm, Claim, Comparison

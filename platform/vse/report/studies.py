@@ -120,75 +120,80 @@ PHOTOGRAPHS = Study(
     photographs=True,
 )
 
-# What both GRU families have in the study above; twins on scenes have 15 epochs anyway.
+
+def _rates(own: float) -> tuple[Changes, ...]:
+    """What a family may choose from, as much for each: VSE++'s rate, a quarter of it and four times as much."""
+    return tuple({"optim.lr": rate} for rate in (own / 4, own, 4 * own))
+
+
+# What the hand-made presets of both GRU families get, and the twins' word embeddings: one schedule, one width.
 _FIFTEEN = {"train.epochs": 15, "objective.warmup": 8}
-_TWINS = (
-    "vse",
-    "vse0",
-    "order",
-    "orderpp",
-    "vsec",
-    "vsec_noun",
-    "vsec_numeral",
-    "vsec_relation",
-    "jwae_mh_gru",
-    "vae_mh",
-    "jwae_mh",
-    "jwae_mse",
-    "mse",
-    "mmd_mse",
-    "jwae_mse_hglmm",
-    "embedding_network",
-    "embedding_network_hglmm",
-    "similarity_network",
-    "cca",
-    "cca_hglmm",
-    "vse_infinity",
-    "vsepp_gpo",
-    "vsepp_infonce",
-    "vsepp_sigmoid",
-    "univse_obj",
-    "univse_attr",
-    "univse_rel",
-    "cse",
-    "relational_basic",
-    "relational_pool",
-    "relational_attention",
-    "scan_t2i_lse",
-    "scan_i2t_lse",
-    "jwae_mh_scan_t2i",
-    "jwae_mh_scan_i2t",
-)
+_WIDE = {"model.word_dim": 128}
+# Family -> systems that train at the rate which its first one chose.
+_FAMILIES = {
+    "vse": ("vse", "vse0"),
+    "order": ("order", "orderpp"),
+    "vsec": ("vsec", "vsec_noun", "vsec_numeral", "vsec_relation"),
+    "jwae_mh_gru": ("jwae_mh_gru", "vae_mh"),
+    "jwae_mh": ("jwae_mh",),
+    "jwae_mse": ("jwae_mse", "mse", "mmd_mse", "jwae_mse_hglmm"),
+    "vse_infinity": ("vse_infinity",),
+    "vsepp_infonce": ("vsepp_infonce",),
+    "vsepp_sigmoid": ("vsepp_sigmoid",),
+    "cse": ("cse",),
+    "relational": ("relational_basic", "relational_pool", "relational_attention"),
+    "scan_t2i": ("scan_t2i_lse",),
+    "scan_i2t": ("scan_i2t_lse",),
+    "jwae_mh_scan": ("jwae_mh_scan_t2i", "jwae_mh_scan_i2t"),
+}
+_WORDLESS = {  # one fixed vector a caption
+    "embedding_network": ("embedding_network", "embedding_network_hglmm"),
+    "similarity_network": ("similarity_network",),
+}
 
 
 def _univse(**changes: Any) -> StudyArm:
     """UniVSE with something of it changed."""
     named = {key.replace("__", "."): value for key, value in changes.items()}
-    return StudyArm(preset="univse_scenes", family="", changes={**_FIFTEEN, **named}, alphas=(0.75,))
+    return StudyArm(preset="univse_scenes", family="univse", changes={**_FIFTEEN, **named}, alphas=(0.75,))
+
+
+def _twins(families: Mapping[str, tuple[str, ...]], where: str, changes: Changes) -> dict[str, StudyArm]:
+    return {
+        name: StudyArm(preset=f"{name}_{where}", family=family, changes=changes)
+        for family, names in families.items()
+        for name in names
+    }
 
 
 FAMILIES_SCENES = Study(
     name="families_scenes",
-    # Nothing is searched: every system is its preset's twin, so this table says what the one transform gives, and a
-    # family may gain from a rate of its own. Fisher vectors of 150-word vocabularies need few dimensions.
+    # Sizes and schedules come from the one transform, so that within a claim only what it names differs; each family
+    # has the best of three rates. Fisher vectors of 150-word vocabularies need few dimensions.
     data={"data.seed": 1},
     arms={
-        "vsepp": StudyArm(preset="vsepp_scenes", family="", changes=_FIFTEEN),
-        "univse": StudyArm(preset="univse_scenes", family="", changes=_FIFTEEN, alphas=(0.75, 1.0)),
-        "vsepp_maxk": StudyArm(preset="vsepp_maxk_scenes", family="", changes=_FIFTEEN),
+        "vsepp": StudyArm(preset="vsepp_scenes", family="vsepp", changes=_FIFTEEN),
+        "univse": StudyArm(preset="univse_scenes", family="univse", changes=_FIFTEEN, alphas=(0.75, 1.0)),
+        "vsepp_maxk": StudyArm(preset="vsepp_maxk_scenes", family="vsepp", changes=_FIFTEEN),
+        "vsepp_gpo": StudyArm(preset="vsepp_gpo_scenes", family="vsepp", changes=_WIDE),
         "univse_average_pooling": _univse(model__pooling="avg"),
         "univse_max_pooling": _univse(model__pooling="max"),
         "univse_no_comp": _univse(objective__eta_c=0.0),
+        "univse_obj": _univse(objective__eta_a=0.0, objective__eta_r=0.0),
+        "univse_attr": _univse(objective__eta_o=0.0, objective__eta_r=0.0),
+        "univse_rel": _univse(objective__eta_o=0.0, objective__eta_a=0.0),
         "univse_aggregate_sum": _univse(model__aggregation="sum"),
         "univse_aggregate_max": _univse(model__aggregation="max"),
         "univse_aggregate_gru": _univse(model__aggregation="gru"),
         "univse_aggregate_attention": _univse(model__aggregation="attention"),
         "univse_learned_alpha": StudyArm(
-            preset="univse_scenes", family="", changes={**_FIFTEEN, "model.learn_alpha": True}
+            preset="univse_scenes", family="univse", changes={**_FIFTEEN, "model.learn_alpha": True}
         ),
-        **{name: StudyArm(preset=f"{name}_scenes", family="") for name in _TWINS},
+        **_twins(_FAMILIES, "scenes", _WIDE),
+        **_twins(_WORDLESS, "scenes", {}),
+        **{name: StudyArm(preset=f"{name}_scenes", family="") for name in ("cca", "cca_hglmm")},  # in closed form
     },
-    search={},
+    search={family: _rates(2e-3) for family in ("vsepp", "univse", *_FAMILIES, *_WORDLESS)},
     splits=("test", "shifted"),
     seeds=5,
     claims=(*FAMILY_CLAIMS, *ABLATION_CLAIMS),
@@ -198,23 +203,40 @@ FAMILIES_SCENES = Study(
 
 FAMILIES_PHOTOGRAPHS = Study(
     name="families_photographs",
-    # Eight systems and what VSE-C's claims ask for beside them. The three with presets of their own keep those.
+    # Eight systems and what VSE-C's claims ask for beside them; words as wide as the vectors that a user gives.
     data={},
     arms={
-        "vsepp": StudyArm(preset="vsepp_flickr8k", family=""),
-        "univse": StudyArm(preset="univse_flickr8k", family="", alphas=(0.75, 1.0)),
-        "vsec": StudyArm(preset="vsec_flickr8k", family=""),
+        "vsepp": StudyArm(preset="vsepp_flickr8k", family="vsepp"),
+        "univse": StudyArm(preset="univse_flickr8k", family="univse", alphas=(0.75, 1.0)),
+        "vsec": StudyArm(preset="vsec_flickr8k", family="vsec"),
         **{
-            f"vsec_{kind}": StudyArm(preset="vsec_flickr8k", family="", changes={"objective.kinds": (kind,)})
+            f"vsec_{kind}": StudyArm(preset="vsec_flickr8k", family="vsec", changes={"objective.kinds": (kind,)})
             for kind in KINDS
         },
-        "vse": StudyArm(preset="vsepp_flickr8k", family="", changes={"objective.hinge": "sum"}),
-        **{
-            name: StudyArm(preset=f"{name}_flickr8k", family="")
-            for name in ("order", "jwae_mh_gru", "vse_infinity", "relational_attention", "scan_t2i_lse")
-        },
+        "vse": StudyArm(preset="vsepp_flickr8k", family="vse", changes={"objective.hinge": "sum"}),
+        **_twins(
+            {
+                name: (name,)
+                for name in ("order", "jwae_mh_gru", "vse_infinity", "relational_attention", "scan_t2i_lse")
+            },
+            "flickr8k",
+            {"model.word_dim": 300},
+        ),
     },
-    search={},
+    search={
+        family: _rates(1e-3)
+        for family in (
+            "vsepp",
+            "univse",
+            "vsec",
+            "vse",
+            "order",
+            "jwae_mh_gru",
+            "vse_infinity",
+            "relational_attention",
+            "scan_t2i_lse",
+        )
+    },
     splits=("test",),
     seeds=5,
     claims=VSEC_CLAIMS,

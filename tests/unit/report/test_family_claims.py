@@ -3,7 +3,8 @@
 import pytest
 
 from tests.unit.report.test_claims import planted
-from vse.presets import names
+from vse.config import flatten, override
+from vse.presets import names, preset
 from vse.report.ablation_claims import ABLATION_CLAIMS
 from vse.report.claims import CHOSEN_ALPHA, UNIVSE_CLAIMS, answer, registered_hash
 from vse.report.family_claims import FAMILY_CLAIMS, SEMI_SUPERVISED_CLAIMS, THESIS_CLAIMS, VSEC_CLAIMS
@@ -67,3 +68,15 @@ def test_planted_orderings_are_found():
         "intermediate_helps_captions": "holds",
         "intermediate_leaves_images": "does not hold",
     }
+
+
+def test_within_the_study_of_families_systems_differ_in_what_they_are_only():
+    """One schedule and one width of words, whatever their presets have, and as many rates to choose from."""
+    for name, arm in FAMILIES_SCENES.arms.items():
+        found = flatten(override(preset(arm.preset), {**FAMILIES_SCENES.data, **arm.changes}))
+        assert found["train.epochs"] == 15, name
+        assert found["train.batch_size"] == 128, name
+        assert found["optim.schedule"] == "cosine", name
+        assert found.get("model.word_dim", 128) == 128 or name.startswith("cca"), name
+        assert found.get("objective.warmup", 0) == (8 if found.get("objective.hinge") == "hardest" else 0), name
+        assert len(FAMILIES_SCENES.search.get(arm.family, ())) == (0 if name.startswith("cca") else 3), name
