@@ -41,10 +41,14 @@ class Journal:
         experiment: str = "vse",
         parent: str = "",
         tags: Mapping[str, Any] | None = None,
+        ago: float = 0.0,
     ) -> None:
         """Say which run this is. `run` is its permanent id (the fingerprint of configuration and seed); `parent` is the
-        id of the run it is nested under, in the same experiment. Starting again after a kill changes nothing."""
-        self._append("start", {"run": run, "name": name or run, "experiment": experiment, "parent": parent})
+        id of the run it is nested under, in the same experiment; `ago` says how many seconds earlier it began, for runs
+        that are told of at their end. Starting again after a kill changes nothing."""
+        began = time.time_ns() // 1_000_000 - round(1000 * ago)
+        known = {"run": run, "name": name or run, "experiment": experiment, "parent": parent, "began": began}
+        self._append("start", known)
         if tags:
             self.tags(tags)
 
@@ -199,7 +203,7 @@ def _take(story: Story, kind: str, when: int, record: Mapping[str, Any]) -> None
         case "start":
             story.run, story.name = record["run"], record["name"]
             story.experiment, story.parent = record["experiment"], record["parent"]
-            story.started = story.started or when
+            story.started = story.started or int(record.get("began", when))
             story.status, story.ended = "running", 0
         case "params":
             story.params.update(record["values"])

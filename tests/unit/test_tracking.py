@@ -379,3 +379,15 @@ def test_where_runs_go(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_nothing_to_do_imports_nothing(workspace: Path) -> None:
     code = "import sys; from vse.tracking import ship_all; ship_all(sys.argv[1]); sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code, str(workspace)], check=False).returncode == 0
+
+
+def test_a_run_that_is_told_at_its_end_lasts_as_long_as_it_took(workspace: Path) -> None:
+    """As trials of sweeps are; told again after a kill, it still began when it did."""
+    book = Journal(workspace / "runs" / "a" / "journal.jsonl")
+    book.start("a", ago=12.5)
+    book.end()
+    book.start("a")
+    book.end()
+    ship_all(str(workspace))
+    run = runs_of(workspace)["a"]
+    assert run.info.end_time - run.info.start_time == pytest.approx(12_500, abs=2000)

@@ -216,7 +216,7 @@ class _Sweep:
         shown = {key: value for key, value in changes.items() if key in ("arm", "seed", ALPHA)}
         name = label(shown) if changes["kind"] == "alpha" else f"{changes['arm']} seed={changes['seed']}"
         tags = {"kind": changes["kind"], "attempts": entry.attempts}
-        journal.start(child_id(self.name, changes), name=name, parent=self.name, tags=tags)
+        journal.start(child_id(self.name, changes), name=name, parent=self.name, tags=tags, ago=entry.seconds)
         journal.params({key: value for key, value in changes.items() if key != "kind"})
         if entry.state == "finished":
             journal.metrics({**entry.result["metrics"], "cost/seconds": entry.seconds}, step=0)

@@ -174,7 +174,11 @@ class _Sweep:
             return
         tags = {"kind": "trial", "attempts": entry.attempts, "run": entry.result.get("run", "")}
         journal.start(
-            child_id(self.frame.name, entry.changes), name=trial_label(entry), parent=self.frame.name, tags=tags
+            child_id(self.frame.name, entry.changes),
+            name=trial_label(entry),
+            parent=self.frame.name,
+            tags=tags,
+            ago=cost(entry),
         )
         journal.params({key: value for key, value in entry.changes.items() if key != MATERIAL})
         if entry.state == "finished":
