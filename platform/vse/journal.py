@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from vse.config import fingerprint
+from vse.errors import InputError
 from vse.redaction import redact
 
 log = logging.getLogger(__name__)
@@ -121,15 +123,38 @@ class Journal:
 
 
 def open_in(folder: Any, scratch: str | os.PathLike[str]) -> Journal:
-    """The journal of the run in a `storage.Folder`. Where that is not local, it is kept below `scratch`, continued from
-    what the folder has, and copied there at every step."""
+    """The journal of the run in a `storage.Folder`. Where that is not local, it is kept below `scratch`, in a place of
+    the folder's address, continued from what the folder has, and copied there at every step."""
     if folder.is_local:
         return Journal(folder.local(FILE_NAME))
-    path = Path(scratch) / FILE_NAME
-    if not path.exists() and folder.exists(FILE_NAME):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(folder.read_bytes(FILE_NAME))
-    return Journal(path, mirror=lambda data: folder.write_bytes(FILE_NAME, data))
+    path = Path(scratch) / fingerprint(folder.uri) / FILE_NAME
+    copied = path.with_name("copied")  # there once the folder had this journal
+
+    def mirror(data: bytes) -> None:
+        folder.write_bytes(FILE_NAME, data)
+        copied.touch()
+
+    try:
+        _continue(folder, path, copied)
+    except (OSError, InputError) as error:  # the next write says so again, or finds it mended
+        log.debug("%s/%s cannot be read now: %s", folder, FILE_NAME, error)
+    return Journal(path, mirror=mirror)
+
+
+def _continue(folder: Any, path: Path, copied: Path) -> None:
+    """Have `path` hold what the folder's journal says, and after it what only this machine knows."""
+    here = path.read_bytes() if path.exists() else b""
+    try:
+        there = folder.read_bytes(FILE_NAME)
+    except FileNotFoundError:
+        if copied.exists():  # the folder was emptied since
+            path.unlink(missing_ok=True)
+            copied.unlink()
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not here.startswith(there):  # another machine went on
+        path.write_bytes(there)
+    copied.touch()
 
 
 def _ends_mid_line(path: Path) -> bool:

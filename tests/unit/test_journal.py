@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vse import journal
+from vse.errors import StorageError
 from vse.journal import Journal, parse, read
 from vse.redaction import HIDDEN, redact, redact_text
 from vse.storage import Folder
@@ -209,21 +210,22 @@ def test_hiding_twice_is_hiding_once(text: str) -> None:
     assert redact_text(redact_text(text)) == redact_text(text)
 
 
+class Remote(Folder):
+    """A folder that is not local, as far as journals know."""
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    def read_bytes(self, name: str) -> bytes:
+        return (Path(self.uri) / name).read_bytes()
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        (Path(self.uri) / name).parent.mkdir(exist_ok=True)
+        (Path(self.uri) / name).write_bytes(data)
+
+
 def test_a_journal_in_a_store_that_cannot_append(tmp_path: Path) -> None:
-    class Remote(Folder):
-        @property
-        def is_local(self) -> bool:
-            return False
-
-        def exists(self, name: str = "") -> bool:
-            return (Path(self.uri) / name).exists()
-
-        def read_bytes(self, name: str) -> bytes:
-            return (Path(self.uri) / name).read_bytes()
-
-        def write_bytes(self, name: str, data: bytes) -> None:
-            (Path(self.uri) / name).write_bytes(data)
-
     remote = Remote(str(tmp_path))
     book = journal.open_in(remote, tmp_path / "scratch1")
     book.start("a")
@@ -233,3 +235,35 @@ def test_a_journal_in_a_store_that_cannot_append(tmp_path: Path) -> None:
     again.end()
     story = journal.read(tmp_path / journal.FILE_NAME)
     assert (set(story.metrics), story.status) == ({("loss", 1), ("loss", 2)}, "finished")
+    back = journal.open_in(remote, tmp_path / "scratch1")  # the first machine again
+    assert set(journal.read(back.path).metrics) == {("loss", 1), ("loss", 2)}
+
+
+def test_journals_of_two_stores_share_nothing_on_this_machine(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        book = journal.open_in(Remote(str(tmp_path / name)), tmp_path / "scratch")
+        book.start(name)
+        book.end()
+    assert journal.read(tmp_path / "two" / journal.FILE_NAME).run == "two"
+    assert b"one" not in (tmp_path / "two" / journal.FILE_NAME).read_bytes()
+
+
+def test_a_store_that_was_emptied_has_no_journal_any_more(tmp_path: Path) -> None:
+    remote = Remote(str(tmp_path / "store"))
+    book = journal.open_in(remote, tmp_path / "scratch")
+    book.start("a")
+    book.end()
+    (tmp_path / "store" / journal.FILE_NAME).unlink()
+    assert journal.read(journal.open_in(remote, tmp_path / "scratch").path).run == ""
+
+
+def test_what_a_store_did_not_take_yet_is_not_lost(tmp_path: Path) -> None:
+    class Away(Remote):
+        def write_bytes(self, name: str, data: bytes) -> None:
+            raise StorageError("no answer")
+
+    store = str(tmp_path / "store")
+    journal.open_in(Away(store), tmp_path / "scratch").start("a")
+    book = journal.open_in(Remote(store), tmp_path / "scratch")
+    book.end()
+    assert journal.read(tmp_path / "store" / journal.FILE_NAME).run == "a"

@@ -42,7 +42,7 @@ def test_a_workspace_on_s3_is_shipped(bucket: str, tmp_path: Path) -> None:
     book.start("0123abcd", name="univse", experiment="alpha")
     book.metrics({"val/rsum": 100.0}, step=1)
     run.write_json("table.json", {"r1": 1})
-    book.artifact(tmp_path / "scratch" / "table.json", under="tables")
+    book.artifact(book.path.with_name("table.json"), under="tables")
     book.end()
     root.child("runs", "univse-0.75-0123abcd", "checkpoints").write_bytes("last.bin", b"x")
     result = ship_all(bucket)

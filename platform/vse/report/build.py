@@ -55,7 +55,7 @@ def build_report(request: Request) -> str:
         name = options.name or f"runs-{fingerprint(list(options.runs))}"
         folder = workspace.report(name)
         headline, files = _of_runs(workspace, options.runs, folder, request)
-    journal = open_in(folder, workspace.cache().local("journals") / f"report-{name}")
+    journal = open_in(folder, workspace.cache().local("journals"))
     journal.start(f"report-{name}", name=f"report {name}", tags={"kind": "report"})
     for file in files:
         journal.artifact(journal.path.with_name(file))  # named from the journal, wherever that is kept

@@ -33,7 +33,7 @@ def report_study(findings: Mapping[str, Any], workspace: Workspace, out: Folder)
         folder.write_text(file, text)
         if file != PAGE:
             out.write_text(file, text)
-    _tell(findings, name, folder, workspace.cache().local("journals") / name)
+    _tell(findings, name, folder, workspace.cache().local("journals"))
     return {
         "results": f"{out.uri}/{RESULTS}",
         "table": f"{out.uri}/{TABLE}",
@@ -55,7 +55,7 @@ def _tell(findings: Mapping[str, Any], name: str, folder: Folder, scratch: Any) 
             parent.artifact(folder.local(file))
     for arm, values in _arms(findings).items():
         below = arm.replace(" ", "-").replace("=", "")
-        child = open_in(folder.child("arms", below), scratch / "arms" / below)
+        child = open_in(folder.child("arms", below), scratch)
         child.start(f"{name}-{below}", name=arm, parent=name, tags={"kind": "arm"})
         child.metrics(values)
         child.end("finished")

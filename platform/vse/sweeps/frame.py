@@ -88,8 +88,7 @@ class Frame:
 
     def journal(self, *below: str) -> Journal:
         """The journal of the sweep's run, or of a run below it; kept on this machine first where the folder is not."""
-        scratch = self.workspace.cache().local("journals") / self.name
-        return open_in(self.folder.child(*below), scratch.joinpath(*below))
+        return open_in(self.folder.child(*below), self.workspace.cache().local("journals"))
 
     def tell_parent(self, kind: str, rule: str) -> None:
         """The parent run, so that trackers know it before its children."""
@@ -149,7 +148,7 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> 
             frame.journal().end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
             raise
         if not frame.worked and reported(folder, found.digest):
-            log.info("%s has been run before; nothing is left to do", folder.local().name)
+            log.info("%s has been run before; nothing is left to do", folder.name)
             return f"{folder.uri}/{SUMMARY}"
         report = found.report()
         return write_summary(

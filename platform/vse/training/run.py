@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from vse import metrics, pipeline, registry
-from vse.config import fingerprint, flatten, to_dict
+from vse.config import flatten, to_dict
 from vse.data.batches import Collator
 from vse.data.examples import Examples
 from vse.environment import run_tags
@@ -187,7 +187,7 @@ def train_worker(
 def run_journal(workspace: Workspace, name: str) -> Journal:
     """The journal of a run; where the workspace is remote it is written on this machine and copied there."""
     folder = workspace.run(name)
-    return open_in(folder, workspace.cache().child("journals", fingerprint(folder.uri)).local())
+    return open_in(folder, workspace.cache().local("journals"))
 
 
 def _open_journal(
