@@ -5,6 +5,7 @@ pickles may be defined in the job file itself, because there it would belong to 
 """
 
 import argparse
+import errno
 import json
 import os
 import re
@@ -18,8 +19,9 @@ from types import FrameType
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
-from vse.errors import InputError, storage_failure
+from vse.errors import InputError, StorageError, storage_failure
 from vse.redaction import redact, redact_text
+from vse.storage import Folder
 
 WRONG_INPUT = 2
 _STAYS = "what was finished stays, and the same command goes on from there"
@@ -203,12 +205,19 @@ def _read(
 
 def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> tuple[Any, Any, set[str]]:
     """(run configuration, options, keys set) of a preset, or of a JSON file, which may name its base as "preset"."""
-    if not chosen.endswith(".json"):
+    if not chosen.partition("?")[0].endswith(".json"):
         return presets.preset(chosen), options, set()
+    folder, name = Folder.holding(chosen)
     try:
-        data = json.loads(Path(chosen).read_text(encoding="utf-8"))
+        data = json.loads(folder.read_bytes(name))
+    except FileNotFoundError:
+        raise InputError(f"--preset {chosen}: {os.strerror(errno.ENOENT)}") from None
+    except StorageError:
+        raise
     except OSError as error:
         raise InputError(f"--preset {chosen}: {error.strerror or error}") from None
+    except InputError as error:
+        raise InputError(f"--preset {error}") from None
     except ValueError as error:
         raise InputError(f"--preset {chosen}: not JSON: {error}") from None
     if not isinstance(data, dict):

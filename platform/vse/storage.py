@@ -97,6 +97,18 @@ class Folder:
         """The last step of its path, without the options that S3 addresses may carry."""
         return self.uri.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
 
+    @classmethod
+    def holding(cls, address: str) -> tuple["Folder", str]:
+        """(folder, name) of the file at a path or address, as `address` writes it."""
+        text, mark, query = address.partition("?") if "://" in address else (address, "", "")
+        head, slash, name = text.rpartition("/")
+        return cls.open(f"{head or slash or '.'}{mark}{query}"), name
+
+    def address(self, name: str) -> str:
+        """Path or address of a file in it, with the options that S3 addresses may carry."""
+        base, mark, query = self.uri.partition("?") if not self.is_local else (self.uri, "", "")
+        return f"{base.rstrip('/')}/{name}{mark}{query}"
+
     def child(self, *names: str) -> "Folder":
         """The folder below this one; each name is one step and may not leave the folder."""
         for name in names:

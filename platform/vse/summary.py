@@ -82,7 +82,7 @@ def write_summary(
         data["details"] = redact(dict(details))
     if hasattr(folder, "write_json"):
         folder.write_json(FILE_NAME, data)
-        return f"{str(folder.uri).partition('?')[0].rstrip('/')}/{FILE_NAME}"
+        return folder.address(FILE_NAME)
     path = Path(folder) / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{FILE_NAME}.{os.getpid()}")

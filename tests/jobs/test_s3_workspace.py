@@ -58,3 +58,16 @@ def test_credentials_that_expire_end_a_job_in_one_line_and_lose_nothing(proxy: s
     again = run("train", place, *TINY, folder=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "features:" not in again.stderr  # what was extracted is there
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_sweep_there_can_be_run_again(proxy: s3.Proxy, tmp_path: Path) -> None:
+    space = tmp_path / "few.py"
+    space.write_text("from ray import tune\nSPACE = {'objective.margin': tune.grid_search([0.1, 0.2])}\n")
+    asked = (s3.address(proxy.place, "swept"), *TINY, "train.epochs=1", f"sweep.space={space}")
+    first, again = (run("sweep_margin", *asked, folder=tmp_path) for _ in range(2))
+    for result in (first, again):
+        assert result.returncode == 0, result.stderr
+    assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+    assert "nothing is left to do" in again.stderr

@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests import s3
 from vse import command
 from vse.config import knob
 from vse.errors import InputError
@@ -137,6 +138,18 @@ def test_wrong_input_is_one_line_and_status_two(
     assert (status, request, told.out) == (2, None, "")
     assert len(told.err.splitlines()) == 1
     assert all(word in told.err for word in words), told.err
+
+
+def test_a_file_in_a_bucket_is_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    with s3.server() as place:
+        folder = Folder.open(s3.address(place, "presets"))
+        folder.write_json("best.json", {"preset": "long", "optim": {"lr": 0.5}})
+        status, request = call("--preset", folder.address("best.json"))
+        assert (status, request.config.optim.lr) == (0, 0.5)
+        status, _ = call("--preset", folder.address("other.json"))
+    assert status == 2
+    assert "other.json" in (error := capsys.readouterr().err)
+    assert "No such file" in error
 
 
 def test_a_file_is_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

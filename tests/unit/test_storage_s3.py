@@ -41,6 +41,13 @@ def test_files_folders_and_manifests(address):
     assert folder.names() == ()
 
 
+def test_an_address_of_a_file_leads_back_to_it(address, tmp_path):
+    for folder in (Folder.open(address).child("a"), Folder.open(tmp_path / "a?b"), Folder.open("/")):
+        assert Folder.holding(folder.address("best.json")) == (folder, "best.json")
+    assert Folder.open(address).address("x").partition("?")[0] == "s3://bucket/work-space/x"
+    assert Folder.holding("best.json") == (Folder.open("."), "best.json")
+
+
 def test_what_needs_a_local_path_says_so(address):
     with pytest.raises(InputError, match="local folder is needed"):
         Folder.open(address).local("x")

@@ -60,7 +60,7 @@ def build_report(request: Request) -> str:
     for file in files:
         journal.artifact(journal.path.with_name(file))  # named from the journal, wherever that is kept
     journal.end("finished")
-    outputs = {file.replace(".", "_"): f"{folder.uri}/{file}" for file in files}
+    outputs = {file.replace(".", "_"): folder.address(file) for file in files}
     return write_summary(folder, job=request.job, started=started, options=options, headline=headline, outputs=outputs)
 
 

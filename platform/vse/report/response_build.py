@@ -1,6 +1,7 @@
 """The report of a sweep of trainings as files: figures, table, page, results."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def write_response(
     if around["git"].get("commit"):
         facts["commit"] = around["git"]["commit"]
     made = Provenance(commands=commands, configuration=configuration, versions=around["versions"], facts=facts)
-    command = f"python jobs/train.py --preset {folder.uri}/{BEST}" if BEST in extra else ""
+    command = f"python jobs/train.py --preset {shlex.quote(folder.address(BEST))}" if BEST in extra else ""
     files = {f"{name}.{kind}": data for name, kinds in drawn.items() for kind, data in kinds.items()}
     texts = {
         **extra,

@@ -35,9 +35,9 @@ def report_study(findings: Mapping[str, Any], workspace: Workspace, out: Folder)
             out.write_text(file, text)
     _tell(findings, name, folder, workspace.cache().local("journals"))
     return {
-        "results": f"{out.uri}/{RESULTS}",
-        "table": f"{out.uri}/{TABLE}",
-        "page": f"{folder.uri}/{PAGE}",
+        "results": out.address(RESULTS),
+        "table": out.address(TABLE),
+        "page": folder.address(PAGE),
     }
 
 

@@ -149,7 +149,7 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> 
             raise
         if not frame.worked and reported(folder, found.digest):
             log.info("%s has been run before; nothing is left to do", folder.name)
-            return f"{folder.uri}/{SUMMARY}"
+            return folder.address(SUMMARY)
         report = found.report()
         return write_summary(
             folder,
@@ -157,11 +157,11 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> 
             started=started,
             configuration=plan.config,
             options=request.options,
-            fingerprints={"sweep": folder.uri[-8:], "results": found.digest},
+            fingerprints={"sweep": folder.name[-8:], "results": found.digest},
             seeds=plan.seeds,
             headline=report.headline,
             outputs={
-                **{name.replace(".", "_"): f"{folder.uri}/{name}" for name in report.files},
+                **{name.replace(".", "_"): folder.address(name) for name in report.files},
                 "mlflow": shipper.uri,
             },
             details={**report.details, "files": entries(folder, report.files)},

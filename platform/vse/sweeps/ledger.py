@@ -126,7 +126,7 @@ class Ledger:
 
 def stem(preset: str | None) -> str:
     """A preset's or file's name as part of a folder's."""
-    name = (preset or "run").rsplit("/", 1)[-1].removesuffix(".json")
+    name = (preset or "run").partition("?")[0].rsplit("/", 1)[-1].removesuffix(".json")
     return "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name)
 
 
