@@ -21,17 +21,18 @@ RECALLS = (1, 5, 10)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ties:
-    """Scores within `tolerance` of the best positive tie with it; absolute for cosine, `relative` otherwise.
+    """Scores within `tolerance` of the best positive tie with it: absolute up to a score of one, relative beyond.
 
-    Tiles of a matrix product differ in their last bits, so equal pairs do not get equal scores.
+    Tiles of a matrix product differ in their last bits, so equal pairs do not get equal scores. The bits weigh as much
+    as the scores, which are cosines in most families and may be anything in others; a score near zero is a difference
+    of greater numbers, so that nothing narrower would do there.
     """
 
     tolerance: float = 1e-6
-    relative: bool = False
 
     def limits(self, best: Float[Tensor, "*q"]) -> tuple[Float[Tensor, "*q"], Float[Tensor, "*q"]]:
         """(lowest score that still ties, highest score that still ties) for each best positive."""
-        width = self.tolerance * best.abs() if self.relative else torch.full_like(best, self.tolerance)
+        width = self.tolerance * best.abs().clamp_min(1)
         return best - width, best + width
 
 
@@ -125,7 +126,7 @@ class RetrievalCounter:
         self._has_captions = torch.bincount(owner, minlength=num_images) > 0
         best = torch.where(self._has_captions, best, torch.inf)
         self._i2t_low, self._i2t_high = self.ties.limits(best)
-        self._i2t_low = torch.where(self._has_captions, self._i2t_low, torch.inf)  # relative: inf - inf is NaN
+        self._i2t_low = torch.where(self._has_captions, self._i2t_low, torch.inf)  # inf - inf is NaN
         self._positives = torch.zeros(num_images, dtype=torch.int64, device=pairs.device)
         self._positives.index_add_(0, owner, (pairs >= self._i2t_low[owner]).long())
         # columns: candidates above the highest tie, candidates not below the lowest tie; positives are left out
@@ -249,14 +250,14 @@ def map_at_r(
     """Mean average precision at R per query: (1/R) sum over i <= R of precision(i) * relevant(i), for R relevant ones.
 
     Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, eq. 2; expected over random order of tied candidates
-    (runs whose neighbours differ by at most `tolerance`). NaN for queries without a relevant candidate.
+    (runs whose neighbours differ by at most `tolerance`, see `Ties`). NaN for queries without a relevant candidate.
     """
     refuse_nan(scores)
     ranked, order = scores.sort(dim=1, descending=True)
     hit = relevant.gather(1, order).double()
     position = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)
     new_run = torch.ones_like(relevant)
-    new_run[:, 1:] = ranked[:, :-1] - ranked[:, 1:] > tolerance
+    new_run[:, 1:] = ranked[:, :-1] - ranked[:, 1:] > tolerance * ranked[:, :-1].abs().clamp_min(1)
     run = new_run.long().cumsum(1) - 1
     zeros = torch.zeros_like(hit)
     size = zeros.scatter_add(1, run, torch.ones_like(hit)).gather(1, run)

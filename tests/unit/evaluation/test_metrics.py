@@ -97,15 +97,33 @@ def test_constant_scores_are_chance():
     assert metrics["i2t/meanr"] == pytest.approx(101 / 6)  # expected minimum of 5 of 100 places
 
 
-@pytest.mark.parametrize(("ties", "tied"), [(Ties(), 1), (Ties(relative=True), 2), (Ties(tolerance=0.0), 0)])
-def test_tolerance_is_absolute_or_relative(ties, tied):
-    scores = torch.tensor([[100.0, 100.00005, 0.0]]).double()
-    scores[0, 2] = 100.0 - 5e-7
+@pytest.mark.parametrize(
+    ("best", "near", "ties", "tied"),
+    [
+        (0.5, (5e-7, -8e-7, 3e-6, -3e-6), Ties(), 2),
+        (0.0, (5e-7, -8e-7, 3e-6, -3e-6), Ties(), 2),
+        (-100.0, (5e-5, -8e-5, 3e-4, -3e-4), Ties(), 2),
+        (100.0, (5e-5, -8e-5, 3e-4, -3e-4), Ties(), 2),
+        (100.0, (5e-5, -8e-5, 3e-4, -3e-4), Ties(tolerance=0.0), 0),
+    ],
+)
+def test_tolerance_is_absolute_up_to_one_and_relative_beyond(best, near, ties, tied):
+    scores = torch.tensor([[best, *(best + step for step in near)]], dtype=torch.float64)
     pairs = scores[0, :1]
     counter = RetrievalCounter(pairs, torch.tensor([0]), 1, ties)
     counter.add(pairs[None], slice(0, 1), slice(0, 1))
     counter.add_distractors(scores[:, 1:], slice(0, 1))
     assert counter.result().i2t.tied_negatives.item() == tied
+    found = ranks_among(scores, torch.tensor([[True] + [False] * 4]), ties=ties)
+    assert found.tied_negatives.item() == tied
+
+
+def test_runs_of_great_scores_tie_in_map_at_r():
+    scores = torch.tensor([[300.0, 300.0001, 2.0]], dtype=torch.float64)
+    relevant = torch.tensor([[True, False, False]])
+    assert map_at_r(scores, relevant).item() == pytest.approx(0.5)
+    assert map_at_r(scores / 300, relevant).item() == pytest.approx(0.5)
+    assert map_at_r(scores, relevant, tolerance=0.0).item() == 0.0
 
 
 @pytest.mark.parametrize("rows", [1, 5, 64])

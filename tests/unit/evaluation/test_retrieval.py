@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.unit.evaluation.models import Cosine, unit
-from vse.evaluation.metrics import RetrievalCounter
+from vse.evaluation.metrics import RetrievalCounter, ranks_among
 from vse.evaluation.protocol import Protocol
 from vse.evaluation.retrieval import (
     Blocks,
@@ -43,6 +43,20 @@ def test_blocks_give_the_ranks_of_the_whole_matrix(blocks):
     counter = RetrievalCounter(whole[owner, columns], torch.as_tensor(owner), len(whole))
     counter.add(whole, slice(0, len(whole)), slice(0, len(owner)))
     assert retrieve(Cosine(), images, captions, owner, blocks=blocks).metrics() == counter.result().metrics()
+
+
+@pytest.mark.parametrize("length", [1.0, 300.0])
+@pytest.mark.parametrize("blocks", [Blocks(), Blocks(images=7, captions=11), Blocks(images=1, captions=3)])
+def test_captions_that_say_the_same_tie_whatever_the_scale_and_the_blocks(length, blocks):
+    """Every caption is there twice, its copy with another image: no tile of a product must part the two."""
+    images, captions, owner = planted(60, width=1024)
+    doubled = {"u": torch.cat([captions["u"], captions["u"]])}
+    owners = np.concatenate([owner, (owner + 1) % 59])
+    found = retrieve(Cosine(), {"v": length * images["v"]}, doubled, owners, blocks=blocks)
+    exact = (images["v"].double() @ doubled["u"].double().T).mul_(1e5).round_()  # copies are equal to the last bit
+    own = torch.as_tensor(owners)[None] == torch.arange(60)[:, None]
+    assert torch.equal(found.i2t.tied_negatives, ranks_among(exact, own).tied_negatives)
+    assert torch.equal(found.i2t.above, ranks_among(exact, own).above)
 
 
 def test_knobs_reach_combine():
