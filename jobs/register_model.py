@@ -40,18 +40,19 @@ def run(request: Request) -> str:
     folder = workspace.existing("runs", options.run, "run").check_writable()
     changes = {} if options.alpha is None else {"model.alpha": options.alpha}
     shipper = Shipper(request.workspace, request.tracking)
-    offer_model(workspace, options.run, changes=changes, name=options.registry.name, alias=options.registry.alias)
+    named = options.registry
+    offer = offer_model(workspace, options.run, changes=changes, name=named.name, alias=named.alias)
     shipped = shipper.ship(wait=60)
-    if not shipped.models:
+    version = shipped.models.get(offer.address) or shipper.version_of(offer.name, offer.alias, offer.digest)
+    if version is None:
         raise StorageError(f"the model waits in the journal of {options.run}: {shipped.trouble or 'it was not taken'}")
-    ((address, version),) = shipped.models.items()
-    print(f"{address} is version {version} in {redact_text(shipper.uri)}")
+    print(f"{offer.address} is version {version} in {redact_text(shipper.uri)}")
     return write_summary(
         folder.child(Packed.parent),
         job="register_model",
         started=started,
         options=options,
-        headline={"model": address, "version": version},
+        headline={"model": offer.address, "version": version},
         outputs={"run": folder.uri, "mlflow": shipper.uri},
     )
 

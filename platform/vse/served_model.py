@@ -7,6 +7,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,25 @@ def model_name(config: RunConfig) -> str:
     return f"{registry.name_of('family', config.model)}-{registry.name_of('source', config.data)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the shipper is asked to register: written into `journal`, under `name`, found again by its digest."""
+
+    journal: Journal
+    name: str
+    alias: str
+    digest: str
+
+    @property
+    def address(self) -> str:
+        """How MLflow calls it."""
+        return f"models:/{self.name}@{self.alias}"
+
+
 def offer_model(
     workspace: Workspace, run: str, *, changes: Mapping[str, Any] | None = None, name: str = "", alias: str = ALIAS
-) -> Journal:
-    """Have the shipper register the kept checkpoint of a run, and give its version the alias; returns the journal.
+) -> Offer:
+    """Have the shipper register the kept checkpoint of a run, and give its version the alias.
 
     changes: settings that touch inference only, such as the α that was chosen; name: by default `model_name`. The same
     checkpoint with the same changes stays one version, however often it is offered. Raises InputError for a run that
@@ -52,15 +68,15 @@ def offer_model(
     sentences = _sentence_features(trained, workspace)
     Embedder(trained, sentences).sentences(["a dog"])  # refuses what has no vectors before anything is written
     packed = pack(trained, folder, sentences)
-    journal = run_journal(workspace, run)
-    journal.model(
-        name or model_name(trained.config),
+    offer = Offer(run_journal(workspace, run), name or model_name(trained.config), alias, packed.folder.name)
+    offer.journal.model(
+        offer.name,
         alias=alias,
-        path=f"{packed.parent}/{packed.folder.name}",
-        digest=packed.folder.name,
+        path=f"{packed.parent}/{offer.digest}",
+        digest=offer.digest,
         tags={**packed.tags, "run": run},
     )
-    return journal
+    return offer
 
 
 def offer_best(

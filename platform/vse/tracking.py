@@ -15,12 +15,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from vse import journal, metrics
-from vse.errors import InputError
+from vse.errors import InputError, StorageError
 from vse.journal import Story
 from vse.redaction import redact_text
 from vse.storage import MANIFEST, Folder
@@ -119,6 +119,14 @@ class Shipper:
         metrics.show("vse_spooled_runs", result.waiting)
         return result
 
+    def version_of(self, name: str, alias: str, digest: str) -> int | None:
+        """The version of a registered model that has this alias, if it is of this digest: another job may have sent
+        it. None where it is not there, or MLflow does not answer."""
+        try:
+            return self._connected().version_of(name, alias, digest)
+        except Exception:  # of MLflow, its transport or its database
+            return None
+
     def survey(self) -> Iterator[tuple[str, Folder, bool]]:
         """(key, folder, whether something waits to be sent) of every run with a journal. Changes nothing."""
         yield from self._survey(self._load())
@@ -162,21 +170,37 @@ class Shipper:
             if story.run:
                 pending[story.experiment, story.run] = (folder, story, data)
         result.waiting = len(pending)
+        if not pending:
+            return
+        store = self._connected()
         try:
             for folder, story, data in _parents_first(pending):
-                result.models |= self._ship_one(sent, folder, story, data)
+                try:
+                    result.models |= self._ship_one(sent, folder, story, data)
+                except StorageError:
+                    raise  # the workspace's trouble, not this run's
+                except Exception as error:
+                    if not store.answers():
+                        raise
+                    result.trouble = f"{story.name}: {_one_line(error)}"
+                    self._warn(f"{result.trouble}; this run stays in its journal and is tried again")
+                    continue
                 result.runs, result.waiting = result.runs + 1, result.waiting - 1
                 if result.runs % _SAVE_EVERY == 0:
                     self._save(sent)
         finally:
-            if result.runs or pending:
-                self._save(sent)
+            self._save(sent)
+
+    def _connected(self) -> Any:
+        if self._store is None:
+            from vse import tracking_store  # the slow import, on the path that has something to do
+
+            self._store = tracking_store.Store(self.uri, self._home / "artifacts" if self._embedded else None)
+        return self._store
 
     def _ship_one(self, sent: dict[str, _Sent], folder: Folder, story: Story, data: bytes) -> dict[str, int]:
-        from vse import tracking_store  # the slow import, on the path that has something to do
+        from vse import tracking_store
 
-        if self._store is None:
-            self._store = tracking_store.Store(self.uri, self._home / "artifacts" if self._embedded else None)
         key = self._key(folder)
         state = sent.get(key)
         for last in (False, True):
@@ -340,18 +364,8 @@ class Shipper:
             return {}
 
     def _save(self, sent: dict[str, _Sent]) -> None:
-        keep = {
-            key: {
-                "run_id": s.run_id,
-                "offset": s.offset,
-                "parent": s.parent,
-                "files": s.files,
-                "refused": s.refused,
-            }
-            for key, s in sent.items()
-        }
         unfinished = self._state_file.with_suffix(".new")
-        unfinished.write_text(json.dumps(keep))
+        unfinished.write_text(json.dumps({key: asdict(state) for key, state in sent.items()}))
         os.replace(unfinished, self._state_file)
 
     def _warn(self, text: str) -> None:

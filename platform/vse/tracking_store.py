@@ -12,7 +12,7 @@ import re
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ _NOTE_TAG = "mlflow.note.content"
 _STATUS = {"running": "RUNNING", "finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 # What MLflow accepts in one batch and one value (mlflow.utils.validation)
 _METRICS, _PARAMS, _KEY, _PARAM_VALUE, _TAG_VALUE = 1000, 100, 250, 6000, 8000
+_TIMEOUT, _SECONDS, _SECONDS_FOR_FILES = "MLFLOW_HTTP_REQUEST_TIMEOUT", "5", "60"
 # Where the embedded store keeps absolute paths of artifacts
 _WITH_PATHS = (
     ("experiments", "artifact_location"),
@@ -66,6 +67,14 @@ class Store:
             _wait_less_for_the_disk(uri)
         self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         self._experiments: dict[str, str] = {}
+
+    def answers(self) -> bool:
+        """Whether MLflow is there now and knows its experiments."""
+        try:
+            self._client.search_experiments(max_results=1)
+        except Exception:  # of MLflow, its transport or its database: all say no
+            return False
+        return True
 
     def find_or_create(self, experiment: str, run: str, *, name: str, started: int) -> tuple[str, bool]:
         """(MLflow's id of the run tagged `run`, whether it was there already)."""
@@ -135,10 +144,11 @@ class Store:
 
     def send_file(self, run_id: str, path: Path, under: str) -> None:
         """Copy a file, or a folder with all it holds, to the run's artifacts."""
-        if path.is_dir():
-            self._client.log_artifacts(run_id, str(path), under or path.name)
-        else:
-            self._client.log_artifact(run_id, str(path), under or None)
+        with _time_for_files():
+            if path.is_dir():
+                self._client.log_artifacts(run_id, str(path), under or path.name)
+            else:
+                self._client.log_artifact(run_id, str(path), under or None)
 
     def set_status(self, run_id: str, status: str, ended: int) -> None:
         """Mark a run as running, finished, failed or killed."""
@@ -154,7 +164,15 @@ class Store:
         its number. Raises InputError where MLflow will not have such a name."""
         from vse.tracking_models import register
 
-        return register(self._client, run_id, packed, name=name, alias=alias, digest=digest, tags=tags)
+        with _time_for_files():
+            return register(self._client, run_id, packed, name=name, alias=alias, digest=digest, tags=tags)
+
+    def version_of(self, name: str, alias: str, digest: str) -> int | None:
+        """The version that has the alias, None where it is of another digest. Raises where there is none."""
+        from vse.tracking_models import DIGEST_TAG
+
+        version = self._client.get_model_version_by_alias(name, alias)
+        return int(version.version) if version.tags.get(DIGEST_TAG) == digest else None
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
@@ -196,10 +214,23 @@ def _translate(error: Any) -> None:
         raise RunRefusedError(str(error)) from error
 
 
+@contextmanager
+def _time_for_files() -> Iterator[None]:
+    """Wait longer for answers than numbers need: a server may write a file on somewhere else before it answers."""
+    asked = os.environ.get(_TIMEOUT)
+    if asked == _SECONDS:
+        os.environ[_TIMEOUT] = _SECONDS_FOR_FILES  # MLflow reads it at every request
+    try:
+        yield
+    finally:
+        if asked == _SECONDS:
+            os.environ[_TIMEOUT] = _SECONDS
+
+
 def _quiet() -> None:
     """Short waits, no telemetry, no migration messages; set before mlflow is imported, kept where the user set them."""
     for name, value in (
-        ("MLFLOW_HTTP_REQUEST_TIMEOUT", "5"),
+        (_TIMEOUT, _SECONDS),
         ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"),
         ("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1"),
         ("MLFLOW_DISABLE_TELEMETRY", "true"),

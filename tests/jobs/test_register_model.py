@@ -9,6 +9,7 @@ from jsonschema import validate
 from tests.jobs.processes import run_many
 from tests.unit.test_embedder import train
 from vse.journal import read
+from vse.served_model import offer_model
 from vse.summary import SCHEMA
 from vse.workspace import Workspace
 
@@ -20,7 +21,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Answ
     """A workspace of one run, and what the job answered to each command line, in this order."""
     folder = tmp_path_factory.mktemp("register")
     place = Workspace.open(str(folder / "workspace"))
-    name, away = f"run={train(place, 'vsepp_tiny').run}", ["--tracking", "http://127.0.0.1:9"]
+    run = train(place, "vsepp_tiny").run
+    offer_model(place, run, name="swept")  # by a sweep whose server was away
+    name, away = f"run={run}", ["--tracking", "http://127.0.0.1:9"]
     lines = {
         "away": [name, *away],
         "first": [name],

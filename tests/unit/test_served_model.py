@@ -29,7 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 def packed(place: Workspace, run: str, target: Path, **changes: float) -> Folder:
     """The pack of an offered run, moved out of its workspace."""
-    journal = offer_model(place, run, changes={f"model.{key}": value for key, value in changes.items()})
+    journal = offer_model(place, run, changes={f"model.{key}": value for key, value in changes.items()}).journal
     ((name, alias), model) = next(iter(read(journal.path).models.items()))
     assert (name.split("-")[1], alias) == ("scenes", "selected")
     shutil.copytree(journal.path.parent / model["path"], target)
@@ -105,7 +105,7 @@ def test_offering_again_is_the_same_model_and_other_changes_another(place: Works
     run = train(place, "univse_tiny", seed=1).run
     digests = []
     for alpha in (0.5, 0.5, 0.75):
-        journal = offer_model(place, run, changes={"model.alpha": alpha})
+        journal = offer_model(place, run, changes={"model.alpha": alpha}).journal
         digests.append(read(journal.path).models["univse-scenes", "selected"]["digest"])
     assert digests[0] == digests[1] != digests[2]
     assert len(place.run(run).child("served").names()) == 2

@@ -70,3 +70,80 @@ def test_runs_behind_a_link_are_of_the_workspace(tmp_path: Path, monkeypatch: py
     shipper._store = store
     assert shipper.ship().runs == 1
     assert store.files == ["config.json"]
+
+
+class Sickly(Store):
+    """Takes no file of the run a; `there` says whether it is there at all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there = True
+        self.asked: list[str] = []
+
+    def find_or_create(self, experiment: str, run: str, **more: Any) -> tuple[str, bool]:
+        self.asked.append(run)
+        return run, False
+
+    def send_file(self, run_id: str, path: Path, under: str) -> None:
+        if run_id == "a":
+            raise ConnectionError("timed out\nand more")
+        super().send_file(run_id, path, under)
+
+    def answers(self) -> bool:
+        return self.there
+
+
+def test_a_run_that_cannot_be_sent_holds_back_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for run in ("a", "b"):
+        book = Journal(tmp_path / "runs" / run / FILE_NAME)
+        book.start(run, name=f"run {run}")
+        book.path.with_name(f"{run}.json").touch()
+        book.artifact(book.path.with_name(f"{run}.json"))
+    shipper = Shipper(str(tmp_path), "http://127.0.0.1:9")
+    store = shipper._store = Sickly()
+    with caplog.at_level(logging.WARNING, logger="vse"):
+        for sent in (1, 0):
+            result = shipper.ship()
+            assert (result.runs, result.waiting, result.trouble) == (sent, 1, "run a: timed out")
+    assert store.files == ["b.json"]
+    assert [record.message for record in caplog.records] == [
+        "tracking: run a: timed out; this run stays in its journal and is tried again"
+    ]
+
+
+def test_a_server_that_went_away_is_not_asked_for_every_run(tmp_path: Path) -> None:
+    for run in ("a", "b"):
+        book = Journal(tmp_path / "runs" / run / FILE_NAME)
+        book.start(run)
+        book.path.with_name("x").touch()
+        book.artifact(book.path.with_name("x"))
+    shipper = Shipper(str(tmp_path), "http://127.0.0.1:9")
+    store = shipper._store = Sickly()
+    store.there = False
+    assert shipper.ship().waiting == 2
+    assert store.asked == ["a"]
+
+
+def test_files_have_longer_than_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_TIMEOUT
+
+    from vse import tracking_store
+
+    waits: list[int] = []
+
+    class Client:
+        def log_artifact(self, *_: Any) -> None:
+            waits.append(MLFLOW_HTTP_REQUEST_TIMEOUT.get())
+
+    for asked in (None, "7"):
+        monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
+        if asked is not None:
+            monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", asked)
+        store = tracking_store.Store("http://127.0.0.1:9")
+        monkeypatch.setattr(store, "_client", Client())
+        store.send_file("a", tmp_path / "x", "")
+        waits.append(MLFLOW_HTTP_REQUEST_TIMEOUT.get())
+    assert waits == [60, 5, 7, 7]

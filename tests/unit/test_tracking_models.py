@@ -62,6 +62,13 @@ def test_a_model_is_a_version_once_and_the_alias_goes_to_the_last(registered: Pa
     assert versions[2].tags["run"] == run.info.run_name
 
 
+def test_what_another_job_sent_is_found(registered: Path) -> None:
+    shipper, found = Shipper(str(registered), embedded_uri(str(registered))), client(registered)
+    digests = [v.tags["vse.digest"] for v in found.search_model_versions("name='univse-scenes'", order_by=["name"])]
+    assert {shipper.version_of("univse-scenes", "selected", digest) for digest in digests} == {None, 2}
+    assert shipper.version_of("univse-scenes", "other", digests[0]) is None
+
+
 _LOAD = """
 import json, sys
 before = set(sys.modules)
