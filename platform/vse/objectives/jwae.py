@@ -32,6 +32,7 @@ class JWAELoss(HingeObjective):
 
     gathers = frozenset({"images", "captions", "scores", "image_codes", "caption_codes"})
     local = frozenset({"mse", "image", "text", "gauss_image", "gauss_text", "discriminator"})
+    matching = frozenset({"sent", "mse"})
     semi_supervised = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,8 +24,8 @@ VERSION = 1  # raise it when a checkpoint written before can no longer be read
 class Progress:
     """Where a run stands: `epoch` epochs and `step` further steps are done.
 
-    history: one dict of numbers an epoch; totals: loss sums of the unfinished epoch; best: epochs done when the best
-    validation was seen (0: none yet).
+    history: one dict of numbers an epoch; totals: sums of losses and gradient norms of the unfinished epoch, and
+    entered: captions that entered each; best: epochs done when the best validation was seen (0: none yet).
     """
 
     epoch: int = 0
@@ -34,6 +34,7 @@ class Progress:
     best_score: float | None = None
     history: list[dict[str, float]] = field(default_factory=list)
     totals: dict[str, float] = field(default_factory=dict)
+    entered: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
 

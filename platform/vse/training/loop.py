@@ -109,7 +109,7 @@ class Loop:
             batch = next(made)
             waited = time.monotonic() - asked
             self.waited += waited
-            self._step(progress, batch, epoch + step / len(batches), step)
+            self._step(progress, batch, epoch + step / len(batches), step, len(batches[step]))
             if self.hooks.stepped is not None:
                 self.hooks.stepped(len(batch["sample"]), time.monotonic() - asked, waited)
             if config.train.window and step % max(1, config.train.window // config.train.batch_size) == 0:
@@ -120,12 +120,10 @@ class Loop:
                 self._save(progress)
         progress.epoch, progress.step = epoch + 1, 0
         num = len(self.collate.captions)
-        numbers = {f"train/{name}": total / num for name, total in progress.totals.items() if name != "gradient"}
-        if "gradient" in progress.totals:
-            numbers["train/gradient"] = progress.totals["gradient"] / len(batches)
+        numbers = {f"train/{name}": total / max(progress.entered[name], 1) for name, total in progress.totals.items()}
         numbers["train/rate"] = learning_rate(config.optim, epoch, config.train.epochs)
         self._watch_collapse(numbers, epoch)
-        progress.totals = {}
+        progress.totals, progress.entered = {}, {}
         trained = time.monotonic()
         numbers["train/seconds"] = (
             before + trained - start - (progress.history[-1]["seconds"] if progress.history else 0)
@@ -149,7 +147,8 @@ class Loop:
             rows = epoch_batches(len(captions), train.batch_size, self.config.seed, epoch)
         return [captions[k] for k in rows]
 
-    def _step(self, progress: Progress, made: Batch, when: float, step: int) -> None:
+    def _step(self, progress: Progress, made: Batch, when: float, step: int, captions: int) -> None:
+        """One step of an epoch on this worker's share of a global batch of so many captions."""
         epoch = int(when)
         # Dropout and the like draw from keys that belong to this step, so a resumed run draws what it would have, on
         # any number of workers: the seed is the same on all of them.
@@ -157,13 +156,25 @@ class Loop:
         torch.manual_seed(int(draw >> np.uint64(1)))
         self.stepper.set_rate(learning_rate(self.config.optim, when, self.config.train.epochs))
         batch = {name: value.to(self.device, non_blocking=True) for name, value in made.items()}
+        known = self._known(batch, captions)
         for name, value in self.stepper.step(batch, epoch, step).items():
             number = float(value)
             if not math.isfinite(number):
                 if name == "gradient" and self.stepper.scaler.is_enabled():
                     continue  # float16 overflowed: the scaler skips this update and scales less from now on
                 raise Diverged(f"epoch {epoch + 1}, step {step + 1}: {name} is {number}; try a lower optim.lr")
+            entered = 1 if name == "gradient" else known if name in self.objective.matching else captions
             progress.totals[name] = progress.totals.get(name, 0.0) + number
+            progress.entered[name] = progress.entered.get(name, 0) + entered
+
+    def _known(self, batch: Batch, captions: int) -> int:
+        """How many captions of the global batch come with their own image."""
+        if "paired" not in batch:
+            return captions
+        known = batch["paired"].sum()
+        if self.workers > 1:
+            dist.all_reduce(known)
+        return int(known)
 
     def _alone(self) -> bool:
         # Several workers would have to agree on the moment; they checkpoint at every epoch only.

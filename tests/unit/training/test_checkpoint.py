@@ -37,7 +37,7 @@ class Setup:
         return checkpoints.restore(self.family, self.stepper.optimizers, self.stepper.scaler)
 
 
-PROGRESS = Progress(3, 7, 2, 0.1 + 0.2, [{"train/sent": 1 / 3}, {"a": 5e-324}], {"sent": math.pi}, 12.25)
+PROGRESS = Progress(3, 7, 2, 0.1 + 0.2, [{"train/sent": 1 / 3}, {"a": 5e-324}], {"sent": math.pi}, {"sent": 96}, 12.25)
 
 
 @pytest.mark.parametrize("name", ["vsepp", "univse", "jwae"])

@@ -9,6 +9,7 @@ import torch
 from tests.synthetic import make_family, make_objective, synthetic
 from vse.config import override
 from vse.data.batches import Collator, epoch_batches
+from vse.data.companions import Unpaired, known_images
 from vse.presets import preset
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints
@@ -60,6 +61,34 @@ def test_numbers_of_an_epoch_are_means_over_captions_and_steps(tmp_path):
     assert numbers["train/collapse"] == pytest.approx(numbers["train/sent"] / 0.4)
     for mine, other in zip(run.family.parameters(), reference.parameters(), strict=True):
         assert torch.equal(mine, other)
+
+
+def test_a_loss_is_a_mean_over_the_captions_that_entered_it(tmp_path):
+    """A discriminator that is trained at every third step; captions whose image is not known in a matching loss."""
+    run = Run(tmp_path, "jwae", train__epochs=1, train__batch_size=4)
+    run.family = make_family("jwae", run.data.context, discriminator_every=3)
+    known = known_images(run.data.examples.num_images, 0.5, 0)[run.data.examples.image]
+    run.collate.extras = (Unpaired(run.data.examples, "pooled", known, 0), *run.collate.extras)
+    loop, sums, counts = run.loop(), {}, {}
+    step = loop.stepper.step
+
+    def watched(batch, epoch, number=0):
+        found = step(batch, epoch, number)
+        assert ("discriminator" in found) == (number % 3 == 2)
+        for name, value in found.items():
+            sums[name] = sums.get(name, 0.0) + float(value)
+            entered = int(batch["paired"].sum()) if name == "sent" else len(batch["sample"])
+            counts[name] = counts.get(name, 0) + (1 if name == "gradient" else entered)
+        return found
+
+    loop.stepper.step = watched
+    loop.run()
+    ((_, numbers),) = run.told
+    assert counts["discriminator"] < counts["image"] == len(run.data)
+    assert 0 < counts["sent"] == known.sum() < len(run.data)
+    for name, total in sums.items():
+        assert numbers[f"train/{name}"] == pytest.approx(total / counts[name], rel=1e-12), name
+    assert numbers["train/collapse"] == pytest.approx(numbers["train/sent"] / 0.4)
 
 
 def test_steps_tell_their_captions_and_times(tmp_path):
