@@ -13,6 +13,7 @@ from vse import registry
 from vse.config import fingerprint
 from vse.data.records import Split
 from vse.data.vocabulary import build_vocabulary
+from vse.errors import InputError
 from vse.language import attacks as generator
 from vse.language.attacks import Adversary, ParsedCaption
 from vse.language.contrast import rules as contrast
@@ -46,7 +47,14 @@ class Adversaries:
 
 
 def attack_split(config: RunConfig, workspace: Workspace, material: Material, split: str, words: str) -> Adversaries:
-    """The adversaries of a split, `shared` or `disjoint` in words with training negatives; made if they are missing."""
+    """The adversaries of a split, `shared` or `disjoint` in words with training negatives; made if they are missing.
+
+    Raises InputError for disjoint words where training negatives take all words.
+    """
+    if words == "disjoint" and not config.text.pools.held_out:
+        raise InputError(
+            "disjoint attacks: text.pools.held_out=false leaves no words that training negatives never had"
+        )
     assert material.parses is not None, "attacks need the parses of the captions"
     pools = material.pools
     key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]

@@ -28,7 +28,7 @@ from vse.language.contrast.rules import PARADIGMS, Rules
 from vse.language.contrast.stage import contrast_words
 from vse.language.corpus import Language
 from vse.language.lexicon.compact import knowledge
-from vse.language.pools import build_pools
+from vse.language.pools import PoolConfig, build_pools
 from vse.pipeline import describe, say
 from vse.training.config import RunConfig
 from vse.workspace import Workspace
@@ -95,7 +95,7 @@ def generated(
         if adversary.attack in PARADIGMS:
             yield shown(adversary.attack, adversary)
     training = ((language.parse(c.text), language.components(c.text)) for c in records.split("train").captions)
-    pools = build_pools(training, split=False)
+    pools = build_pools(training, PoolConfig(held_out=False))
     for adversary in attacks.generate(captions, pools, seed=seed, split=split, is_true=is_true):
         yield shown(f"univse {adversary.attack}", adversary)
 

@@ -1,7 +1,7 @@
 """Stage 5, measure: every task on a trained run, kept beside it as JSON."""
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from vse.evaluation.attacks import evaluate_attacks, restrict, unknown_word_rate
 from vse.evaluation.caption_pairs import evaluate_pairs
 from vse.evaluation.codes import Codes, encode_captions, encode_images
 from vse.evaluation.own_pool import evaluate_own_pool
-from vse.evaluation.protocol import Fold, Protocol
+from vse.evaluation.protocol import PUBLISHED, Fold, Protocol
 from vse.evaluation.retrieval import evaluate_retrieval, slice_items
 from vse.language.caption_pairs import match_images, read_pairs
 from vse.language.contrast import rules as contrast
@@ -36,7 +36,10 @@ class MeasureOptions:
     """What to measure."""
 
     splits: tuple[str, ...] = knob(("test",), "splits of the data set")
-    attacks: tuple[str, ...] = knob(WORDS, "kinds of words that adversaries take, or nothing", choices=WORDS)
+    attacks: tuple[str, ...] = knob(
+        WORDS, "kinds of words that adversaries take, disjoint ones where some were held out; or nothing", choices=WORDS
+    )
+    protocol: str = knob("", "published way of measuring; empty: the whole split", choices=("", *PUBLISHED))
     folds: int = knob(1, "retrieval within so many equal parts of the split, averaged", low=1)
     alpha: float | None = knob(None, "weight of u_sent where the family has it; default as configured", low=0, high=1)
     components: tuple[str, ...] = knob((), "types that make u_comp at inference; default as configured")
@@ -47,6 +50,7 @@ class MeasureOptions:
 def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> dict[str, Any]:
     """Metrics of a run by name, computed once: `{split}/...` plain and `{split}/attack_...`, `/disjoint` behind the
     kind where adversaries take words that training negatives never had; and the unknown-word rates of what was read.
+    Numbers of a published protocol have its name behind the split: `{split}/coco_5k/...`.
 
     What is there is returned as it is. Raises InputError where the run has no checkpoint or the data set no such split.
     """
@@ -61,13 +65,15 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
     metrics: dict[str, float] = {}
     for split in options.splits:
         codes = encode_split(trained, material, split)
-        protocol = Protocol(name=split, split=split, folds=options.folds)
+        protocol = _protocol(split, options)
         owner = codes.owner.cpu().numpy()
         result = evaluate_retrieval(trained.family, codes.images, codes.captions, owner, protocol, knobs=knobs)
         metrics |= result.metrics
         texts = [c.text for c in material.records.split(split).captions]
         metrics[f"{split}/unknown_words"] = unknown_word_rate(texts, trained.vocabulary.words)
         for words in options.attacks:
+            if words == "disjoint" and not trained.config.text.pools.held_out:
+                continue  # training negatives had them all
             adversaries = attack_split(trained.config, workspace, material, split, words)
             sets = encode_adversaries(trained, adversaries, material)
             attacked = evaluate_attacks(
@@ -79,12 +85,21 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
                 rate = unknown_word_rate(found, trained.vocabulary.words)
                 metrics[f"{split}/attack_{attack}{behind}/unknown_words"] = rate
         for words in options.contrast:
-            metrics |= _behind(_contrast(trained, workspace, material, codes, protocol, words, knobs), words)
+            metrics |= _behind(_contrast(trained, workspace, material, split, codes, protocol, words, knobs), words)
     if options.pairs:
         metrics |= _pairs(trained, workspace, material, options.pairs, knobs)
     content = {"revision": REVISION, "checkpoint": trained.checkpoint.uri, "options": to_dict(options)}
     folder.write_json(name, {**content, "metrics": metrics})
     return metrics
+
+
+def _protocol(split: str, options: MeasureOptions) -> Protocol:
+    """Raises InputError where a published protocol and folds of the user's own are asked for."""
+    if not options.protocol:
+        return Protocol(name=split, split=split, folds=options.folds)
+    if options.folds > 1:
+        raise InputError(f"measure.protocol={options.protocol} has its own folds; leave measure.folds alone")
+    return replace(PUBLISHED[options.protocol], split=f"{split}/{options.protocol}")
 
 
 def _behind(metrics: dict[str, float], words: str) -> dict[str, float]:
@@ -99,6 +114,7 @@ def _contrast(
     trained: Trained,
     workspace: Workspace,
     material: Material,
+    split: str,
     codes: Codes,
     protocol: Protocol,
     words: str,
@@ -108,8 +124,8 @@ def _contrast(
 
     The latter also on the images whose captions have all twenty of each class, and on the plural split.
     """
-    part = material.records.split(protocol.split)
-    adversaries = contrast_split(trained.config, workspace, material, protocol.split, words)
+    part = material.records.split(split)
+    adversaries = contrast_split(trained.config, workspace, material, split, words)
     sets, owner = encode_adversaries(trained, adversaries, material), codes.owner.cpu().numpy()
     family, name = trained.family, protocol.split
     attacked = evaluate_attacks(family, codes.images, codes.captions, owner, sets, protocol, knobs=knobs)

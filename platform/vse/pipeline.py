@@ -131,7 +131,7 @@ def prepare(
         assert parses is not None
         candidates = contrast_candidates(records, parses, "train", config.text.contrast, workspace)
         prints["candidates"] = candidates.fingerprint
-    return Material(records, features, parses, prints, vectors, sentences, candidates)
+    return Material(records, features, parses, prints, vectors, sentences, candidates, config.text.pools)
 
 
 def elsewhere(config: RunConfig, changes: Mapping[str, Any], workspace: Workspace, material: Material) -> Material:

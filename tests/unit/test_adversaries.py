@@ -122,3 +122,12 @@ def test_a_file_that_was_cut_off_is_made_again(place):
 def test_a_split_that_is_not_there(place):
     with pytest.raises(InputError, match="no split 'tset'; it has train, val, test, shifted"):
         attack_split(CONFIG, place[0], place[1], "tset", "shared")
+
+
+def test_no_disjoint_words_where_negatives_take_all(place):
+    config = override(CONFIG, {"text.pools.held_out": False})
+    material = pipeline.prepare(config, place[0])
+    assert material.pools.training == material.pools.attack_only
+    assert len(material.pools.training.nouns) > len(place[1].pools.training.nouns)
+    with pytest.raises(InputError, match=r"text\.pools\.held_out=false leaves no words"):
+        attack_split(config, place[0], material, "test", "disjoint")

@@ -8,6 +8,7 @@ from vse import measure
 from vse.config import override, validate
 from vse.errors import InputError
 from vse.evaluation.codes import Codes
+from vse.evaluation.protocol import Protocol
 from vse.measure import MeasureOptions, measure_run
 from vse.presets import preset
 from vse.training.run import run_training
@@ -41,6 +42,19 @@ def named(split, words=("shared", "disjoint")):
             behind = "" if one == "shared" else f"/{one}"
             keys |= {f"{split}/attack_{kind}{behind}/{key}" for key in ATTACKED}
     return keys
+
+
+def test_a_published_protocol_measures_its_part_under_its_name(monkeypatch, place, vsepp):
+    few = Protocol(name="two images", num_images=2, captions_per_image=1)
+    monkeypatch.setitem(measure.PUBLISHED, "coco_1k_first", few)
+    found = measure_run(vsepp, place, MeasureOptions(protocol="coco_1k_first", contrast=("shared",)))
+    assert found["test/coco_1k_first/i2t/meanr"] <= 2  # of the two captions there are
+    assert found["test/coco_1k_first/attack_object/r1"] <= found["test/coco_1k_first/i2t/r1"]
+    assert not any(key.startswith("test/i2t") for key in found)
+    with pytest.raises(InputError, match="needs 5000 images, split test/coco_5k has 6"):
+        measure_run(vsepp, place, MeasureOptions(protocol="coco_5k"))
+    with pytest.raises(InputError, match=r"measure.protocol=flickr_1k has its own folds"):
+        measure_run(vsepp, place, MeasureOptions(protocol="flickr_1k", folds=2))
 
 
 @pytest.mark.parametrize("family", ["univse", "vsepp"])

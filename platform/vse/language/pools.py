@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from vse.config import fingerprint
+from vse.config import fingerprint, knob
 from vse.errors import InputError
 from vse.language.components import Components, Relation
 from vse.language.parse import Parse
@@ -28,6 +28,20 @@ TRAINING_SHARE = 0.7
 
 ADNOMINAL = "adnominal"
 """Form of a relation that can follow a noun directly: a preposition or a participle with its preposition."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolConfig:
+    """Which words are negatives (UniVSE, A.1)."""
+
+    frequent: float = knob(RELATIVE_MINIMUM, "share of the training captions in which a word must occur", low=0, high=1)
+    minimum: int | None = knob(None, "occurrences in the training captions, instead of the share", low=1)
+    attributes: str = knob(
+        "auto",
+        "frequent ones, the published 37, the corrected 38; auto: frequent below 10,000 captions, else corrected",
+        choices=("auto", "frequent", "published", "corrected"),
+    )
+    held_out: bool = knob(True, "three tenths of each list serve disjoint attacks only, as no paper does")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,33 +125,26 @@ def _pool(raw: Mapping[str, Any]) -> Pool:
     )
 
 
-def build_pools(
-    captions: Iterable[tuple[Parse, Components]],
-    *,
-    relative_minimum: float = RELATIVE_MINIMUM,
-    minimum: int | None = None,
-    attributes: str = "auto",
-    split: bool = True,
-) -> WordPools:
+def build_pools(captions: Iterable[tuple[Parse, Components]], config: PoolConfig | None = None) -> WordPools:
     """Pools from the parses and components of the training captions.
 
-    A word stays when it occurs at least `minimum` times, by default `relative_minimum` of the captions and at least
-    five. `attributes`: `frequent` ones, the `published` 37, the `corrected` 38, or `auto`: frequent below 10,000
-    captions, else corrected. Without `split` both pools hold every word, as in the published presets.
+    Without `held_out` both pools hold every word.
     """
+    config = config or PoolConfig()
     counts = _Counts()
     num_captions = 0
     for parse, components in captions:
         num_captions += 1
         counts.add(parse, components)
-    least = max(LEAST, math.ceil(relative_minimum * num_captions)) if minimum is None else minimum
+    least = config.minimum
+    if least is None:
+        least = max(LEAST, math.ceil(config.frequent * num_captions))
+    attributes = config.attributes
     if attributes == "auto":
         attributes = "frequent" if num_captions < FREQUENT_BELOW else "corrected"
     lists = {"frequent": None, "published": PUBLISHED_ATTRIBUTES, "corrected": CORRECTED_ATTRIBUTES}
-    if attributes not in lists:
-        raise InputError(f"attributes={attributes}: expected auto, {', '.join(lists)}")
     whole = counts.pool(least, lists[attributes])
-    if not split:
+    if not config.held_out:
         return WordPools(training=whole, attack_only=whole)
     halves = {spec.name: _divide(spec.name, getattr(whole, spec.name)) for spec in fields(whole)}
     return WordPools(

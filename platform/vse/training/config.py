@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from vse.config import knob, part
 from vse.language.contrast.rules import Rules
+from vse.language.pools import PoolConfig
 from vse.language.sentence.kinds import NoSentence
 from vse.registry import ComponentConfig
 
@@ -34,6 +35,7 @@ class TextConfig:
     sentence: ComponentConfig = part(
         "sentence", default=NoSentence.Config(), doc="vectors of whole captions, for families that read them"
     )
+    pools: PoolConfig = field(default_factory=PoolConfig)
     contrast: Rules = field(default_factory=Rules)
     drop_components: float = knob(
         0.0, "share of parsed attributes and relations dropped at random (A.2, Table 1)", low=0, high=1

@@ -25,7 +25,7 @@ from vse.language.contrast.sampler import ContrastSampler
 from vse.language.contrast.table import Candidates
 from vse.language.negatives import NegativeCounts, NegativeSampler, Pools
 from vse.language.parse import Parse
-from vse.language.pools import WordPools, build_pools
+from vse.language.pools import PoolConfig, WordPools, build_pools
 from vse.language.tokens import words
 from vse.language.word_vectors import WordVectors, coverage
 from vse.models.family import Context, Family, Inputs
@@ -65,7 +65,7 @@ class Material:
     """What earlier stages made, opened for reading. `parses` is None for families that read no components.
 
     vectors: gives the given word vectors of a vocabulary; sentences: vectors of whole captions, for families that read
-    them; candidates: adversaries of the training captions, for objectives over them.
+    them; candidates: adversaries of the training captions, for objectives over them; words: which words are `pools`.
     """
 
     records: Records
@@ -75,13 +75,15 @@ class Material:
     vectors: Callable[[Sequence[str]], WordVectors] | None = None
     sentences: Sentences | None = None
     candidates: Candidates | None = None
+    words: PoolConfig = field(default_factory=PoolConfig)
 
     @cached_property
     def pools(self) -> WordPools:
-        """Words of the training captions by kind; 70 per cent serve as negatives, the rest in disjoint attacks only."""
+        """Words of the training captions by kind: those that serve as negatives, and those of disjoint attacks."""
         assert self.parses is not None, "pools are made of parsed captions"
         parses, train = self.parses, self.records.split("train")
-        return build_pools((parses.parse(c.text), parses.components(c.text)) for c in train.captions)
+        captions = ((parses.parse(c.text), parses.components(c.text)) for c in train.captions)
+        return build_pools(captions, self.words)
 
 
 @dataclass(frozen=True, eq=False)

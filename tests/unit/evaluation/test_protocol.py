@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vse.errors import InputError
-from vse.evaluation.protocol import COCO_1K, Protocol
+from vse.evaluation.protocol import PUBLISHED, Protocol
 
 
 def test_folds_are_consecutive_and_renumbered():
@@ -25,6 +25,6 @@ def test_first_captions_of_each_image_in_any_order():
 
 def test_too_small_or_indivisible():
     with pytest.raises(InputError, match="needs 5000 images"):
-        list(COCO_1K.select(np.arange(10), 10))
+        list(PUBLISHED["coco_1k_folds"].select(np.arange(10), 10))
     with pytest.raises(InputError, match="cannot be divided"):
         list(Protocol(name="p", folds=3).select(np.arange(10), 10))

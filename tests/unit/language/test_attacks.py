@@ -14,7 +14,7 @@ from vse.language.attack_edits import Barred, Edit, Editor, apply_edits, article
 from vse.language.attacks import ATTACKS, ParsedCaption, from_json_lines, generate, manifest, to_json_lines
 from vse.language.components import Attribute, Components, Object, Relation
 from vse.language.parse import ParsedToken
-from vse.language.pools import AttributeEntry, NounEntry, Pool, RelationEntry, WordPools, build_pools
+from vse.language.pools import AttributeEntry, NounEntry, Pool, PoolConfig, RelationEntry, WordPools, build_pools
 from vse.language.tokens import tokenize, words
 
 NOBODY = Barred(frozenset(), frozenset(), frozenset())
@@ -271,7 +271,7 @@ def any_caption(text, image, rows, places):
 )
 def test_any_text_and_any_parse_is_survived(texts, rows, places, seed):
     captions = [any_caption(text, image, rows, places) for text, image in texts.items()]
-    own = build_pools([(c.parse, c.components) for c in captions], minimum=1, split=False)
+    own = build_pools([(c.parse, c.components) for c in captions], PoolConfig(minimum=1, held_out=False))
     for pools, judge in itertools.product((POOLS, own), (unsure, None)):
         adversaries = everything(captions, pools, seed=seed, is_true=judge)
         assert adversaries == everything(captions, pools, seed=seed, is_true=judge)

@@ -3,8 +3,10 @@
 import pytest
 
 from tests.unit.language.hand_parses import ALL, apples, caption, dog, eats, plays
+from vse.config import override
 from vse.errors import InputError
 from vse.language.pools import (
+    PoolConfig,
     WordPools,
     build_pools,
     compound_start,
@@ -13,6 +15,9 @@ from vse.language.pools import (
     relation_span,
 )
 from vse.language.word_lists import CORRECTED_ATTRIBUTES, PUBLISHED_ATTRIBUTES
+from vse.presets import preset
+
+WHOLE = PoolConfig(minimum=1, held_out=False)
 
 
 def pairs(captions):
@@ -20,7 +25,7 @@ def pairs(captions):
 
 
 def test_entries_keep_the_forms_of_training_captions():
-    pool = build_pools(pairs(ALL), minimum=1, split=False).training
+    pool = build_pools(pairs(ALL), WHOLE).training
     nouns = {entry.word: entry for entry in pool.nouns}
     assert (nouns["dog"].singular, nouns["dog"].determiner, nouns["dog"].countable, nouns["dog"].count) == (
         "dog",
@@ -45,9 +50,9 @@ def test_entries_keep_the_forms_of_training_captions():
 
 def test_rare_and_abstract_words_stay_out():
     captions = pairs([dog(), dog(), eats()])
-    assert build_pools(captions, minimum=2, split=False).training.words()["nouns"] == ("dog", "bench")
-    assert build_pools(captions * 2, split=False).training.words()["nouns"] == ("dog",)
-    assert build_pools(captions * 5, relative_minimum=0.5, split=False).training.words()["relations"] == ("sit",)
+    assert build_pools(captions, PoolConfig(minimum=2, held_out=False)).training.words()["nouns"] == ("dog", "bench")
+    assert build_pools(captions * 2, PoolConfig(held_out=False)).training.words()["nouns"] == ("dog",)
+    assert build_pools(captions * 5, PoolConfig(frequent=0.5, held_out=False)).training.words()["relations"] == ("sit",)
 
 
 def test_parts_of_hyphenated_words_stay_out():
@@ -60,7 +65,7 @@ def test_parts_of_hyphenated_words_stay_out():
         objects=(4, 9),
         attributes=((3, 4),),
     )
-    pool = build_pools(pairs([man]), minimum=1, split=False).training
+    pool = build_pools(pairs([man]), WHOLE).training
     assert pool.words() == {"nouns": ("man",), "attributes": (), "relations": ()}
     assert hyphenated_start(man.parse, 9) == 7
     assert hyphenated_start(man.parse, 4) == 4
@@ -69,9 +74,9 @@ def test_parts_of_hyphenated_words_stay_out():
 
 def test_slips_of_the_parser_stay_out():
     slip = caption("slip", "9", "A eats", "A/a/DT/1/det eats/eat/NNS/1/root", objects=(1,))
-    words = build_pools(pairs([slip, eats()]), minimum=1, split=False).training.words()
+    words = build_pools(pairs([slip, eats()]), WHOLE).training.words()
     assert "eat" in words["nouns"]
-    words = build_pools(pairs([slip, eats(), eats(), eats()]), minimum=1, split=False).training.words()
+    words = build_pools(pairs([slip, eats(), eats(), eats()]), WHOLE).training.words()
     assert "eat" not in words["nouns"]
 
 
@@ -81,21 +86,21 @@ def test_lists_of_attributes():
     assert "blue" not in PUBLISHED_ATTRIBUTES
     assert {"blue", "modern"} <= set(CORRECTED_ATTRIBUTES)
     captions = pairs(ALL)
-    published = build_pools(captions, minimum=1, attributes="published", split=False).training
+    published = build_pools(captions, PoolConfig(minimum=1, attributes="published", held_out=False)).training
     assert published.words()["attributes"] == ("brown", "orange", "wooden")
-    with pytest.raises(InputError, match="attributes=colours"):
-        build_pools(captions, attributes="colours")
+    with pytest.raises(InputError, match=r"text\.pools\.attributes.*colours"):
+        override(preset("univse_coco"), {"text.pools.attributes": "colours"})
 
 
 def test_split_is_exact_disjoint_and_repeatable():
-    pools = build_pools(pairs(ALL), minimum=1)
-    whole = build_pools(pairs(ALL), minimum=1, split=False).training.words()
+    pools = build_pools(pairs(ALL), PoolConfig(minimum=1))
+    whole = build_pools(pairs(ALL), WHOLE).training.words()
     for kind, words in whole.items():
         training, attack = pools.training.words()[kind], pools.attack_only.words()[kind]
         assert not set(training) & set(attack)
         assert sorted(training + attack) == sorted(words)
         assert len(training) == -(-7 * len(words) // 10)
-    again = build_pools(pairs(reversed(ALL)), minimum=1)
+    again = build_pools(pairs(reversed(ALL)), PoolConfig(minimum=1))
     assert again == pools
     assert again.fingerprint == pools.fingerprint
     assert WordPools.from_json(pools.to_json()) == pools

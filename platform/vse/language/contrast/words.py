@@ -23,7 +23,7 @@ from vse.language.contrast.slots import NOTHING
 from vse.language.lexicon.compact import Knowledge
 from vse.language.lexicon.concreteness import Concreteness
 from vse.language.parse import Parse
-from vse.language.pools import LEAST, TRAINING_SHARE, NounEntry, build_pools
+from vse.language.pools import LEAST, TRAINING_SHARE, NounEntry, PoolConfig, build_pools
 from vse.language.word_lists import NOT_CONCRETE
 
 _PLURALS = {"people": "person", "men": "man", "women": "woman"}  # what a lexicon of singulars has under another word
@@ -127,7 +127,7 @@ class ContrastWords:
         """Reads the captions (parse, components) once; `rules` and `knowledge` say what is frequent and concrete."""
         self.rules, self.knowledge = rules, knowledge
         self._count, self._texts, self._used, self._third = 0, Counter[str](), Counter[str](), Counter[str]()
-        pools = build_pools(self._counted(captions), relative_minimum=rules.frequent, minimum=rules.minimum)
+        pools = build_pools(self._counted(captions), PoolConfig(frequent=rules.frequent, minimum=rules.minimum))
         least = max(LEAST, math.ceil(rules.frequent * self._count)) if rules.minimum is None else rules.minimum
         self._halves = {"shared": pools.training.nouns, "disjoint": pools.attack_only.nouns}
         whole = (*pools.training.nouns, *pools.attack_only.nouns)
