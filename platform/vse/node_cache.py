@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 LIMIT = "VSE_CACHE_GIB"
 """Environment variable: most GiB of a cache folder. Without it, as much as its disk has."""
 Fill = Callable[[np.ndarray], None]
+_UNFINISHED = ".writing-"
 
 
 def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fill: Fill) -> np.ndarray:
@@ -42,24 +43,26 @@ def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fi
                 fcntl.flock(lock, fcntl.LOCK_EX)  # the other processes of this node wait instead of working too
                 values = _open(path, shape)
                 if values is None:
-                    _make(cache, path, shape, np.dtype(dtype), fill, limit)
-                    values = _open(path, shape)
+                    values = _make(cache, path, shape, np.dtype(dtype), fill, limit)
         except OSError as error:
             raise Folder.open(path.parent).refusal(path.name, error) from None
-    assert values is not None, f"{path}: what was just written cannot be read"
     with contextlib.suppress(OSError):
         os.utime(path)  # the order in which arrays go
     return values
 
 
 def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
-    """Remove arrays from the cache, those used longest ago first, until `needed` bytes fit its limit and its disk."""
-    files = []
+    """Remove arrays from the cache, those used longest ago first, until `needed` bytes fit its limit and its disk.
+
+    What a living process is writing stays; what a dead one left goes before all others.
+    """
+    files, total = [], 0
     for file in cache.rglob("*.npy"):
-        with contextlib.suppress(OSError):  # another process makes room as well
-            stat = file.stat()
-            files.append((stat.st_mtime_ns, stat.st_size, file))
-    total = sum(size for _, size, _ in files)
+        with contextlib.suppress(OSError):  # its writer has just renamed it
+            unfinished, stat = file.name.startswith(_UNFINISHED), file.stat()
+            total += stat.st_size
+            if not (unfinished and _is_held(file)):
+                files.append((0 if unfinished else stat.st_mtime_ns, stat.st_size, file))
     for _, size, file in sorted(files):
         if shutil.disk_usage(cache).free >= needed and (limit is None or total + needed <= limit):
             return
@@ -82,18 +85,37 @@ def _limit() -> int | None:
     return int(gib * 2**30)
 
 
-def _make(cache: Path, path: Path, shape: tuple[int, ...], dtype: np.dtype, fill: Fill, limit: int | None) -> None:
-    make_room(cache, int(np.prod(shape)) * dtype.itemsize, limit)
-    unfinished = path.with_name(f".writing-{uuid.uuid4().hex[:12]}.npy")
+def _is_held(file: Path) -> bool:
+    """Whether a process is writing it."""
+    with file.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _make(
+    cache: Path, path: Path, shape: tuple[int, ...], dtype: np.dtype, fill: Fill, limit: int | None
+) -> np.ndarray:
+    """The array, mapped before it gets its name: from then on another process may remove it."""
+    unfinished = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex[:12]}.npy")
     try:
-        values = np.lib.format.open_memmap(unfinished, "w+", dtype=dtype, shape=shape)
-        with unfinished.open("r+b") as stream:
-            # Room for every page, or an error now: a mapped page that finds none kills the process (SIGBUS).
-            os.posix_fallocate(stream.fileno(), 0, unfinished.stat().st_size)
-        fill(values)
-        values.flush()
-        del values
-        os.replace(unfinished, path)
+        with contextlib.ExitStack() as held:
+            with (cache / ".room").open("w") as room:
+                fcntl.flock(room, fcntl.LOCK_EX)  # the room that is made here is for this array alone
+                make_room(cache, int(np.prod(shape)) * dtype.itemsize, limit)
+                values = np.lib.format.open_memmap(unfinished, "w+", dtype=dtype, shape=shape)
+                stream = held.enter_context(unfinished.open("r+b"))
+                fcntl.flock(stream, fcntl.LOCK_EX)  # until it is done, or this process is
+                # Room for every page, or an error now: a mapped page that finds none kills the process (SIGBUS).
+                os.posix_fallocate(stream.fileno(), 0, unfinished.stat().st_size)
+            fill(values)
+            values.flush()
+            del values
+            made = np.load(unfinished, mmap_mode="r", allow_pickle=False)
+            os.replace(unfinished, path)
+            return made
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)

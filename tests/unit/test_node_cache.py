@@ -97,3 +97,35 @@ def test_of_several_processes_one_makes_it(tmp_path: Path) -> None:
     for worker in workers:
         worker.join()
     assert len(found) == 1
+
+
+def test_room_is_not_made_of_what_another_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(node_cache.LIMIT, str(30_000 / 2**30))  # one array, not two
+
+    def write(values: np.ndarray) -> None:
+        values[:] = 1.0
+        assert (mapped_array(tmp_path, "b/2", SHAPE, np.float32, fill(2.0)) == 2.0).all()
+
+    assert (mapped_array(tmp_path, "a/1", SHAPE, np.float32, write) == 1.0).all()
+    assert {file.name for file in tmp_path.rglob("*.npy")} == {"1.npy", "2.npy"}
+
+
+def test_what_a_dead_process_left_goes_first(tmp_path: Path) -> None:
+    mapped_array(tmp_path, "old", SHAPE, np.float32, fill(1.0))
+    os.utime(tmp_path / "old.npy", (1, 1))
+    (tmp_path / ".writing-0123.npy").write_bytes(bytes(20_000))
+    make_room(tmp_path, 20_000, limit=50_000)
+    assert {file.name for file in tmp_path.glob("*.npy")} == {"old.npy"}
+
+
+def test_an_array_that_is_removed_as_soon_as_it_is_there_serves_its_maker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = os.replace
+
+    def replace_and_remove(source: Path, target: Path) -> None:
+        replace(source, target)
+        target.unlink()
+
+    monkeypatch.setattr(node_cache.os, "replace", replace_and_remove)
+    assert (mapped_array(tmp_path, "x", SHAPE, np.float32, fill(1.0)) == 1.0).all()
