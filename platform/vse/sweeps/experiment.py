@@ -127,8 +127,8 @@ def run_proposed(
     """
     meter = meter or Meter()
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
-        hand_out = HandOut(proposer, meter)
         recorder = Recorder(ledger, bar, proposer, meter, on_end)
+        hand_out = HandOut(proposer, meter, lambda: recorder.broken)
         settings = tune.TuneConfig(
             search_alg=hand_out,
             scheduler=scheduler,
@@ -213,6 +213,7 @@ class Recorder(tune.Callback):
     ) -> None:
         self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
         self.refused: StorageError | InputError | None = None
+        self.broken = False  # results have no place: whatever starts now would be lost
         self.standing = Standing(ledger, bar.label, bar.total)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -237,10 +238,7 @@ class Recorder(tune.Callback):
             self._ended(lambda: self.ledger.finish(changes, found, self._seconds(changes)))
         else:
             why = payload.get("refused") or "a trial ended without a result"
-            if payload.get("storage"):
-                self.refused = StorageError(why)
-            else:
-                self.refused = InputError(why)
+            self._refuse((StorageError if payload.get("storage") else InputError)(why))
             self._ended(lambda: self.ledger.fail(changes, why, self._seconds(changes)), refused=True)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -252,6 +250,10 @@ class Recorder(tune.Callback):
         if self.refused is not None:
             raise self.refused
 
+    def _refuse(self, error: StorageError | InputError) -> None:
+        self.refused = self.refused if self.broken else error  # the first is the cause
+        self.broken = self.broken or isinstance(error, StorageError)
+
     def _seconds(self, changes: Mapping[str, Any]) -> float:
         return self.meter.elapsed(trial_id(changes))
 
@@ -259,7 +261,8 @@ class Recorder(tune.Callback):
         try:
             entry = record()
         except (StorageError, InputError) as error:  # Tune would make a page of it; its caller makes a line
-            self.refused = error
+            self._refuse(error)
+            self.broken = True
             return
         self.meter.ended(entry)
         if refused or not self.proposer.ended(entry):

@@ -1,7 +1,7 @@
 """Which trial comes next: a list, or a search that learns from what has ended. Tune asks, one trial at a time."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from ray.tune.search import Searcher
@@ -61,11 +61,12 @@ class InTurn:
 
 
 class HandOut(Searcher):
-    """Hands a proposer's trials to Tune while the meter allows it. Nothing new starts afterwards; what runs ends."""
+    """Hands a proposer's trials to Tune while the meter allows it and nothing is `broken`. Nothing new starts
+    afterwards; what runs ends."""
 
-    def __init__(self, proposer: Proposer, meter: Meter) -> None:
+    def __init__(self, proposer: Proposer, meter: Meter, broken: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
-        self.proposer, self.meter = proposer, meter
+        self.proposer, self.meter, self.broken = proposer, meter, broken
         self.running: set[str] = set()
         self.held_back: dict[str, Any] | None = None  # what the meter refused
 
@@ -76,7 +77,7 @@ class HandOut(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> Any:
-        if self.held_back is not None:
+        if self.held_back is not None or self.broken():
             return Searcher.FINISHED
         changes = self.proposer.propose()
         if changes is None:  # a running trial may fail and come again, or make room for the next

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.sweeps import trials
 from vse.config import knob
-from vse.errors import InputError
+from vse.errors import InputError, StorageError
 from vse.storage import Folder
 from vse.sweeps.ledger import Entry, Ledger
 
@@ -89,6 +89,27 @@ def test_wrong_input_inside_a_trial_is_the_users_error(ledger: Ledger, tmp_path:
         run_sweep(ledger, [{"x": "fine"}, {"x": "refused"}], functools.partial(trials.count, folder=str(calls)))
     assert times(calls) == {"fine": 1, "refused": 1}
     assert ledger.result({"x": "fine"}) == {"calls": 1}
+
+
+@pytest.mark.usefixtures("two_cpus")
+@pytest.mark.parametrize("where", ["trial", "ledger"])
+def test_a_full_disk_starts_no_other_trial(
+    where: str, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vse.sweeps.experiment import run_sweep
+
+    def full(*_: Any, **__: Any) -> Entry:
+        raise StorageError("/data: no space left on device")
+
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    if where == "ledger":
+        monkeypatch.setattr(Ledger, "finish", full)
+    work = functools.partial(trials.count, folder=str(calls))
+    asked = [{"x": "full" if where == "trial" else "fine"}, *({"x": f"fine {number}"} for number in range(5))]
+    with pytest.raises(StorageError, match="no space left"):
+        run_sweep(ledger, asked, work, concurrency=1)
+    assert sum(times(calls).values()) == 1
 
 
 def test_a_finished_sweep_needs_no_ray(ledger: Ledger) -> None:

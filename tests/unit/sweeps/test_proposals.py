@@ -62,6 +62,14 @@ def test_the_cap_lets_nothing_new_start() -> None:
     assert hand_out.suggest("d") == Searcher.FINISHED
 
 
+def test_nothing_new_starts_where_results_have_no_place() -> None:
+    broken: list[bool] = []
+    hand_out = HandOut(InTurn([{"x": 1}, {"x": 2}]), Meter(), lambda: bool(broken))
+    assert hand_out.suggest("a") == {"changes": {"x": 1}}
+    broken.append(True)
+    assert hand_out.suggest("b") == Searcher.FINISHED
+
+
 def test_tune_may_save_it_whatever_the_proposer_holds() -> None:
     """Tune pickles its searcher when an experiment begins; open generators and locks below it must not matter."""
     proposer = InTurn([{"x": 1}])

@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from vse.errors import InputError
+from vse.errors import InputError, StorageError
 from vse.sweeps.experiment import say, tell
 
 
@@ -43,6 +43,8 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
         os._exit(1)
     if changes["x"] == "refused":
         raise InputError("data.root=/nowhere: no such folder")
+    if changes["x"] == "full":
+        raise StorageError("/data: no space left on device")
     return {"calls": calls + 1}
 
 
