@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,22 +14,27 @@ from vse.config import flatten, knob, override
 from vse.models.encoders import PooledEncoder, WordTable, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.objectives.ranking import Ranking
+from vse.presets import catalogue
+from vse.presets.catalogue import published
+from vse.presets.vsepp import vsepp_scenes
 from vse.registry import ComponentConfig, register
-from vse.training.config import OptimConfig
+from vse.training.config import OptimConfig, RunConfig
 from vse.training.step import Stepper
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "evidence").rglob("README.md"))]
+TEXTS = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", TEXTS, re.DOTALL)
 
 
 def commands() -> list[list[str]]:
     """Commands of shell blocks and of inline code that begins like one."""
     lines = [line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines()]
-    lines += re.findall(r"`((?:python jobs/|make |ray submit )[^`]+)`", README)
+    lines += re.findall(r"`((?:python jobs/|make |ray submit )[^`]+)`", TEXTS)
     split = [shlex.split(part, comments=True) for line in lines for part in line.split(";")]
     return [words for words in split if words]
 
@@ -62,9 +67,19 @@ def test_presets_and_keys_are_valid(words):
     override(config, ours)
 
 
-def test_pictures_exist():
-    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", README):
-        assert (ROOT / picture).is_file(), picture
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_pages_link_to_exists(page):
+    """Files beside the page, and headings of the page they name."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        name, _, heading = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.is_file() or (target / "README.md").is_file(), link
+        if heading:
+            lines = target.read_text(encoding="utf-8").splitlines()
+            titles = {
+                re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in lines if line[:1] == "#"
+            }
+            assert heading in titles, link
 
 
 def test_the_example_family_trains():
@@ -78,12 +93,14 @@ def test_the_example_family_trains():
             "Family": Family,
         },
         **{"Inputs": Inputs, "PooledEncoder": PooledEncoder, "WordTable": WordTable, "dataclass": dataclass},
-        **{"knob": knob, "register": register, "unit": unit, "__name__": "example"},
+        **{"knob": knob, "published": published, "register": register, "unit": unit, "__name__": "example"},
+        **{"RunConfig": RunConfig, "replace": replace, "vsepp_scenes": vsepp_scenes},
     }
     assert len(source.splitlines()) <= 40
     try:
         exec(source, names)
-        family = registry.component("family", "mean_words")(names["MeanWords"].Config(dim=16), synthetic(0).context)
+        config = override(presets.preset("mean_words_scenes"), {"model.dim": 16})
+        family = registry.component("family", "mean_words")(config.model, synthetic(0).context)
         data = synthetic(0)
         objective = Ranking(Ranking.Config(hinge="sum"))
         collate = data.collator(family, objective)
@@ -93,6 +110,7 @@ def test_the_example_family_trains():
         assert losses[-1] < 0.7 * losses[0]
     finally:
         registry._COMPONENTS["family"].pop("mean_words", None)
+        catalogue._PRESETS.pop("mean_words_scenes", None)
 
 
 def test_every_published_system_stands_in_the_table():
