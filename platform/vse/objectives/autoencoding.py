@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vse.objectives.objective import products, single
+
 
 def reconstruction(
     inputs: Float[Tensor, "items dim"], outputs: Float[Tensor, "items dim"], norm: str, mean: bool = False
@@ -73,9 +75,9 @@ def mean_discrepancy(images: Float[Tensor, "items dim"], captions: Float[Tensor,
     and image distributions" (section 5.1) and gives no kernel: kernels and widths are ours.
     """
     num = len(images)
-    codes = torch.cat([images, captions])
+    codes = single(torch.cat([images, captions]))
     squares = codes.square().sum(1)
-    distances = (squares[:, None] + squares[None, :] - 2 * codes @ codes.T).clamp_min(0)
+    distances = (squares[:, None] + squares[None, :] - 2 * products(codes, codes)).clamp_min(0)
     width = distances.detach().mean().clamp_min(1e-16)
     kernel = torch.stack([torch.exp(-distances / (scale * width)) for scale in SCALES]).mean(0)
     blocks = kernel[:num, :num] + kernel[num:, num:] - kernel[:num, num:] - kernel[num:, :num]

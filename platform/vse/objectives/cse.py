@@ -7,7 +7,7 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
-from vse.objectives.objective import Encoded, Objective
+from vse.objectives.objective import Encoded, Objective, products
 from vse.registry import ComponentConfig, register
 
 
@@ -33,10 +33,10 @@ class CSELoss(Objective):
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         config, images = self.config, everyone["images"]
         excluded, hardest = excluded_pairs(everyone, config.mask), config.hinge == "hardest"
-        losses = {"sent": bidirectional_hinge(images @ everyone["captions"].T, excluded, config.margin, hardest)}
+        losses = {"sent": bidirectional_hinge(products(images, everyone["captions"]), excluded, config.margin, hardest)}
         lower = everyone["middle"].unbind(1)
         if lower:
-            each = [bidirectional_hinge(images @ codes.T, excluded, config.margin, hardest) for codes in lower]
+            each = [bidirectional_hinge(products(images, codes), excluded, config.margin, hardest) for codes in lower]
             losses["middle"] = torch.stack(each).mean()
         return losses
 

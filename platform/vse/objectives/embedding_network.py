@@ -12,13 +12,13 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.objectives.hinge import MASKS, excluded_pairs
-from vse.objectives.objective import Encoded, Objective
+from vse.objectives.objective import Encoded, Objective, products, single
 from vse.registry import ComponentConfig, register
 
 
 def distances(a: Float[Tensor, "rows dim"], b: Float[Tensor, "columns dim"]) -> Float[Tensor, "rows columns"]:
     """Euclidean distances of unit vectors; no gradient where two coincide."""
-    return (2 - 2 * (a @ b.T).to(a.dtype)).clamp_min(1e-12).sqrt()
+    return (2 - 2 * products(a, b)).clamp_min(1e-12).sqrt()
 
 
 def violations(
@@ -66,7 +66,7 @@ class EmbeddingNetworkLoss(Objective):
         }
         if "siblings" in everyone:
             without = excluded_pairs(everyone, "same") | own | ~everyone["has_sibling"][:, None]
-            near = (2 - 2 * (captions * everyone["siblings"]).sum(1)).clamp_min(1e-12).sqrt()
+            near = (2 - 2 * (single(captions) * single(everyone["siblings"])).sum(1)).clamp_min(1e-12).sqrt()
             among = distances(captions, captions)
             losses["text"] = violations(near, among, without, config.margin, config.most)
         return losses

@@ -61,7 +61,6 @@ class InfoNCE(Objective):
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         scores = batch_scores(everyone)
-        scores = scores.double() if scores.dtype == torch.float64 else scores.float()  # under autocast too
         scale = bounded_exp(everyone[SCALE]) if self.config.learn else 1 / self.config.temperature
         over_captions, over_images = info_nce(scores * scale, excluded_pairs(everyone, self.config.mask))
         return {"sent": (over_captions + over_images) / 2}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -11,9 +12,29 @@ from vse.language.negatives import NegativeCounts
 Encoded = Mapping[str, Tensor]
 
 
+def single(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """`x` in single precision at least."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def products(a: Float[Tensor, "rows dim"], b: Float[Tensor, "columns dim"]) -> Float[Tensor, "rows columns"]:
+    """a @ bᵀ in single precision at least, under autocast too.
+
+    What makes losses of it takes differences of nearly equal scores, or multiplies them by a scale of 100: a score
+    rounded to bfloat16 is off by up to 0.002, and it is the cheapest product of a step.
+    """
+    with torch.autocast(a.device.type, enabled=False):
+        return single(a) @ single(b).T
+
+
 def batch_scores(everyone: Encoded) -> Float[Tensor, "items items"]:
-    """Scores of a global batch, images x captions: a pairwise family's own, else the product of the two codes."""
-    return everyone["scores"] if "scores" in everyone else everyone["images"] @ everyone["captions"].T
+    """Scores of a global batch, images x captions, in single precision at least.
+
+    A pairwise family's own, else the product of the two codes.
+    """
+    if "scores" in everyone:
+        return single(everyone["scores"])
+    return products(everyone["images"], everyone["captions"])
 
 
 class Objective:

@@ -48,7 +48,6 @@ class Sigmoid(Objective):
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         scores = batch_scores(everyone)
-        scores = scores.double() if scores.dtype == torch.float64 else scores.float()  # under autocast too
         logits = scores * everyone[SCALE].exp() + everyone[BIAS]
         return {"sent": pairwise_sigmoid(logits, excluded_pairs(everyone, self.config.mask))}
 

@@ -16,7 +16,7 @@ from vse.config import knob
 from vse.language.negatives import NegativeCounts
 from vse.objectives.hinge import same_meaning
 from vse.objectives.hinge_objective import HingeConfig, HingeObjective
-from vse.objectives.objective import Encoded
+from vse.objectives.objective import Encoded, products
 from vse.registry import register
 
 
@@ -145,16 +145,16 @@ class UniVSELoss(HingeObjective):
     def _whole_captions(self, everyone: Encoded, weights: dict[str, float], epoch: int) -> dict[str, Tensor]:
         """ℓ_sent and ℓ_comp: eq. 1 on u_sent and on u_comp; captions without components take no part in ℓ_comp."""
         excluded, images = self.excluded(everyone), everyone["images"]
-        losses = {"sent": self.ranked(images @ everyone["sentences"].T, excluded, epoch)}
+        losses = {"sent": self.ranked(products(images, everyone["sentences"]), excluded, epoch)}
         if weights["comp"]:
             some = everyone["bag_mask"].nonzero().squeeze(1)
-            scores = images[some] @ everyone["bags"][some].T
+            scores = products(images[some], everyone["bags"][some])
             if len(some):
                 losses["comp"] = self.ranked(scores, excluded[some][:, some], epoch)
             else:
                 losses["comp"] = scores.sum()
         if "captions" in everyone:
-            scores = everyone["frozen_images"] @ everyone["captions"].T
+            scores = products(everyone["frozen_images"], everyone["captions"])
             losses["cap"] = self.ranked(scores, excluded, epoch)
         return losses
 
@@ -176,7 +176,7 @@ class UniVSELoss(HingeObjective):
     def _relations(self, encoded: Encoded, everyone: Encoded) -> dict[str, Tensor]:
         """ℓ_rel: text-side negatives of four types against the whole image, one loss each (A.1)."""
         margin, mask = self.config.margin, encoded["relation_mask"]
-        table = encoded["images"] @ encoded["triples"].T
+        table = products(encoded["images"], encoded["triples"])
         batch, items, count = encoded["relation_negative_index"].shape
         positive = table.gather(1, encoded["relation_index"])
         negative = table.gather(1, encoded["relation_negative_index"].flatten(1)).view(batch, items, count)
@@ -187,7 +187,7 @@ class UniVSELoss(HingeObjective):
             means = masked_mean(hinges[..., part], encoded["relation_negative_mask"][..., part])
             losses[f"rel_{kind}"] = masked_mean(means, mask).sum()
             start += num
-        others = encoded["images"] @ everyone["sampled_relations"].T
+        others = products(encoded["images"], everyone["sampled_relations"])
         usable = self._foreign(encoded, everyone)
         hinges = (margin + others[:, None, :] - positive[..., None]).clamp_min(0)
         means = masked_mean(hinges, usable[:, None, :].expand_as(hinges))

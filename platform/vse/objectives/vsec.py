@@ -8,7 +8,7 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.objectives.hinge_objective import HingeConfig, HingeObjective
-from vse.objectives.objective import Encoded, batch_scores
+from vse.objectives.objective import Encoded, batch_scores, products, single
 from vse.registry import register
 
 KINDS = ("noun", "numeral", "relation")
@@ -56,12 +56,14 @@ class VSECLoss(HingeObjective):
         return losses
 
     def _contrast(self, encoded: Encoded, everyone: Encoded) -> Tensor:
-        images = encoded["images"]
-        positive = (images * encoded["captions"]).sum(-1)
+        images = single(encoded["images"])
+        positive = (images * single(encoded["captions"])).sum(-1)
         if self.config.pool == "own":
-            scores, mask = torch.einsum("bd,bnd->bn", images, encoded["contrast"]), encoded["contrast_mask"]
+            with torch.autocast(images.device.type, enabled=False):
+                scores = torch.einsum("bd,bnd->bn", images, single(encoded["contrast"]))
+            mask = encoded["contrast_mask"]
         else:
-            scores = images @ everyone["contrast"].flatten(0, 1).T
+            scores = products(images, everyone["contrast"].flatten(0, 1))
             mask = everyone["contrast_mask"].flatten()[None].expand(len(images), -1)
         return intra_pair_hinge(scores, mask, positive, self.config.margin)
 
