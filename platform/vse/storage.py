@@ -172,6 +172,24 @@ class Folder:
         else:
             _remote(self.uri).write(name, data)
 
+    def read_tagged(self, name: str) -> tuple[bytes, str]:
+        """On S3: the whole file and its tag, which changes whenever it is written; (b"", "") where there is none."""
+        try:
+            return _remote(self.uri).read_tagged(name)
+        except FileNotFoundError:
+            return b"", ""
+
+    def write_over(self, name: str, data: bytes, tag: str) -> str:
+        """On S3: write over the file of that tag ("": where there is none); returns its new tag.
+
+        Raises StorageError where another job wrote it, or removed it, since.
+        """
+        store = _remote(self.uri)
+        try:
+            return store.replace(name, data, tag) if tag else store.create(name, data)
+        except (FileExistsError, FileNotFoundError):
+            raise StorageError(f"{self.address(name)}: another job works on this; this one ends here") from None
+
     def _write_local(self, name: str, data: bytes) -> None:
         target = self.local(name)
         temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}-{target.name}")

@@ -44,12 +44,17 @@ def trial_id(changes: Mapping[str, Any]) -> str:
 
 
 class Ledger:
-    """The trials of one sweep, in `ledger.jsonl` of its folder. Reading passes over a line that a crash left torn."""
+    """The trials of one sweep, in `ledger.jsonl` of its folder. Reading passes over a line that a crash left torn.
+
+    Of two that write the same ledger on S3, as when a job that hung comes back after another took its sweep over, the
+    one whose ledger is not what is there any more gets a StorageError.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._entries: dict[str, Entry] = {}
-        for line in self._stored().split(b"\n"):
+        self._data, self._tag = (self._stored(), "") if folder.is_local else folder.read_tagged(FILE_NAME)
+        for line in self._data.split(b"\n"):
             try:
                 entry = Entry(**json.loads(line))
             except (ValueError, TypeError):
@@ -98,7 +103,8 @@ class Ledger:
         if self.folder.is_local:
             self._append_local(line)
         else:  # objects cannot grow; a ledger is small enough to be written anew
-            self.folder.write_bytes(FILE_NAME, self._stored() + line)
+            self._tag = self.folder.write_over(FILE_NAME, self._data + line, self._tag)
+            self._data += line
         self._entries[entry.id] = entry
         return entry
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vse.errors import InputError
+from tests import s3
+from vse.errors import InputError, StorageError
 from vse.storage import Folder
 from vse.sweeps.ledger import FILE_NAME, Ledger, open_sweep, sole_owner, sweep_name, trial_id
 from vse.workspace import Workspace
@@ -120,3 +121,21 @@ def test_ledger_lines_are_json_objects(folder: Folder) -> None:
     record = json.loads(folder.read_bytes(FILE_NAME))
     assert record["changes"] == A
     assert record["id"] == trial_id(A)
+
+
+def test_on_s3_who_comes_back_to_a_sweep_that_another_took_over_overwrites_nothing() -> None:
+    with s3.server() as place:
+        remote = Folder.open(s3.address(place, "ledger"))
+        hung = Ledger(remote)
+        hung.finish(A, {"rsum": 1.0}, 1.0)
+        other = Ledger(remote)
+        other.finish(B, {"rsum": 2.0}, 1.0)
+        with pytest.raises(StorageError, match="another job works on this"):
+            hung.finish(C, {"rsum": 3.0}, 1.0)
+        other.fail(C, "ValueError: no")
+        assert [(entry.changes, entry.state) for entry in Ledger(remote)] == [
+            (A, "finished"),
+            (B, "finished"),
+            (C, "failed"),
+        ]
+        assert hung.get(C) is None
