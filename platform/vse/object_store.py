@@ -93,7 +93,7 @@ class ObjectStore:
         """Size and tag, None where there is no such object."""
         try:
             with self._told(name):
-                found = self._client().head_object(Bucket=self.bucket, Key=self._key(name))
+                found = self._head(name)
         except FileNotFoundError:
             return None
         return Info(int(found["ContentLength"]), found["ETag"])
@@ -189,6 +189,19 @@ class ObjectStore:
 
     def _client(self) -> Any:
         return _client(self.region, self.endpoint)
+
+    def _head(self, name: str) -> dict[str, Any]:
+        from botocore.exceptions import ClientError
+
+        place = {"Bucket": self.bucket, "Key": self._key(name)}
+        try:
+            return self._client().head_object(**place)
+        except ClientError as error:
+            if str(error.response["Error"].get("Code", "")) != "400":
+                raise
+        found = self._client().get_object(**place)  # an answer to HEAD has no body that would say what is wrong
+        found["Body"].close()
+        return found
 
     def _get(self, name: str) -> tuple[bytes, str]:
         from botocore.exceptions import (

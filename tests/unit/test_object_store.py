@@ -100,6 +100,17 @@ def test_what_the_user_must_mend_is_said_in_one_line(store, proxy, answer, kind,
         assert "s3://bucket/" in str(told.value)
 
 
+def test_an_answer_without_a_body_is_asked_for_again(store, proxy):
+    refused = [("HEAD", (400, b""))] * 2  # the second time botocore asks for the bucket's region
+    proxy.faults = [*refused, ("GET", s3.error(400, "ExpiredToken"))]
+    with pytest.raises(StorageError, match="the credentials have expired"):
+        store.info("a")
+    tag = store.write("a", b"data")
+    proxy.faults = [*refused]
+    assert store.info("a") == object_store.Info(4, tag)
+    assert proxy.faults == []
+
+
 def test_without_credentials(place, monkeypatch, tmp_path):
     for name in s3.KEYS:
         monkeypatch.delenv(name)
