@@ -1,9 +1,13 @@
 """All checks that can be made from where the job runs: a laptop, the head of a cluster, a machine without either."""
 
+import base64
+import http.client
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit, urlunsplit
 
+from vse.capacity import launched_plan
 from vse.command import Request
 from vse.config import knob
 from vse.errors import InputError
@@ -13,7 +17,7 @@ from vse.preflight.cluster_file import check_cluster_file, read_cluster_file
 from vse.preflight.nodes import bring_up, check_nodes, check_this_machine
 from vse.redaction import redact_text
 from vse.runtime import Config as RayConfig
-from vse.runtime import cluster_address, launched_plan, running_ray, set_up_logging
+from vse.runtime import cluster_address, running_ray, set_up_logging
 from vse.tracking import tracking_uri
 
 
@@ -64,15 +68,27 @@ def _worker_types() -> dict[str, dict[str, object]]:
     return types
 
 
+def _health(uri: str) -> urllib.request.Request:
+    """What asks a server how it is; name and password of the address go where HTTP has them."""
+    parts = urlsplit(uri)
+    login, _, place = parts.netloc.rpartition("@")
+    request = urllib.request.Request(urlunsplit(parts._replace(netloc=place, path=f"{parts.path.rstrip('/')}/health")))
+    if login:
+        request.add_header("Authorization", "Basic " + base64.b64encode(unquote(login).encode()).decode())
+    return request
+
+
 def _mlflow(uri: str) -> Check:
     where = redact_text(uri)
     if not uri.startswith(("http://", "https://")):
         return Check("MLflow", "this machine", "ok", f"no server; runs are kept in {where}")
     try:
-        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=10) as answer:
+        with urllib.request.urlopen(_health(uri), timeout=10) as answer:
             fine = answer.status == 200
-    except (OSError, ValueError) as error:
-        return Check(
-            "MLflow", "this machine", "problem", f"{where} does not answer ({getattr(error, 'reason', error)})"
-        )
+    except (http.client.InvalidURL, ValueError):  # their text may hold a part of the password
+        wrong = f"{where}: no address of a server; a password's own : / @ are written %3A %2F %40"
+        return Check("MLflow", "this machine", "problem", wrong)
+    except (OSError, http.client.HTTPException) as error:
+        why = redact_text(str(getattr(error, "reason", error)))
+        return Check("MLflow", "this machine", "problem", f"{where} does not answer ({why})")
     return Check("MLflow", "this machine", "ok" if fine else "problem", f"{where} answers {answer.status}")

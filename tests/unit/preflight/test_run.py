@@ -1,5 +1,6 @@
 """jobs/preflight.py as it is typed: one table, status 0 or 2, on a machine without a cluster."""
 
+import base64
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -45,7 +46,8 @@ def test_a_laptop(tmp_path: Path) -> None:
 
 class _Health(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/health" else 404)
+        login = self.headers.get("Authorization") in (None, f"Basic {base64.b64encode(b'me:s@cret/1').decode()}")
+        self.send_response(200 if self.path.endswith("/health") and login else 404)
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
@@ -53,13 +55,20 @@ class _Health(BaseHTTPRequestHandler):
 
 
 def test_a_tracking_server_answers_or_not() -> None:
+    login = "http://me:s%40cret%2F1@"
     with HTTPServer(("127.0.0.1", 0), _Health) as server:
-        threading.Thread(target=server.handle_request, daemon=True).start()
+        threading.Thread(target=lambda: [server.handle_request() for _ in range(3)], daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
         assert _mlflow(address).state == "ok"
-    gone = _mlflow(address.replace("http://", "http://me:secret@"))
+        assert _mlflow(address.replace("http://", login)).state == "ok"
+        assert _mlflow(address.replace("http://", login) + "/below/").state == "ok"
+    gone = _mlflow(address.replace("http://", login))
     assert gone.state == "problem"
-    assert "secret" not in gone.detail
+    assert f"127.0.0.1:{address.rpartition(':')[2]} does not answer (" in gone.detail
+    assert "cret" not in gone.detail
+    for wrong in ("http://me:secret/1@host", "http://me:secret@ho st"):
+        assert _mlflow(wrong).state == "problem"
+        assert "secret" not in _mlflow(wrong).detail
     assert _mlflow("sqlite:////w/mlflow.db").state == "ok"
 
 
