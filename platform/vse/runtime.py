@@ -101,7 +101,7 @@ def prepare_environment(config: Config) -> dict[str, str]:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = workers[name] = str(config.threads)
     # no tracking address, which may hold a password: only the job itself ships, and Ray's own logs have this table
-    for name in ("VSE_CACHE", "AWS_REGION", "AWS_DEFAULT_REGION"):
+    for name in ("VSE_CACHE", "VSE_CACHE_GIB", "AWS_REGION", "AWS_DEFAULT_REGION"):
         if name in os.environ:
             workers[name] = os.environ[name]
     if not here and _has_steady_gpus():

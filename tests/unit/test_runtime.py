@@ -56,6 +56,13 @@ def test_environment_is_set_on_purpose(tmp_path: Path) -> None:
     assert prepare_environment(Config(address="10.0.0.4:6379"))["RAY_AUTH_MODE"] == "token"
 
 
+def test_what_nodes_of_a_cluster_must_know_reaches_their_workers() -> None:
+    told = {"VSE_CACHE": "/local", "VSE_CACHE_GIB": "20", "AWS_REGION": "us-west-2"}
+    os.environ.update(told)
+    workers = prepare_environment(Config(address="10.0.0.4:6379"))
+    assert {name: workers.get(name) for name in told} == told
+
+
 SESSION = """
 import os, signal, sys
 from pathlib import Path
