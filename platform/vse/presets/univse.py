@@ -32,29 +32,30 @@ def univse_coco() -> RunConfig:
     )
 
 
-def _only(*components: str) -> RunConfig:
-    """UniVSE trained with the contrastive samples of some component types only (§4.3, Table 3)."""
-    weights = {"object": ("eta_o",), "attribute": ("eta_a",), "relation": ("eta_r",)}
-    off = {f"objective.{eta}": 0.0 for kind, etas in weights.items() if kind not in components for eta in etas}
-    return override(univse_coco(), {"model.components": components, **off})
+def _only(kept: str) -> RunConfig:
+    """UniVSE trained with the contrastive samples of one type of component only (§4.3, Table 3).
+
+    u_comp stays whole: which components make it is Table 2's question, asked of a trained model.
+    """
+    return override(univse_coco(), {f"objective.{eta}": 0.0 for eta in ("eta_o", "eta_a", "eta_r") if eta != kept})
 
 
 @published
 def univse_obj_coco() -> RunConfig:
     """UniVSE_obj of Table 3: contrastive samples of nouns only."""
-    return _only("object")
+    return _only("eta_o")
 
 
 @published
 def univse_attr_coco() -> RunConfig:
     """UniVSE_attr of Table 3: contrastive samples of attribute-noun pairs only."""
-    return _only("attribute")
+    return _only("eta_a")
 
 
 @published
 def univse_rel_coco() -> RunConfig:
     """UniVSE_rel of Table 3: contrastive samples of relational triples only."""
-    return _only("relation")
+    return _only("eta_r")
 
 
 @published
