@@ -138,12 +138,23 @@ def test_univse_coco_is_as_published():
         "optim.lr": 1e-3,
         "train.batch_size": 128,
         "features.backbone.arch": "resnet152",
+        "data": "karpathy",
+        "data.restval": False,
     }
     assert {key: found[key] for key in expected} == expected
     rates = [learning_rate(config.optim, epoch, config.train.epochs) for epoch in range(config.train.epochs)]
     assert rates[:7] == [1e-3] * 6 + [5e-4]
     assert rates[-2] > 1e-5
     assert rates[-1] == pytest.approx(1e-3 / 2**7) or rates[-1] == 1e-5
+
+
+def test_coco_is_trained_on_the_images_that_each_paper_names():
+    """UniVSE (section 4): 82,783; all others that read Karpathy's file: 113,287 (jWAE, section 5.1), with restval."""
+    found = {name: flatten(presets.preset(name)) for name in NAMES if name.endswith("_coco")}
+    without = {name for name, values in found.items() if values.get("data.restval") is False}
+    assert without == {"univse_coco", "univse_obj_coco", "univse_attr_coco", "univse_rel_coco"}
+    assert found["jwae_mh_gru_coco"]["data.restval"]
+    assert found["cca_coco"]["data.restval"]
 
 
 @pytest.mark.parametrize(("kind", "on"), [("obj", "eta_o"), ("attr", "eta_a"), ("rel", "eta_r")])
