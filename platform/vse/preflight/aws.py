@@ -1,10 +1,11 @@
-"""What an AWS account would say to a cluster file: images, instance types, quotas, profiles, security group, bucket.
+"""What an AWS account would say to a cluster file: images, instance types, quotas, profiles, the role for spot
+instances, security group, bucket.
 
 Nothing is made or changed. Where credentials are missing or may not ask, a check says so instead of guessing.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from vse.preflight.checks import Check
@@ -18,6 +19,8 @@ QUOTAS = {
     "": ("L-1216C47A", "L-34B43A08"),
 }
 _IMAGE = "resolve:ssm:"
+_SPOT_ROLE = "AWSServiceRoleForEC2Spot"
+_ABSENT = {"NoSuchEntity", "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "ParameterNotFound"}
 
 
 def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]:
@@ -33,7 +36,7 @@ def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]
     except BotoCoreError:
         known = False
     if not known:
-        wanted = "images, instance types, quotas, profiles, security group and bucket"
+        wanted = "images, instance types, quotas, profiles, spot role, security group and bucket"
         return [Check("account", where, "not checked", f"no credentials (aws configure): {wanted} are unknown")]
     account = _Account(config, session, region, where)
     checks: list[Check] = []
@@ -43,6 +46,7 @@ def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]
         ("instance type", account.offers),
         ("quota", account.quotas),
         ("profile", account.profiles),
+        ("spot role", account.spot_role),
         ("security group", account.group),
         ("bucket", account.bucket),
     ):
@@ -51,12 +55,21 @@ def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]
 
 
 def _asked(what: str, where: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
+    """The checks of one kind, up to the question that the account does not answer."""
     from botocore.exceptions import BotoCoreError, ClientError
 
+    found: list[Check] = []
     try:
-        return list(look())
+        for check in look():
+            found.append(check)
     except (ClientError, BotoCoreError) as error:
-        return [Check(what, where, "not checked", " ".join(str(error).split()))]
+        found.append(_refused(what, where, error))
+    return found
+
+
+def _refused(what: str, where: str, error: Exception) -> Check:
+    code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
+    return Check(what, where, "problem" if code in _ABSENT else "not checked", " ".join(str(error).split()))
 
 
 class _Account:
@@ -70,19 +83,31 @@ class _Account:
     def check(self, what: str, good: bool, fine: str, wrong: str) -> Check:
         return Check(what, self.where, "ok" if good else "problem", fine if good else wrong)
 
+    def each(self, what: str, names: Iterable[str], look: Callable[[str], Check]) -> Iterator[Check]:
+        """A check for every name; one that cannot be answered keeps no other from being made."""
+        from botocore.exceptions import ClientError
+
+        for name in sorted(names):
+            try:
+                yield look(name)
+            except ClientError as error:
+                refused = _refused(what, self.where, error)
+                yield Check(what, self.where, refused.state, f"{name}: {refused.detail}")
+
     def identity(self) -> Iterator[Check]:
         told = self.client("sts").get_caller_identity()
         yield Check("account", self.where, "ok", f"{told['Account']}, as {told['Arn'].rsplit(':', 1)[-1]}")
 
     def images(self) -> Iterator[Check]:
-        for image in sorted({str(kind["node_config"]["ImageId"]) for kind in self.kinds.values()}):
+        def look(image: str) -> Check:
             if image.startswith(_IMAGE):
                 name = image.removeprefix(_IMAGE)
                 value = self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
-                yield Check("image", self.where, "ok", f"{value} ({name})")
-            else:
-                self.client("ec2").describe_images(ImageIds=[image])
-                yield Check("image", self.where, "ok", image)
+                return Check("image", self.where, "ok", f"{value} ({name})")
+            found = self.client("ec2").describe_images(ImageIds=[image])["Images"]
+            return self.check("image", bool(found), image, f"{image}: no such image for this account")
+
+        yield from self.each("image", {str(kind["node_config"]["ImageId"]) for kind in self.kinds.values()}, look)
 
     def offers(self) -> Iterator[Check]:
         zones = self.config["provider"].get("availability_zone", "").replace(" ", "").split(",")
@@ -112,16 +137,32 @@ class _Account:
         for name, kind in self.kinds.items():
             count = 1 if name == self.config["head_node_type"] else int(kind.get("max_workers") or 0)
             need[_quota(kind["node_config"])] += count * cores[kind["node_config"]["InstanceType"]]
-        for code, most in sorted(need.items()):
+
+        def look(code: str) -> Check:
             quota = asked.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
-            told = f"{quota['Value']:g} vCPUs of {quota['QuotaName']} ({code}); the file can take {most}"
-            yield self.check("quota", quota["Value"] >= most, told, f"{told}: ask for more, or lower max_workers")
+            told = f"{quota['Value']:g} vCPUs of {quota['QuotaName']} ({code}); the file can take {need[code]}"
+            return self.check("quota", quota["Value"] >= need[code], told, f"{told}: ask for more or lower max_workers")
+
+        yield from self.each("quota", need, look)
 
     def profiles(self) -> Iterator[Check]:
         iam = self.client("iam")
-        for name in sorted({str(kind["node_config"]["IamInstanceProfile"]["Name"]) for kind in self.kinds.values()}):
+
+        def look(name: str) -> Check:
             roles = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
-            yield self.check("profile", bool(roles), f"{name} has a role", f"{name} has no role")
+            return self.check("profile", bool(roles), f"{name} has a role", f"{name} has no role")
+
+        named = {str(kind["node_config"]["IamInstanceProfile"]["Name"]) for kind in self.kinds.values()}
+        yield from self.each("profile", named, look)
+
+    def spot_role(self) -> Iterator[Check]:
+        """Spot instances come only to accounts with this role, which is made once."""
+
+        def look(name: str) -> Check:
+            self.client("iam").get_role(RoleName=name)
+            return Check("spot role", self.where, "ok", name)
+
+        yield from self.each("spot role", {_SPOT_ROLE} if any(map(_is_spot, self.kinds.values())) else (), look)
 
     def group(self) -> Iterator[Check]:
         name = self.config["provider"].get("security_group", {}).get("GroupName", "")
@@ -165,6 +206,9 @@ def open_to_the_world(permissions: list[Mapping[str, Any]]) -> list[str]:
 
 def _quota(node: Mapping[str, Any]) -> str:
     kind = str(node["InstanceType"])
-    spot = node.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
     family = next(family for family in QUOTAS if kind.startswith(family))
-    return QUOTAS[family][spot]
+    return QUOTAS[family][_is_spot({"node_config": node})]
+
+
+def _is_spot(kind: Mapping[str, Any]) -> bool:
+    return kind["node_config"].get("InstanceMarketOptions", {}).get("MarketType") == "spot"

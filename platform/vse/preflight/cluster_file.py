@@ -42,6 +42,18 @@ def check_cluster_file(config: Mapping[str, Any], path: str) -> list[Check]:
     )
 
 
+def check_token(config: Mapping[str, Any]) -> list[Check]:
+    """Whether the token that the file sends to the nodes is on this machine; `ray up` needs it."""
+    tokens = [str(local) for local in (config.get("file_mounts") or {}).values() if str(local).endswith("auth_token")]
+    found = []
+    for token in tokens:
+        place = Path(token).expanduser()
+        good = place.is_file() and place.stat().st_size > 0
+        wrong = f"{token}: missing or empty; `ray get-auth-token --generate` makes it"
+        found.append(Check("token", "this machine", "ok" if good else "problem", token if good else wrong))
+    return found
+
+
 def _schema(config: Mapping[str, Any]) -> str:
     """What Ray says against it, in one line; empty where it is content."""
     from ray.autoscaler._private.util import prepare_config, validate_config

@@ -13,7 +13,7 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.preflight.aws import check_account
 from vse.preflight.checks import Check, table, verdict
-from vse.preflight.cluster_file import check_cluster_file, read_cluster_file
+from vse.preflight.cluster_file import check_cluster_file, check_token, read_cluster_file
 from vse.preflight.nodes import bring_up, check_nodes, check_this_machine
 from vse.redaction import redact_text
 from vse.runtime import Config as RayConfig
@@ -48,6 +48,7 @@ def _checks(request: Request) -> Iterator[Check]:
     if options.cluster:
         config = read_cluster_file(options.cluster)
         yield from check_cluster_file(config, options.cluster)
+        yield from check_token(config)
         if config.get("provider", {}).get("type") == "aws":
             yield from check_account(config)
     if cluster_address(options.ray) is None:

@@ -7,6 +7,7 @@ from typing import Any
 import boto3
 import pytest
 import yaml
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from vse.preflight.aws import QUOTAS, _Account, check_account, open_to_the_world
@@ -48,9 +49,12 @@ def test_without_credentials_nothing_is_guessed(config: dict[str, Any], monkeypa
 def test_an_account_that_has_nothing(config: dict[str, Any]) -> None:
     checks = check_account(config)
     assert states(checks, "account")[0][0] == "ok"
-    ((state, detail),) = states(checks, "profile")
-    assert state == "not checked"
-    assert "vse-head" in detail
+    profiles = states(checks, "profile")
+    assert [state for state, _ in profiles] == ["problem"] * 2
+    assert [detail.split(":")[0] for _, detail in profiles] == ["vse-head", "vse-worker"]
+    ((state, detail),) = states(checks, "spot role")
+    assert state == "problem"
+    assert detail.startswith("AWSServiceRoleForEC2Spot: ")
     ((state, detail),) = states(checks, "security group")
     assert state == "problem"
     assert "does not exist" in detail
@@ -64,6 +68,46 @@ def test_a_type_that_no_zone_offers(config: dict[str, Any]) -> None:
     config["available_node_types"]["gpu"]["node_config"]["InstanceType"] = "g99.2xlarge"
     wrong = [detail for state, detail in states(check_account(config), "instance type") if state == "problem"]
     assert wrong == ["g99.2xlarge is in none of provider.availability_zone, but in none"]
+
+
+@pytest.mark.usefixtures("cloud")
+def test_an_image_that_is_gone_is_a_problem_and_hides_no_other(config: dict[str, Any]) -> None:
+    there = boto3.client("ec2", region_name=REGION).describe_images()["Images"][0]["ImageId"]
+    gone = "resolve:ssm:/no/such/parameter"
+    kinds = config["available_node_types"].values()
+    for kind, image in zip(kinds, ("ami-00", there, gone, gone), strict=True):
+        kind["node_config"]["ImageId"] = image
+    found = {detail.split(": ")[0]: state for state, detail in states(check_account(config), "image")}
+    assert found == {"ami-00": "problem", there: "ok", gone: "problem"}
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_right_that_is_missing_is_no_problem_and_hides_no_other(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = _Account(config, boto3.Session(), REGION, "here")
+    denied = ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetInstanceProfile")
+
+    class Profiles:
+        def get_instance_profile(self, *, InstanceProfileName: str) -> dict[str, Any]:
+            if InstanceProfileName == "vse-head":
+                raise denied
+            return {"InstanceProfile": {"Roles": [{}]}}
+
+    monkeypatch.setattr(account, "client", lambda name: Profiles())
+    assert [(check.state, check.detail.split()[0]) for check in account.profiles()] == [
+        ("not checked", "vse-head:"),
+        ("ok", "vse-worker"),
+    ]
+
+
+@pytest.mark.usefixtures("cloud")
+def test_spot_instances_need_their_role(config: dict[str, Any]) -> None:
+    boto3.client("iam").create_role(RoleName="AWSServiceRoleForEC2Spot", AssumeRolePolicyDocument="{}")
+    assert states(check_account(config), "spot role") == [("ok", "AWSServiceRoleForEC2Spot")]
+    for kind in config["available_node_types"].values():
+        kind["node_config"].pop("InstanceMarketOptions", None)
+    assert states(check_account(config), "spot role") == []
 
 
 @pytest.mark.usefixtures("cloud")
@@ -116,7 +160,7 @@ def test_quotas_are_held_against_the_most_the_file_can_take(
         general: "ok",
         general_spot: "ok",
     }
-    assert found[spot].detail.endswith("the file can take 64: ask for more, or lower max_workers")
+    assert found[spot].detail.endswith("the file can take 64: ask for more or lower max_workers")
 
 
 def test_what_is_open_to_the_world() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.processes import ROOT, run_many
+from vse.preflight.cluster_file import check_token
 from vse.preflight.run import _mlflow
 
 NO_CLOUD = {"AWS_SHARED_CREDENTIALS_FILE": "/nonexistent", "AWS_CONFIG_FILE": "/nonexistent"}
@@ -20,6 +21,8 @@ def test_a_laptop(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").unlink()
     (tmp_path / "cluster.yaml").write_text(text.replace("RAY_AUTH_MODE=token", "RAY_AUTH_MODE=disabled"))
     (tmp_path / "broken.yaml").write_text("a: [")
+    (tmp_path / "home" / ".ray").mkdir(parents=True)
+    (tmp_path / "home" / ".ray" / "auth_token").write_text("t")
     base = ["preflight", "--workspace", str(tmp_path / "w"), "ray.address=local"]
     good, wrong, absent, broken = run_many(
         [
@@ -29,7 +32,7 @@ def test_a_laptop(tmp_path: Path) -> None:
             [*base, f"cluster={tmp_path / 'broken.yaml'}"],
         ],
         tmp_path,
-        variables={**NO_CLOUD, "AWS_EC2_METADATA_DISABLED": "true"},
+        variables={**NO_CLOUD, "AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path / "home")},
     )
     assert good[0] == 0, good
     assert "schema of Ray" in good[1]
@@ -80,3 +83,17 @@ def test_a_file_that_is_no_mapping(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(InputError, match="expected a mapping"):
         read_cluster_file(str(tmp_path / "c.yaml"))
+
+
+def test_the_token_that_nodes_get_must_be_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = {"file_mounts": {"~/.ray/auth_token": "~/.ray/auth_token", "~/vse/jobs": "jobs"}}
+    (missing,) = check_token(config)
+    assert missing.state == "problem"
+    assert "ray get-auth-token --generate" in missing.detail
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").touch()
+    assert check_token(config)[0].state == "problem"
+    (tmp_path / ".ray" / "auth_token").write_text("t")
+    assert [check.state for check in check_token(config)] == ["ok"]
+    assert check_token({}) == []
