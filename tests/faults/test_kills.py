@@ -12,7 +12,7 @@ import pytest
 from tests.faults.campaign import Blow, one_run, work_through
 from tests.faults.comparison import checkpoints, differences, tables, tracked, verdict
 from tests.faults.processes import Family, kill, of_ray
-from tests.faults.scenarios import SWEEP, WORKERS, Place, Scenario
+from tests.faults.scenarios import SERVED_WORKERS, SWEEP, WORKERS, Place, Scenario
 from tests.faults.table import markdown
 from tests.jobs.processes import command
 
@@ -92,10 +92,14 @@ def test_a_killed_trial(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("scenario", "victim"), [(SWEEP, "trial"), (SWEEP, "raylet"), (WORKERS, "train worker")])
+@pytest.mark.parametrize(
+    ("scenario", "victim"),
+    [(SWEEP, "trial"), (SWEEP, "raylet"), (WORKERS, "train worker"), (SERVED_WORKERS, "s3 server")],
+)
 def test_one_run_of_the_campaign(tmp_path_factory: pytest.TempPathFactory, scenario: Scenario, victim: str) -> None:
     root = tmp_path_factory.getbasetemp() / "campaign"  # the undisturbed runs serve all victims
-    number = scenario.victims.index(victim) + 10 * (scenario is WORKERS)  # MLflow remembers a store by its path
+    # MLflow remembers a store by its path
+    number = scenario.victims.index(victim) + 10 * (SWEEP, WORKERS, SERVED_WORKERS).index(scenario)
     rows: list[dict[str, Any]] = []
     while len(rows) < 4 and not any(row["alive"] for row in rows):
         rows.append(one_run(root, number, len(rows), scenario, victim))
