@@ -1,12 +1,14 @@
 """Stage 5, measure: every task on a trained run, kept beside it as JSON."""
 
 import contextlib
+import typing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, runtime_checkable
 
 import numpy as np
+from torch import Tensor
 
-from vse import pipeline
+from vse import pipeline, registry
 from vse.adversaries import attack_split, complete_images, contrast_split, plural_images
 from vse.config import fingerprint, knob, to_dict
 from vse.data.examples import encode_texts
@@ -14,21 +16,33 @@ from vse.errors import InputError
 from vse.evaluation.attacks import evaluate_attacks, restrict, unknown_word_rate
 from vse.evaluation.caption_pairs import evaluate_pairs
 from vse.evaluation.codes import Codes, encode_captions, encode_images
+from vse.evaluation.gaussianity import fresh_accuracy, gaussianity
 from vse.evaluation.own_pool import evaluate_own_pool
 from vse.evaluation.protocol import PUBLISHED, Fold, Protocol
 from vse.evaluation.retrieval import evaluate_retrieval, slice_items
+from vse.evaluation.true_pairs import evaluate_true_pairs
 from vse.language.caption_pairs import match_images, read_pairs
 from vse.language.contrast import rules as contrast
 from vse.language.contrast.evaluation_sets import PLURAL
 from vse.language.contrast.words import KINDS
 from vse.language.parsing import language_fingerprint, parse_texts_to
+from vse.models.family import Batch, Encoded
 from vse.storage import Folder
 from vse.trained import Trained, encode_adversaries, encode_split, load_run
-from vse.training.inputs import Material
+from vse.training.inputs import Material, split_examples
 from vse.workspace import Workspace, dataset_name
 
 REVISION = 1
 WORDS = ("shared", "disjoint")
+
+
+@runtime_checkable
+class KeepsCodes(typing.Protocol):
+    """Families whose unit vectors have codes behind them; the first of each pair has shape (batch, dim)."""
+
+    def image_codes(self, batch: Batch) -> tuple[Tensor, Encoded]: ...
+
+    def caption_codes(self, batch: Batch) -> tuple[Tensor, Encoded]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +57,8 @@ class MeasureOptions:
     folds: int = knob(1, "retrieval within so many equal parts of the split, averaged", low=1)
     alpha: float | None = knob(None, "weight of u_sent where the family has it; default as configured", low=0, high=1)
     components: tuple[str, ...] = knob((), "types that make u_comp at inference; default as configured")
+    true_pairs: bool = knob(False, "retrieval with all true pairs as positives too, where the source knows the truth")
+    gaussian: bool = knob(False, "how far codes are from N(0, I), of families that keep such codes")
     contrast: tuple[str, ...] = knob((), "kinds of words of VSE-C's contrastive captions", choices=KINDS)
     pairs: tuple[str, ...] = knob((), "files of (image, caption, negative caption), as SugarCrepe's JSON")
 
@@ -71,6 +87,11 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
         metrics |= result.metrics
         texts = [c.text for c in material.records.split(split).captions]
         metrics[f"{split}/unknown_words"] = unknown_word_rate(texts, trained.vocabulary.words)
+        if options.true_pairs:
+            truth = _true_pairs(trained, material, split)
+            metrics |= evaluate_true_pairs(trained.family, codes.images, codes.captions, truth, split, knobs)
+        if options.gaussian:
+            metrics |= _gaussian(trained, material, split)
         for words in options.attacks:
             if words == "disjoint" and not trained.config.text.pools.held_out:
                 continue  # training negatives had them all
@@ -147,6 +168,32 @@ def _contrast(
         whole = Protocol(name=f"{name}, {label}", split=f"{name}/{label}")
         inside = np.searchsorted(rows, owner[fold.captions])
         found |= evaluate_own_pool(family, some, texts, inside, chosen, whole, knobs=knobs).metrics
+    return found
+
+
+def _true_pairs(trained: Trained, material: Material, split: str) -> np.ndarray:
+    source = registry.component("source", registry.name_of("source", trained.config.data))
+    if not hasattr(source, "true_pairs"):
+        raise InputError("measure.true_pairs: only a source that knows what is true of its images has them")
+    return source.true_pairs(material.records, split)
+
+
+def _gaussian(trained: Trained, material: Material, split: str) -> dict[str, float]:
+    """`{split}/gaussian_images/...` and `..._captions/...`: moments and distances to N(0, I) of un-normalised codes.
+
+    `fresh_accuracy` is of a discriminator trained on half of them, one half where nothing tells them from the prior.
+    """
+    family, part = trained.family, material.records.split(split)
+    if not isinstance(family, KeepsCodes):
+        raise InputError("measure.gaussian: this family has no codes beside its unit vectors; jWAE has")
+    examples = split_examples(material, part, family.inputs, trained.vocabulary)
+    features = examples.features[family.inputs.image]
+    images = encode_images(family, features, lambda batch: {"codes": family.image_codes(batch)[0]})
+    captions = encode_captions(family, examples.texts, lambda batch: {"codes": family.caption_codes(batch)[0]})
+    found: dict[str, float] = {}
+    for side, each in (("images", images["codes"]), ("captions", captions["codes"])):
+        numbers = gaussianity(each).numbers() | {"fresh_accuracy": fresh_accuracy(each)}
+        found |= {f"{split}/gaussian_{side}/{name}": value for name, value in numbers.items()}
     return found
 
 

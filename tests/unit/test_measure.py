@@ -57,6 +57,23 @@ def test_a_published_protocol_measures_its_part_under_its_name(monkeypatch, plac
         measure_run(vsepp, place, MeasureOptions(protocol="flickr_1k", folds=2))
 
 
+def test_true_pairs_are_positives_where_asked(place, vsepp):
+    found = measure_run(vsepp, place, MeasureOptions(true_pairs=True, attacks=()))
+    for side in ("i2t", "t2i"):
+        assert found[f"test/true_pairs/{side}/r1"] >= found[f"test/{side}/r1"]  # more that is right
+        assert 0 <= found[f"test/true_pairs/{side}/map_at_r"] <= 100
+
+
+def test_codes_are_held_against_the_prior_where_a_family_keeps_them(place, vsepp):
+    run = run_training(override(preset("jwae_mse_scenes"), {**CHANGES, "data.num_train": 40}), place).folder
+    found = measure_run(run, place, MeasureOptions(gaussian=True, attacks=()))
+    for side in ("images", "captions"):
+        assert 0 < found[f"test/gaussian_{side}/distance"] <= 1
+        assert 0 <= found[f"test/gaussian_{side}/fresh_accuracy"] <= 1
+    with pytest.raises(InputError, match=r"measure\.gaussian: this family has no codes"):
+        measure_run(vsepp, place, MeasureOptions(gaussian=True, attacks=()))
+
+
 @pytest.mark.parametrize("family", ["univse", "vsepp"])
 def test_names_and_ranges(request, place, family):
     found = measure_run(request.getfixturevalue(family), place, MeasureOptions())

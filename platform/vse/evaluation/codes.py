@@ -1,6 +1,6 @@
 """Codes of a split: every image and every caption through a trained family, once, for whatever is measured of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +9,9 @@ from torch import Tensor
 
 from vse.data.batches import blocks, image_batch, text_batch
 from vse.data.examples import Examples, Texts
-from vse.models.family import Encoded, Family
+from vse.models.family import Batch, Encoded, Family
 
+Encode = Callable[[Batch], Encoded]
 IMAGES_AT_ONCE = 64
 CAPTIONS_AT_ONCE = 512
 
@@ -25,29 +26,34 @@ class Codes:
 
 
 @torch.inference_mode()
-def encode_images(family: Family, features: np.ndarray) -> Encoded:
-    """Codes of images given their features (images, ...), block by block; the family must be in eval mode."""
+def encode_images(family: Family, features: np.ndarray, encode: Encode | None = None) -> Encoded:
+    """Codes of images given their features (images, ...), block by block; the family must be in eval mode.
+
+    encode: instead of the family's `encode_images`.
+    """
     assert not family.training, "codes are made in eval mode"
+    encode = encode or family.encode_images
     name, device = family.inputs.image, next(family.parameters()).device
 
     def batches() -> Iterator[Encoded]:
         for rows in blocks(len(features), IMAGES_AT_ONCE):
-            yield family.encode_images({name: image_batch(features, rows).to(device)})
+            yield encode({name: image_batch(features, rows).to(device)})
 
     return _concatenated(batches())
 
 
 @torch.inference_mode()
-def encode_captions(family: Family, texts: Texts) -> Encoded:
+def encode_captions(family: Family, texts: Texts, encode: Encode | None = None) -> Encoded:
     """Codes of captions, in their order. Captions are encoded in order of length, so that little is padding."""
     assert not family.training, "codes are made in eval mode"
+    encode = encode or family.encode_captions
     device = next(family.parameters()).device
     order = np.argsort(texts.tokens.lengths, kind="stable")
 
     def batches() -> Iterator[Encoded]:
         for rows in blocks(len(order), CAPTIONS_AT_ONCE):
             batch = text_batch(texts, order[rows], family.inputs.components)
-            yield family.encode_captions({key: value.to(device) for key, value in batch.items()})
+            yield encode({key: value.to(device) for key, value in batch.items()})
 
     sorted_codes = _concatenated(batches())
     place = torch.from_numpy(np.argsort(order)).to(device)
