@@ -38,6 +38,7 @@ FAMILIES = {
     "similarity_network logistic": {"objective": "logistic"},
     "jwae known pairs": {"pairs": 0.4},
     "jwae vae": {"regularizer": "vae"},
+    "jwae means": {"reduction": "mean", "match": "mse", "pairs": 0.4, "mmd": 2.0},
     "jwae mmd": {"regularizer": "none", "match": "mse", "mmd": 2.0},
 }
 DATA = {"seed": 3, "images": 7, "most_captions": 3}

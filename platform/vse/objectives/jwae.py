@@ -1,9 +1,11 @@
 """The objective of jWAE (Mahajan et al., ICCV 2019), eqs. 6 to 9, and of its ablations.
 
-Every term is summed over the captions of the batch, so the λ's weigh means as well as sums: eq. 6 prints sums for the
-reconstructions and divergences, which are means, beside them, and eq. 7 a mean. `errors=mean` takes the mean of squared
-errors over dimensions as well, as the ready-made loss of a framework would: the regulariser then weighs as many times
-more as there are dimensions.
+How terms of one batch of B captions weigh against each other is not settled by the paper: eq. 6 prints sums for the
+reconstructions and, beside them, divergences, which are means; eq. 1 a sum, eq. 7 a mean. With `reduction=sum` every
+term is summed over the batch. With `mean` every term but the hinge is a mean over it, as in the released code: beside
+the summed hinge each λ then weighs B times less, 128 times in the published batches; with squared errors (eq. 8)
+everything is divided by B alike. `errors=mean` takes the mean of squared errors over dimensions as well, as the
+ready-made loss of a framework would: the regulariser then weighs as many times more as there are dimensions.
 """
 
 from dataclasses import dataclass
@@ -47,12 +49,16 @@ class JWAELoss(HingeObjective):
         lambda3: float = knob(0.01, "of the images' Gaussian regulariser", low=0)
         lambda4: float = knob(0.01, "of the text's Gaussian regulariser", low=0)
         norm: str = knob("l2", "of the images' reconstruction error", choices=("l1", "l2", "squared"))
+        reduction: str = knob(
+            "sum", "of terms but the hinge over the batch: sum, or the released code's mean", choices=("sum", "mean")
+        )
         errors: str = knob("sum", "over dimensions: sum as eqs. 6 and 7 print it, or mean", choices=("sum", "mean"))
         mmd: float = knob(0.0, "of the discrepancy between the codes of images and text (MMD-MSE)", low=0)
 
     def __init__(self, config: "JWAELoss.Config") -> None:
         super().__init__(config)
         self.config = config
+        self.averaged = self.local | {"mmd"} if config.reduction == "mean" else frozenset()
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         if "judged_prior" in encoded:

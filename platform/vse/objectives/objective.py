@@ -43,12 +43,14 @@ class Objective:
     `gathers` names the tensors of which it needs the rows of every worker; they come in `everyone` (in one process, the
     same tensors as in `encoded`); those also in `ragged` are codes over time, padded with zeros to the longest. Losses
     in `local` sum over the worker's own rows only and add up over workers; others are computed whole by every worker.
+    Losses in `averaged` enter what is descended as means over the global batch, others as sums; logged are the sums.
     Into losses in `matching` only captions enter whose image is known to be theirs, into others all of a batch.
     """
 
     gathers: frozenset[str] = frozenset()
     ragged: frozenset[str] = frozenset()
     local: frozenset[str] = frozenset()
+    averaged: frozenset[str] = frozenset()
     matching: frozenset[str] = frozenset({"sent"})
     semi_supervised: bool = False  # batches may hold items whose partner is not known (`paired` says which)
     negatives: NegativeCounts | None = None  # what batches must draw, for objectives over components

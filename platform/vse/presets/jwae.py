@@ -1,10 +1,11 @@
 """jWAE (Mahajan et al., ICCV 2019) in the settings of its Table 3, and its ablations.
 
-Published: Adam 1e-4, the discriminator's 5e-5, batches of 128 (or 64), both sets of λ, hardest negatives, the names of
-the inputs. Ours where the paper is silent: 30 epochs with a tenth of the rate after 15 and clipping at 2.0 (released
-code), margin 0.2, ℓ2 for the images' reconstruction, features of unit length, every width, weights of the MMD and the
-VAE's divergence. COCO trains on 113,287 images, 82,783 and the 30,504 of validation that remain (section 5.1): the
-split restval is among them.
+Published: Adam 1e-4, the discriminator's 5e-5, batches of 128 (or 64), both sets of λ, the names of the inputs. The λ's
+weigh sums over the batch here; `objective.reduction=mean` makes them the released code's, which weigh means beside the
+summed hinge, 128 times less. Ours where the paper is silent: 30 epochs with a tenth of the rate after 15 and clipping
+at 2.0 (released code), hardest negatives (section 3 leaves ψ open, the released commands sum), margin 0.2, ℓ2 for the
+images' reconstruction, features of unit length, every width, weights of the MMD and the VAE's divergence. COCO trains
+on 113,287 images, 82,783 and the 30,504 of validation that remain (section 5.1): the split restval is among them.
 """
 
 from collections.abc import Mapping
@@ -140,13 +141,13 @@ def mmd_mse_flickr30k() -> RunConfig:
 
 
 def _with_scan(data: Precomp.Config, model: JWAESCAN.Config, scan: RunConfig) -> RunConfig:
-    """SCAN's regions, attention and schedule, jWAE's losses and rate (section 5.1: "the best-performing setting" of SCAN)."""
+    """SCAN's "best-performing setting" (section 5.1): its regions, attention and schedule; jWAE's losses and rate."""
     return replace(scan, data=data, model=model, objective=JWAELoss.Config(), optim=replace(scan.optim, lr=1e-4))
 
 
 @published
 def jwae_mh_scan_t2i_coco() -> RunConfig:
-    """jWAE-MH+SCAN t-i (36 regions + GRU); epochs, the tenth of the rate after half of them, and attention are SCAN's."""
+    """jWAE-MH+SCAN t-i (36 regions + GRU): epochs, a tenth of the rate after half of them, attention are SCAN's."""
     return _with_scan(Precomp.Config(), JWAESCAN.Config(), scan_t2i_lse_coco())
 
 

@@ -54,12 +54,20 @@ def step_losses(
     workers = world()[1]
     total = torch.zeros((), device=next(iter(losses.values())).device)
     for name, loss in losses.items():
-        total = total + weights[name] * loss * (workers if name in objective.local else 1)
+        descended = loss / _captions_of(name, objective, everyone) if name in objective.averaged else loss
+        total = total + weights[name] * descended * (workers if name in objective.local else 1)
     logged = {name: loss.detach().clone() for name, loss in losses.items()}
     if workers > 1:
         for name in sorted(objective.local & logged.keys()):
             torch.distributed.all_reduce(logged[name])
     return total, logged
+
+
+def _captions_of(name: str, objective: Objective, everyone: Mapping[str, Tensor]) -> Tensor | int:
+    """Captions of the global batch that enter a loss."""
+    if name in objective.matching and "paired" in everyone:
+        return everyone["paired"].sum().clamp_min(1)
+    return max(len(everyone["image_group"]), 1)
 
 
 class Stepper:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.synthetic import make_family, make_objective, synthetic
+from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse.objectives.jwae import JWAELoss
 from vse.objectives.ranking import Ranking
 from vse.training.step import step_losses
@@ -46,6 +46,46 @@ def test_each_variant_has_its_losses(changes, expected):
     weighed = sum(objective.weights(2)[name] * float(loss) for name, loss in losses.items())
     assert float(total.detach()) == pytest.approx(weighed, rel=1e-12)
     assert all(float(loss) > 0 for loss in losses.values())
+
+
+@pytest.mark.parametrize("match", ["hinge", "mse"])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_means_beside_the_summed_hinge(match, reduction):
+    """What is descended, by hand from the terms' definitions: value and every gradient."""
+    changes = {"match": match, "text": "sentence", "norm": "l1", "reduction": reduction}
+    family, _, batch, (total, _) = _losses(changes)
+    family.zero_grad()
+    total.backward()
+    ours = gradients(family)
+    family.zero_grad()
+    e = family(batch)
+    num = len(DATA)
+    softplus = torch.nn.functional.softplus
+    share = 1 / num if reduction == "mean" else 1.0
+    image = (e["image_inputs"] - e["image_outputs"]).abs().sum()
+    text = (e["sentence_inputs"] - e["sentence_outputs"]).square().sum()
+    fooled = softplus(-e["fooling_images"]).sum() + softplus(-e["fooling_captions"]).sum()
+    expected = share * (0.5 * image + 0.005 * text + 0.01 * fooled)
+    if match == "mse":
+        expected = expected + share * (e["image_codes"] - e["caption_codes"]).square().sum()
+    else:
+        groups = {name: batch[name] for name in ("image_group", "text_group")}
+        expected = expected + Ranking(Ranking.Config())({}, e | groups, 0)["sent"]
+    torch.testing.assert_close(total.detach(), expected.detach())
+    expected.backward()
+    for name, gradient in gradients(family).items():
+        torch.testing.assert_close(ours[name], gradient, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_a_mean_over_known_pairs_counts_no_other():
+    """Eq. 7: 1/N_S over the pairs that are known; reconstructions are means over all."""
+    changes = {"match": "mse", "reduction": "mean", "lambda1": 2.0, "lambda2": 0.0, "regularizer": "none"}
+    family, objective, batch, _ = _losses(changes)
+    batch["paired"] = torch.arange(len(DATA)) % 3 == 0
+    total, losses = step_losses(family, objective, batch, 2, None, "codes")
+    known = int(batch["paired"].sum())
+    expected = float(losses["mse"]) / known + 2 * float(losses["image"]) / len(DATA)
+    assert float(total.detach()) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_discriminators_phase_moves_the_discriminator_alone():
