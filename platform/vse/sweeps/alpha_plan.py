@@ -15,7 +15,7 @@ from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import stem
 from vse.sweeps.space import Space, check_space, expand, load_space
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, identity
 
 ALPHA = "model.alpha"
 
@@ -76,7 +76,7 @@ class Plan:
                 "kind": "alpha",
                 "space": self.space.describe(),
                 "rule": rule_text(self.rule),
-                "arms": {arm: to_dict(self.arms[arm]) for arm in kept},
+                "arms": {arm: to_dict(identity(self.arms[arm])) for arm in kept},
             }
         )
 

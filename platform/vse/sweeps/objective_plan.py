@@ -14,7 +14,7 @@ from vse.sweeps.ledger import DEFINITION, Entry, Ledger, stem
 from vse.sweeps.objective_trials import MATERIAL, OBJECTIVES, SEED
 from vse.sweeps.search import check_searchable
 from vse.sweeps.space import Space, canonical_point, check_space, expand, load_space, placements
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, identity
 from vse.training.inputs import family_inputs
 from vse.workspace import Workspace
 
@@ -91,7 +91,7 @@ class Plan:
                 "space": self.space.describe(),
                 "objective": self.options.objective,
                 "rule": self.rule,
-                "config": to_dict(self.config),
+                "config": to_dict(identity(self.config)),
             }
         )
 
@@ -231,7 +231,7 @@ def told_by(name: str, workspace: Workspace, plan: Plan) -> list[tuple[dict[str,
     theirs = folder.read_json(DEFINITION)
     if theirs.get("kind") != "objective" or theirs.get("objective") != plan.options.objective:
         raise InputError(f"sweep.warm_start={name}: maximises {theirs.get('objective', 'nothing')}, not the same")
-    base = flatten(plan.config)
+    base = flatten(identity(plan.config))
     from vse.presets import from_data
 
     other = from_data(theirs["config"], f"{folder}/{DEFINITION}")

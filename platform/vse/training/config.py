@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from vse.config import knob, part
+from vse.config import knob, override, part
 from vse.language.contrast.rules import Rules
 from vse.language.pools import PoolConfig
 from vse.language.sentence.kinds import NoSentence
@@ -94,3 +94,14 @@ class RunConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = knob(0, "initial weights, order of the captions, sampled negatives", low=0)
+
+
+def identity(config: RunConfig) -> RunConfig:
+    """What a run, or a sweep of such runs, is known by: settings that change no number are as in all others.
+
+    How many workers share a step, how much of a GPU each has and how often it is saved do not enter; whether it
+    computes on GPUs does, and so do threads, which change the order of sums.
+    """
+    with_gpu = 1.0 if config.train.gpus_per_worker else 0.0
+    saved = TrainConfig().checkpoint_seconds
+    return override(config, {"train.workers": 1, "train.gpus_per_worker": with_gpu, "train.checkpoint_seconds": saved})

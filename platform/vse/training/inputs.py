@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vse import registry
-from vse.config import fingerprint, override
+from vse.config import fingerprint
 from vse.data.batches import Batch, Collator, Contrast, Drop, Extra, Negatives, Truth, blocks
 from vse.data.companions import Siblings, Unpaired, known_images
 from vse.data.examples import Examples, examples_of
@@ -29,7 +29,7 @@ from vse.language.pools import PoolConfig, WordPools, build_pools
 from vse.language.tokens import words
 from vse.language.word_vectors import WordVectors, coverage
 from vse.models.family import Context, Family, Inputs
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, identity
 
 
 @runtime_checkable
@@ -259,12 +259,11 @@ def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:
 
 
 def run_fingerprint(config: RunConfig, material: Material) -> str:
-    """Eight digits over the configuration (seed included) and what earlier stages made.
+    """Eight digits over the `identity` of the configuration (seed included) and what earlier stages made.
 
-    How many workers share a step does not enter: they do the same steps, so a run goes on with another number of them.
+    A run goes on with other workers, as long as these do the same steps.
     """
-    alone = override(config, {"train.workers": 1})
-    return fingerprint([alone, dict(material.fingerprints)])
+    return fingerprint([identity(config), dict(material.fingerprints)])
 
 
 def initial_family(config: RunConfig, context: Context) -> Family:

@@ -79,7 +79,13 @@ def test_a_learned_alpha_is_an_arm_beside() -> None:
 def test_what_a_name_stands_for() -> None:
     first = make_plan(request()).definition()
     assert sweep_name("a", first) == sweep_name("a", make_plan(request(sweep__seeds="5,6")).definition())
+    same: list[dict[str, Any]] = [{"train__checkpoint_seconds": 7}, {"train__workers": 2}]
+    for other in same:
+        assert make_plan(request(**other)).definition() == first
+    halves = (make_plan(request(train__gpus_per_worker=gpus)).definition() for gpus in (0.5, 0.25))
+    assert len({sweep_name("a", each) for each in halves}) == 1
     others: list[dict[str, Any]] = [
+        {"train__gpus_per_worker": 0.5},
         {"optim__lr": 0.5},
         {"sweep__within": 2.0},
         {"sweep__reference": "none"},

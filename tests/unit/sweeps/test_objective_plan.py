@@ -83,10 +83,13 @@ def test_seeds_points_method_and_concurrency_extend_a_sweep_and_do_not_make_it_a
         {"sweep__concurrency": 1},
         {"sweep__max_seconds": 5},
         {"sweep__run": "failed"},
+        {"train__workers": 2},
+        {"train__checkpoint_seconds": 7},
     ]
     for each in same:
         assert make_plan(request(space="eta_joint", **{"sweep__method": "random", **each})).definition() == first
     others: list[dict[str, Any]] = [{"optim__lr": 0.5}, {"sweep__objective": "both"}, {"train__epochs": 3}]
+    others.append({"train__gpus_per_worker": 1})
     for each in others:
         assert make_plan(request(space="eta_joint", **{"sweep__method": "random", **each})).definition() != first
 

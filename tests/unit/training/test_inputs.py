@@ -177,14 +177,22 @@ def test_identity_is_configuration_and_material(material):
     config, _ = opened(material)
     base = run_fingerprint(config, material["univse_tiny"])
     assert base == run_fingerprint(override(config, {"seed": 0}), material["univse_tiny"])
+    for same in ({"train.workers": 2}, {"train.checkpoint_seconds": 5.0}):
+        assert base == run_fingerprint(override(config, same), material["univse_tiny"])
+    shared, whole = (
+        run_fingerprint(override(config, {"train.gpus_per_worker": gpus}), material["univse_tiny"])
+        for gpus in (0.5, 1.0)
+    )
+    assert shared == whole
     others = [
+        whole,
         run_fingerprint(override(config, {"seed": 1}), material["univse_tiny"]),
         run_fingerprint(override(config, {"train.threads": 2}), material["univse_tiny"]),
         run_fingerprint(
             config, dataclasses.replace(material["univse_tiny"], fingerprints={"records": "0", "features": "1"})
         ),
     ]
-    assert len({base, *others}) == 4
+    assert len({base, *others}) == 5
     assert set(material["univse_tiny"].fingerprints) == {"records", "features", "language"}
     assert set(material["vsepp_tiny"].fingerprints) == {"records", "features"}
 
