@@ -78,15 +78,6 @@ class Precomp:
         file, _, row = image.uri.partition("#")
         return load_features(Path(self.image_root) / file)[int(row)]
 
-    def feature_rows(self, images: tuple[Image, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """File name -> (memory-mapped array (rows, ...), int64 rows of those `images` that it holds, in order)."""
-        rows: dict[str, list[int]] = {}
-        for image in images:
-            file, _, row = image.uri.partition("#")
-            rows.setdefault(file, []).append(int(row))
-        root = Path(self.image_root)
-        return {file: (load_features(root / file), np.array(r, dtype=np.int64)) for file, r in rows.items()}
-
 
 def load_features(path: Path) -> np.ndarray:
     """A memory-mapped array (rows, ..., dim), nothing read yet; raises InputError for a missing or damaged file."""

@@ -58,15 +58,6 @@ class Vocabulary:
         """The words or special tokens of ids."""
         return [SPECIAL[k] if k < len(SPECIAL) else self.words[k - len(SPECIAL)] for k in ids]
 
-    def unknown_rate(self, texts: Iterable[str]) -> float:
-        """Share of the tokens of these captions that are not in the vocabulary; 0 if there are no tokens."""
-        known = total = 0
-        for text in texts:
-            for word in words(text):
-                total += 1
-                known += word in self.ids
-        return 1 - known / total if total else 0.0
-
     def to_json(self) -> str:
         return json.dumps({"words": self.words, "counts": self.counts}, ensure_ascii=False, indent=0) + "\n"
 
