@@ -39,7 +39,7 @@ THESIS = {
 PUBLISHED = {
     "vse": SUM | {"model": "vsepp", "model.normalize_images": True, "optim.lr": 2e-4, "train.epochs": 30},
     "vse0": SUM | {"model": "vsepp", "model.normalize_images": False},
-    "order": ORDER | {"model.form": "squared", "optim.schedule": "constant", "train.epochs": 100},
+    "order": ORDER | {"model.form": "squared", "optim.schedule": "constant", "train.epochs": 20},
     "order0": ORDER | {"model.form": "root", "optim.every": 15, "train.epochs": 30},
     "orderpp": HARDEST | {"model": "order", "model.form": "root", "model.absolute": False, "optim.lr": 2e-4},
     "vse_infinity": HARDEST | {"optim.lr": 5e-4, "optim.weight_decay": 1e-4, "optim.every": 15, "train.epochs": 25},
