@@ -42,7 +42,7 @@ PUBLISHED = {
     "order": ORDER | {"model.form": "squared", "optim.schedule": "constant", "train.epochs": 20},
     "order0": ORDER | {"model.form": "root", "optim.every": 15, "train.epochs": 30},
     "orderpp": HARDEST | {"model": "order", "model.form": "root", "model.absolute": False, "optim.lr": 2e-4},
-    "vse_infinity": HARDEST | {"optim.lr": 5e-4, "optim.weight_decay": 1e-4, "optim.every": 15, "train.epochs": 25},
+    "vse_infinity": HARDEST | {"optim.lr": 5e-4, "optim.weight_decay": 0.01, "optim.every": 15, "train.epochs": 25},
     "scan_t2i_lse": HARDEST | SCAN | {"model.direction": "t2i", "model.aggregate": "lse"},
     "scan_t2i_avg": HARDEST | SCAN | {"model.direction": "t2i", "model.aggregate": "mean"},
     "scan_i2t_lse": HARDEST | SCAN | {"model.direction": "i2t", "model.aggregate": "lse"},
