@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -42,10 +42,11 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What is known of an object without reading it; the tag changes whenever it is written."""
+    """What is known of an object without reading it; the tag changes whenever it is `written` (seconds since 1970)."""
 
     size: int
     tag: str
+    written: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class ObjectStore:
                 found = self._head(name)
         except FileNotFoundError:
             return None
-        return Info(int(found["ContentLength"]), found["ETag"])
+        return Info(int(found["ContentLength"]), found["ETag"], found["LastModified"].timestamp())
 
     def write(self, name: str, data: bytes) -> str:
         """Write or replace an object; returns its tag."""
@@ -124,7 +125,10 @@ class ObjectStore:
         head = f"{self.prefix}/" if self.prefix else ""
         for page in self._pages(head):
             for each in page.get("Contents", ()):
-                yield each["Key"].removeprefix(head), Info(int(each["Size"]), each["ETag"])
+                yield (
+                    each["Key"].removeprefix(head),
+                    Info(int(each["Size"]), each["ETag"], each["LastModified"].timestamp()),
+                )
 
     def holds(self, name: str) -> bool:
         """Whether there is an object of that name, or any below it."""

@@ -55,7 +55,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All lines of a workspace; `failures` are (where, why); `spooled`: runs that MLflow has not got yet."""
+    """All lines of a workspace; `failures` are (where, why); `spooled`: runs that MLflow has not got yet, as
+    far as this machine knows."""
 
     workspace: str
     lines: list[Line]
@@ -80,8 +81,10 @@ def read_status(workspace: Workspace, tracking: str | None = None) -> Status:
     if not workspace.root.exists():
         raise InputError(f"--workspace {workspace.root}: nothing is there")
     now, stories, spooled = time.time(), dict[str, Story](), 0
-    for key, folder, waiting in Shipper(workspace.root.uri, tracking).survey():
-        spooled += waiting
+    shipper = Shipper(workspace.root.uri, tracking)
+    known_here = shipper.ships_here
+    for key, folder, waiting in shipper.survey():
+        spooled += waiting and known_here
         if key.count("/") == 1:  # trials have their line in the sweep's ledger
             stories[key] = journal.parse(folder.read_bytes(journal.FILE_NAME))
     lines, failures = [], []
@@ -96,7 +99,7 @@ def read_status(workspace: Workspace, tracking: str | None = None) -> Status:
         cpu, gpu = (sum(getattr(run, key) for run in (line, *inside)) for key in ("cpu_hours", "gpu_hours"))
         lines.append(replace(line, cpu_hours=cpu, gpu_hours=gpu))
         failures += [(f"{name} {_point(entry)}", _last(entry.error)) for entry in entries if entry.state == "failed"]
-    lines += _stages(workspace)
+    lines += _stages(workspace, now)
     return Status(workspace.root.uri, lines, failures, spooled)
 
 
@@ -163,7 +166,7 @@ def _sweep(workspace: Workspace, name: str, story: Story, now: float) -> tuple[L
     return line, entries
 
 
-def _stages(workspace: Workspace) -> Iterator[Line]:
+def _stages(workspace: Workspace, now: float) -> Iterator[Line]:
     """Features that are being extracted; finished ones say nothing new."""
     root = workspace.root.child("features")
     for dataset in root.names():
@@ -175,7 +178,9 @@ def _stages(workspace: Workspace) -> Iterator[Line]:
                 rejects = sum(len(receipt.rejects) for receipt in receipts)
                 name = f"features/{dataset}/{digits}"
                 note = f"{rejects} rejected" if rejects else ""
-                yield Line(kind="stage", name=name, state="running", done=images, unit="images", note=note)
+                age = max(0.0, now - folder.last_written())
+                state = "silent" if age > SILENT_AFTER else "running"
+                yield Line(kind="stage", name=name, state=state, done=images, unit="images", age=age, note=note)
 
 
 def _point(entry: Entry) -> str:

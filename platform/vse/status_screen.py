@@ -35,7 +35,7 @@ def cells(line: Line) -> tuple[str, ...]:
         "" if line.score is None else f"{line.score:.1f}",
         f"{line.cpu_hours:.3g}",
         f"{line.gpu_hours:.3g}",
-        f"{clock(line.age)} ago" if line.kind != "stage" else "",
+        f"{clock(line.age)} ago",
         line.note,
     )
 
@@ -110,7 +110,7 @@ def _named(line: Line) -> str:
     parts = [f"{state} {line.kind} {name}: {far}"]
     parts += [f"{left} left"] * bool(left) + [fast] * bool(fast) + [f"best rsum {score}"] * bool(score)
     parts += [f"{cpu} CPU-hours", f"{gpu} GPU-hours"] if line.kind != "stage" else []
-    return ", ".join([*parts, *([f"last sign {age}"] if age else [])])
+    return ", ".join([*parts, f"last sign {age}"])
 
 
 def _table(lines: Sequence[Line], width: int) -> Any:

@@ -144,6 +144,17 @@ class Folder:
         info = _remote(self.uri).info(name)
         return None if info is None else info.size
 
+    def last_written(self) -> float:
+        """When anything in it was written, in seconds since 1970, locks that a living job renews on S3 among it; 0
+        where nothing is there."""
+        if self.is_local:
+            latest = 0.0
+            for place in (self.local(), *self.local().rglob("*")):
+                with contextlib.suppress(OSError):  # its writer has just renamed it
+                    latest = max(latest, place.lstat().st_mtime)
+            return latest
+        return max((info.written for _, info in _remote(self.uri).walk()), default=0.0)
+
     def folders_with(self, name: str) -> Iterator["Folder"]:
         """Every folder at or below this one that holds a file of that name; on S3 one listing, whatever the depth."""
         if self.is_local:

@@ -127,6 +127,11 @@ class Shipper:
         except Exception:  # of MLflow, its transport or its database
             return None
 
+    @property
+    def ships_here(self) -> bool:
+        """Whether this machine, or who has this workspace on its disk, has ever sent it to this MLflow."""
+        return self._state_file.exists()
+
     def survey(self) -> Iterator[tuple[str, Folder, bool]]:
         """(key, folder, whether something waits to be sent) of every run with a journal. Changes nothing."""
         yield from self._survey(self._load())
