@@ -1,6 +1,7 @@
 """VSE-C (Shi et al., COLING 2018): VSE++ with a bidirectional GRU, trained against adversaries of each caption.
 
-A word is its distributional vector, which stays fixed, beside a visually grounded one that is learned (§3.1).
+A word is its distributional vector beside a visually grounded one that is learned (§3.1). The first stays fixed, as in
+the public code; Appendix B says that embeddings are initialised with it, and not whether they are trained.
 """
 
 from dataclasses import dataclass
