@@ -16,7 +16,8 @@ from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConf
 def relational_basic_coco() -> RunConfig:
     """Chapter 3: COCO 2017, whole pictures scaled, 2e-5, 1e-5 from epoch 9, 2e-6 from epoch 15 of 20, last weights.
 
-    Given: batch 128, 1024-d, words 300-d, margin 0.2, hardest negatives. Ours: clip 2.0, all words kept, heads, widths.
+    Given: batch 128, 1024-d, words 300-d, margin 0.2, hardest negatives. Ours: clip 2.0, all words kept, heads, widths,
+    all captions of an image where the thesis draws five of more (§3.2), none of the same image or text as negatives.
     The fastText vectors that words begin with are named by `text.word_vectors`.
     """
     return replace(
