@@ -137,7 +137,10 @@ class Truth:
 
 
 class Drop:
-    """Random dropping of parsed attributes and relations (UniVSE, supplement A.2, Table 1): set to padding."""
+    """Random dropping of parsed attributes and relations in training: set to padding.
+
+    UniVSE, supplement A.2, Table 1, "Train Drop"; its "Test Drop" has no counterpart here.
+    """
 
     def __init__(self, share: float, seed: int) -> None:
         self.share, self.seed = share, seed

@@ -66,7 +66,11 @@ class Ranks:
         return self.above + 1.0 + self.tied_negatives.double() / (self.tied_positives + 1)
 
     def metrics(self) -> dict[str, float]:
-        """r1, r5, r10 in percent, medr and meanr over the queries. Raises InputError when there is no query."""
+        """r1, r5, r10 in percent, medr and meanr over the queries. Raises InputError when there is no query.
+
+        medr is the median of the expected ranks, between the middle two where their number is even: ranks 1, 1, 2, 6
+        give 1.5. Published ones are rounded down, to 1.
+        """
         if len(self.queries) == 0:
             raise InputError("retrieval needs at least one image with a caption")
         values = {f"r{k}": 100.0 * self.hits(k).mean().item() for k in RECALLS}

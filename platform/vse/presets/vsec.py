@@ -15,8 +15,8 @@ def vsec_coco() -> RunConfig:
     """VSE-C (+all): Adam 1e-3, a tenth after every 15 epochs, batch 128 (Appendix B); 30 epochs are the public code's.
 
     The GloVe vectors of Appendix B are named by `text.word_vectors`; they stay fixed, as in the public code (the paper
-    says "initialized"). Adversaries are made by our rules. The published ones, by which 39 of 60 prepositions may become
-    one of the same meaning, are the keys of `text.contrast` as in `vse.language.contrast.rules.PUBLISHED`.
+    says "initialized"). Adversaries are made by our rules. For the published ones, by which 39 of 60 prepositions may
+    become one of the same meaning, set `text.contrast` as in `vse.language.contrast.rules.PUBLISHED`.
     """
     return replace(vsepp_coco(), model=VSEC.Config(), objective=VSECLoss.Config(), optim=OptimConfig(lr=1e-3, every=15))
 

@@ -38,7 +38,7 @@ class TextConfig:
     pools: PoolConfig = field(default_factory=PoolConfig)
     contrast: Rules = field(default_factory=Rules)
     drop_components: float = knob(
-        0.0, "share of parsed attributes and relations dropped at random (A.2, Table 1)", low=0, high=1
+        0.0, "share of parsed attributes and relations dropped in training (A.2, Table 1, Train Drop)", low=0, high=1
     )
 
 

@@ -1,6 +1,8 @@
 """Ranks against loops that sort, and against every order that tied candidates can take."""
 
 import itertools
+import math
+import statistics
 
 import pytest
 import torch
@@ -85,6 +87,16 @@ def test_ties_are_averaged_over_every_order():
             assert ranks.hits(1)[q].item() == pytest.approx(at_1)
             assert ranks.hits(5)[q].item() == pytest.approx(at_5)
             assert ranks.expected()[q].item() == pytest.approx(rank)
+
+
+def test_the_median_lies_between_the_middle_two():
+    zero = torch.zeros(4, dtype=torch.int64)
+    ranks = Ranks(
+        queries=torch.arange(4), above=torch.tensor([0, 0, 1, 5]), tied_negatives=zero, tied_positives=zero + 1
+    )
+    assert ranks.metrics()["medr"] == 1.5
+    published = math.floor(statistics.median([0, 0, 1, 5])) + 1  # the public code's rule
+    assert math.floor(ranks.metrics()["medr"]) == published == 1
 
 
 def test_constant_scores_are_chance():
