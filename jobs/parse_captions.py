@@ -1,6 +1,5 @@
 """Parse every caption of a data set: `python jobs/parse_captions.py --preset univse_flickr8k data.root=...`."""
 
-import contextlib
 import sys
 import time
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from vse.config import knob
 from vse.language.parsing import language_fingerprint, parse_captions
 from vse.pipeline import describe
 from vse.runtime import Config as RayConfig
-from vse.runtime import cluster_address, running_ray, set_up_logging
+from vse.runtime import cluster_of, set_up_logging
 from vse.summary import write_summary
 from vse.workspace import Workspace, dataset_name
 
@@ -30,12 +29,9 @@ def run(request: Request) -> str:
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     records = describe(config, workspace)
-    with contextlib.ExitStack() as stack:
-        on_cluster = cluster_address(options.ray) is not None
-        connect = (lambda: stack.enter_context(running_ray(options.ray))) if on_cluster else None
-        parses = parse_captions(
-            records, config.text.parser, workspace, num_workers=options.num_workers, connect=connect
-        )
+    parses = parse_captions(
+        records, config.text.parser, workspace, num_workers=options.num_workers, cluster=cluster_of(options.ray)
+    )
     found = [parses.components(text) for text in parses.texts()]
     folder = workspace.language(dataset_name(records), parses.fingerprint)
     headline = {

@@ -1,6 +1,5 @@
 """Train one run: `python jobs/train.py --preset univse_scenes seed=1 optim.lr=1e-3`."""
 
-import contextlib
 import sys
 import time
 from dataclasses import dataclass, field
@@ -8,10 +7,10 @@ from dataclasses import dataclass, field
 from vse import registry
 from vse.command import Request, main
 from vse.runtime import Config as RayConfig
-from vse.runtime import preflight, running_ray, set_up_logging
+from vse.runtime import preflight, set_up_logging, steady_nodes
 from vse.summary import write_summary
 from vse.tracking import Shipper
-from vse.training.run import run_training
+from vse.training.run import run_training, trains_here
 from vse.workspace import Workspace
 
 
@@ -29,8 +28,9 @@ def run(request: Request) -> str:
         request.workspace,
         request.options.ray,
         workers=train.workers,
-        cpus_per_worker=train.threads if train.workers > 1 else 1,
+        cpus_per_worker=1 if trains_here(train) else train.threads,
         gpus_per_worker=train.gpus_per_worker,
+        labels=None if trains_here(train) else steady_nodes(request.options.ray, train.gpus_per_worker),
         key="train.workers",
     )
     set_up_logging()
@@ -41,11 +41,8 @@ def run(request: Request) -> str:
         shown += "".join(f"  {key} {value:.3f}" for key, value in numbers.items() if key in _SHOWN)
         print(shown, file=sys.stderr, flush=True)
 
-    with contextlib.ExitStack() as around:
-        shipper = around.enter_context(Shipper(request.workspace, request.tracking).every(30))
-        if train.workers > 1:
-            around.enter_context(running_ray(request.options.ray))
-        result = run_training(config, workspace, report=epoch_done)
+    with Shipper(request.workspace, request.tracking).every(30) as shipper:
+        result = run_training(config, workspace, report=epoch_done, ray=request.options.ray)
     return write_summary(
         result.folder,
         job="train",

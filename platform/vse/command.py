@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
-from vse.errors import InputError, StorageError, storage_failure
+from vse.errors import InputError, PlacementError, StorageError, storage_failure
 from vse.redaction import redact, redact_text
 from vse.storage import Folder
 
@@ -99,7 +99,7 @@ def main(
         cause = getattr(error, "cause", None)  # what a Ray task raised
         if isinstance(cause, InputError):
             return _refuse(job, cause)
-        if line := storage_failure(error):
+        if line := str(error) if isinstance(error, PlacementError) else storage_failure(error):
             _say(f"{job}: {redact_text(' '.join(line.split()))}; {_STAYS}")
             return 1
         print(redact_text(traceback.format_exc()), file=sys.stderr, end="")

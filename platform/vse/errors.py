@@ -17,6 +17,13 @@ class StorageError(OSError):
     """
 
 
+class PlacementError(RuntimeError):
+    """No node came that could run what was asked for, though the cluster's limits allow it.
+
+    Its text is one line. Jobs print it on stderr and exit with status 1; what was finished stays.
+    """
+
+
 class NotMadeError(Exception):
     """What a stage makes is not there, and the caller may only read; its text is the folder's address."""
 

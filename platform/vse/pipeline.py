@@ -26,6 +26,8 @@ from vse.language.parsing import language_fingerprint, parse_captions
 from vse.language.sentence.stage import SentenceStore, fitted
 from vse.language.word_vectors import WordVectors, file_digits, word_vectors
 from vse.registry import ComponentConfig
+from vse.runtime import Config as RayConfig
+from vse.runtime import cluster_of, running_ray
 from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, adversaries_wanted, family_inputs
@@ -46,10 +48,17 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
     return records
 
 
-def show(config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]) -> FeatureStore:
+def show(
+    config: RunConfig,
+    workspace: Workspace,
+    records: Records,
+    outputs: tuple[str, ...],
+    ray: RayConfig | None = None,
+) -> FeatureStore:
     """Stage 2: frozen features of every image, in features/<dataset>/<fingerprint>.
 
-    A store that has further outputs beside the wanted ones serves as well.
+    A store that has further outputs beside the wanted ones serves as well. ray: what to ask of Ray where this is work
+    for it.
     """
     root, backbone = registry.build("source", config.data).image_root, config.features.backbone
 
@@ -61,8 +70,9 @@ def show(config: RunConfig, workspace: Workspace, records: Records, outputs: tup
     for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
         if folder_of((*outputs, *more)).is_committed():
             return extract(records, backbone, sorted((*outputs, *more)), folder_of((*outputs, *more)), root=root)
+    cluster = functools.partial(running_ray, ray)
     with folder_of(outputs).locked():
-        return extract(records, backbone, sorted(outputs), folder_of(outputs), root=root)
+        return extract(records, backbone, sorted(outputs), folder_of(outputs), root=root, cluster=cluster)
 
 
 def _has_shapes(backbone: ComponentConfig) -> bool:
@@ -70,11 +80,11 @@ def _has_shapes(backbone: ComponentConfig) -> bool:
     return hasattr(registry.component("backbone", registry.name_of("backbone", backbone)), "shapes")
 
 
-def say(config: RunConfig, workspace: Workspace, records: Records) -> Language:
-    """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>."""
+def say(config: RunConfig, workspace: Workspace, records: Records, ray: RayConfig | None = None) -> Language:
+    """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>; many are work for a cluster to join."""
     parser = parser_of(config)
     with workspace.language(dataset_name(records), language_fingerprint(parser)).locked():
-        return parse_captions(records, parser, workspace)
+        return parse_captions(records, parser, workspace, cluster=cluster_of(ray or RayConfig()))
 
 
 def parser_of(config: RunConfig) -> Parser.Config:
@@ -100,12 +110,18 @@ class StoredFeatures:
 
 
 def prepare(
-    config: RunConfig, workspace: Workspace, *, parsed: bool = False, outputs: tuple[str, ...] = ()
+    config: RunConfig,
+    workspace: Workspace,
+    *,
+    parsed: bool = False,
+    outputs: tuple[str, ...] = (),
+    ray: RayConfig | None = None,
 ) -> Material:
     """Run what is missing of stages 1 to 3 and open the results; images without features leave the records.
 
     Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do. `outputs`
-    are features that other families will want of the same images: one pass makes them all.
+    are features that other families will want of the same images: one pass makes them all. `ray`: which Ray stages use
+    and what they ask of it, where there is much to do.
     """
     inputs = family_inputs(config)
     if inputs.sentence:
@@ -114,8 +130,8 @@ def prepare(
     records = describe(config, workspace)
     for split in ("train", "val"):
         records.split(split)  # what is missing is told before hours of extraction
-    store = show(config, workspace, records, tuple({inputs.image, *outputs}))
-    parses = say(config, workspace, records) if inputs.components or parsed or contrast else None
+    store = show(config, workspace, records, tuple({inputs.image, *outputs}), ray)
+    parses = say(config, workspace, records, ray) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": _identity(config, records, inputs.image)}
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
@@ -129,7 +145,8 @@ def prepare(
     candidates = None
     if contrast:
         assert parses is not None
-        candidates = contrast_candidates(records, parses, "train", config.text.contrast, workspace)
+        rules, cluster = config.text.contrast, cluster_of(ray or RayConfig())
+        candidates = contrast_candidates(records, parses, "train", rules, workspace, cluster=cluster)
         prints["candidates"] = candidates.fingerprint
     return Material(records, features, parses, prints, vectors, sentences, candidates, config.text.pools)
 

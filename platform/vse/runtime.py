@@ -5,6 +5,7 @@ RAY_ADDRESS) it joins the one that runs and leaves it running.
 """
 
 import contextlib
+import functools
 import logging
 import os
 import random
@@ -14,11 +15,12 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vse.capacity import LAUNCHED, Capacity, Kind, launched_plan, living, planned
 from vse.config import knob
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError
@@ -28,10 +30,11 @@ from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
-_LAUNCHED = "~/ray_bootstrap_config.yaml"  # the cluster launcher leaves it on the head
 LIFECYCLE = "vse.lifecycle"  # label of worker types in cluster files: on-demand, or spot where nodes may vanish
 _TRAIN_NODES = "VSE_TRAIN_NODES"  # tells processes of a job, on whichever node, what `train_nodes` is to say
 _DETACHED = frozenset({"local", ""})
+_PLACEMENT = "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"
+_started_here = False  # whether the Ray of this process is its own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +74,12 @@ def cluster_address(config: Config) -> str | None:
     given = os.environ.get("RAY_ADDRESS", "")
     if given not in _DETACHED:
         return given
-    return "auto" if Path(_LAUNCHED).expanduser().exists() else None
+    return "auto" if Path(LAUNCHED).expanduser().exists() else None
+
+
+def cluster_of(config: Config) -> Callable[[], contextlib.AbstractContextManager[Session]] | None:
+    """Gives the cluster to join; None where there is none, for work that no Ray of its own is started for."""
+    return functools.partial(running_ray, config) if cluster_address(config) is not None else None
 
 
 def prepare_environment(config: Config) -> dict[str, str]:
@@ -87,7 +95,7 @@ def prepare_environment(config: Config) -> dict[str, str]:
         "RAY_DATA_PARQUET_FOOTER_NUM_ACTORS": "1" if small else "8",
         "RAY_CHDIR_TO_TRIAL_DIR": "0",  # paths mean the same in a trial as outside
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a task without GPUs does not lose sight of them; no warning either
-        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "120" if here else "900",  # an autoscaler needs minutes for a node
+        _PLACEMENT: "120" if here else "900",  # an autoscaler needs minutes for a node
         "TUNE_DISABLE_SIGINT_HANDLER": "1",  # an interrupt ends the job, it does not become a short sweep
         "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal is the log
         "RAY_AIR_NEW_OUTPUT": "0",
@@ -104,8 +112,8 @@ def prepare_environment(config: Config) -> dict[str, str]:
     for name in ("VSE_CACHE", "VSE_CACHE_GIB", "AWS_REGION", "AWS_DEFAULT_REGION"):
         if name in os.environ:
             workers[name] = os.environ[name]
-    if not here and _has_steady_gpus():
-        os.environ.setdefault(_TRAIN_NODES, "on-demand")
+    if steady := steady_nodes(config, gpus=1):
+        os.environ.setdefault(_TRAIN_NODES, steady[LIFECYCLE])
         workers[_TRAIN_NODES] = os.environ[_TRAIN_NODES]
     if here:
         # workers on this machine import the package from where this process has it, installed or not
@@ -158,6 +166,8 @@ def _start(config: Config, scratch: Path) -> None:
     import ray
     from ray._private import ray_constants
 
+    global _started_here
+    _started_here = True
     # Ray replaces 127.0.0.1 by the machine's own address and listens on all of them, unless it is told that there are
     # no other nodes; the variable set for that is read at import, which may have been before us.
     ray_constants.ENABLE_RAY_CLUSTER = False
@@ -187,6 +197,8 @@ def _store_mib(shared_memory: Path = Path("/dev/shm")) -> int:
 def _join(address: str, config: Config, workers: dict[str, str]) -> None:
     import ray
 
+    global _started_here
+    _started_here = False
     environment: dict[str, Any] = {"env_vars": workers}
     if config.ship_code:
         environment["py_modules"] = [str(Path(__file__).resolve().parent)]
@@ -224,83 +236,96 @@ def preflight(
     workers: int = 1,
     cpus_per_worker: float = 1,
     gpus_per_worker: float = 0,
+    labels: Mapping[str, str] | None = None,
     key: str = "workers",
 ) -> None:
     """Refuse, before any Ray process starts, what could never run. Raises InputError naming `key` and what there is.
 
-    Checks the largest the machine or cluster could ever be (an autoscaler's limits count), and that the workspace can
-    be written to, from every node that may work on it.
+    Checks the largest the machine or cluster could ever be (an autoscaler's limits count; `labels`: of the nodes that
+    workers belong on), and that the workspace can be written to, from every node that may work on it.
     """
     Workspace.open(workspace).check_writable()
-    address = cluster_address(config)
-    if address is None:
-        most = {
-            "CPU": float(config.cpus or usable_cores() + 1),
-            "GPU": float(config.gpus if config.gpus is not None else len(gpus())),
-        }
-        nodes, place = 1, "this machine has"
-    else:
-        most, nodes = largest_cluster()
-        place = "the cluster can have"
-    if gpus_per_worker and not most["GPU"]:
+    most, here = capacity(config), cluster_address(config) is None
+    place = "this machine has" if here else "the cluster can have"
+    total, where = most.total(labels), "".join(f" on nodes labelled {k}: {v}" for k, v in (labels or {}).items())
+    if gpus_per_worker and not total["GPU"]:
         raise InputError(f"{key}: a GPU is asked for, but {place} none")
     for kind, each in (("GPU", gpus_per_worker), ("CPU", cpus_per_worker)):
-        if workers * each > most[kind]:
+        if workers * each > total[kind]:
             raise InputError(
-                f"{key}={workers}: needs {workers * each:g} {kind}s, but {place} {most[kind]:g}; "
-                f"at most {int(most[kind] // each)} {'worker fits' if most[kind] // each == 1 else 'workers fit'}"
+                f"{key}={workers}: needs {workers * each:g} {kind}s, but {place} {total[kind]:g}{where}; "
+                f"at most {_that_fit(int(total[kind] // each))}"
             )
+    fit = most.room(cpus_per_worker, gpus_per_worker, labels)
+    if workers > fit:
+        raise InputError(
+            f"{key}={workers}: each needs {cpus_per_worker:g} CPUs and {gpus_per_worker:g} GPUs of one node, and "
+            f"{place} room for {fit}{where}; at most {_that_fit(fit)}"
+        )
+    if not here and not gpus_per_worker and (unused := most.total()["GPU"]):
+        log.warning("trains on CPUs, though the cluster can have %g GPUs; train.gpus_per_worker=1 uses them", unused)
     local = Workspace.open(workspace).root.is_local
-    if nodes > 1 and local and not config.shared_workspace:
+    if most.nodes > 1 and local and not config.shared_workspace:
         with running_ray(config) as session:
             if session.nodes > 1:
                 check_shared(workspace)
                 return
         raise InputError(
-            f"--workspace {workspace}: a local path, but the cluster can have {nodes} nodes, and none is there yet to "
-            "show that it sees this folder; name an s3:// address, or say ray.shared_workspace=true if it is NFS"
+            f"--workspace {workspace}: a local path, but the cluster can have {most.nodes} nodes, and none is there "
+            "yet to show that it sees this folder; name an s3:// address, or say ray.shared_workspace=true if it is NFS"
         )
 
 
-def launched_plan() -> dict[str, Any] | None:
-    """The cluster file this head was launched with, as the launcher filled it in; None on any other machine."""
-    launched = Path(_LAUNCHED).expanduser()
-    if not launched.exists():
-        return None
-    import yaml
-
-    return yaml.safe_load(launched.read_text(encoding="utf-8"))
+def _that_fit(count: int) -> str:
+    return f"{count} {'worker fits' if count == 1 else 'workers fit'}"
 
 
-def _has_steady_gpus() -> bool:
-    types = ((launched_plan() or {}).get("available_node_types") or {}).values()
-    steady = [kind for kind in types if (kind.get("labels") or {}).get(LIFECYCLE) == "on-demand"]
-    return any((kind.get("resources") or {}).get("GPU") for kind in steady)
-
-
-def train_nodes(gpus: float) -> dict[str, str] | None:
+def steady_nodes(config: Config, gpus: float) -> dict[str, str] | None:
     """Labels of the nodes that ranks of one training belong on; None where any will do.
 
     A rank that vanishes takes all others back to the last checkpoint, so ranks with GPUs keep to nodes that stay, where
     the launched cluster has such.
     """
+    if cluster_address(config) is None or not gpus:
+        return None
+    steady = {LIFECYCLE: "on-demand"}
+    return steady if planned(launched_plan() or {}).total(steady)["GPU"] else None
+
+
+def train_nodes(gpus: float) -> dict[str, str] | None:
+    """What `steady_nodes` says, for processes on whichever node of a job that is connected to Ray."""
     wanted = os.environ.get(_TRAIN_NODES)
     return {LIFECYCLE: wanted} if wanted and gpus else None
 
 
-def largest_cluster() -> tuple[dict[str, float], int]:
-    """(resources, number of nodes) that the launched cluster can grow to; what it is now where nothing says more."""
-    plan = launched_plan()
-    if plan is not None:
-        most, nodes = {"CPU": 0.0, "GPU": 0.0}, 1 + int(plan.get("max_workers") or 0)
-        for name, kind in (plan.get("available_node_types") or {}).items():
-            count = 1 if name == plan.get("head_node_type") else int(kind.get("max_workers") or 0)
-            for resource in most:
-                most[resource] += count * float((kind.get("resources") or {}).get(resource, 0))
-        if any(most.values()):
-            return most, nodes
-    with running_ray() as session:  # joins, starts nothing
-        return {"CPU": session.cpus, "GPU": session.gpus}, session.nodes
+def placement_seconds() -> float:
+    """How long workers of a training may wait for their places; Ray Train reads the same variable."""
+    return float(os.environ.get(_PLACEMENT, "900"))
+
+
+def num_gpus() -> int:
+    """GPUs that this process may compute on: those of the machine that it sees, or that Ray gave it."""
+    ray = sys.modules.get("ray")  # not imported: not a worker of one
+    given = ray.get_runtime_context().get_accelerator_ids() if ray is not None and ray.is_initialized() else {}
+    return max(len(gpus()), len(given.get("GPU", ())))
+
+
+def capacity(config: Config | None = None) -> Capacity:
+    """The nodes that there can be: of the Ray this process is connected to, else of the one that `config` means.
+
+    A launched cluster can become what its file allows. A machine, and a cluster whose file says nothing of what its
+    nodes have, are what they are.
+    """
+    ray, config = sys.modules.get("ray"), config or Config()  # not imported: not connected
+    connected = ray is not None and ray.is_initialized()
+    if not connected and cluster_address(config) is None:
+        visible = float(config.gpus if config.gpus is not None else len(gpus()))
+        return Capacity((Kind(float(config.cpus or usable_cores() + 1), visible),))
+    most = planned({} if connected and _started_here else launched_plan() or {})
+    if any(most.total().values()):
+        return most
+    with running_ray(config):  # joins, starts nothing
+        return living(sys.modules["ray"].nodes())
 
 
 def check_shared(workspace: str) -> None:

@@ -186,3 +186,18 @@ def test_lost_nodes_cost_time_and_nothing_else(host: Hosts) -> None:
     found = [{"run": entry["run"], "metrics": entry["metrics"]} for entry in told["entries"]]
     assert found == told["undisturbed"]
     print(f"{time.monotonic() - started:.0f} s, {len(done)} nodes lost, {len(told['errors'])} trials with them")
+
+
+def test_one_worker_trains_in_a_task_on_a_node_that_stays_and_has_the_gpu(host: Hosts) -> None:
+    told = json.loads(run(host, f"{sys.executable} -m tests.cluster.gpu_nodes {WORKSPACE}").splitlines()[-1])
+    assert (told["here"], told["elsewhere"]) == (0, True)
+    no_place = (
+        r"PlacementError: train\.workers=%d: no nodes labelled vse\.lifecycle: on-demand came in time with 1 CPUs "
+    )
+    for key, workers in (("one", 1), ("two", 2)):
+        assert re.match(no_place % workers, told[key]), told[key]
+    assert told["waited"] < 120
+    assert re.fullmatch(r"InputError: train\.gpus_per_worker=1: torch finds no GPU on head", told["no driver"])
+    assert told["lives"] == ["on-demand"] * 2  # it was lost once
+    assert told["found"] == told["calm"]
+    assert told["heard"] == [1, 2, 3, 4, 5, 6]

@@ -7,10 +7,10 @@ from pathlib import Path
 # Rooms (files or folders of the package) from the ground up; a room may import its own floor and those below it.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"config", "registry", "errors", "redaction", "progress", "journal", "environment", "storage"})
-    | {"object_store", "node_cache"},
+    | {"capacity", "object_store", "node_cache"},
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
-    frozenset({"runtime", "node_watch", "metrics", "tracking", "tracking_store", "tracking_models"}),
+    frozenset({"runtime", "ray_data", "node_watch", "metrics", "tracking", "tracking_store", "tracking_models"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
     | {"judging"},
     frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from vse import command
-from vse.errors import StorageError, storage_failure
+from vse.errors import PlacementError, StorageError, storage_failure
 
 
 class WrappedError(Exception):
@@ -73,3 +73,12 @@ def test_a_job_says_one_line_and_exits_with_1(capsys: pytest.CaptureFixture[str]
     assert shown.out == ""
     (line,) = shown.err.splitlines()
     assert line.startswith("train: /w/runs/r: cannot write model.safetensors (No space left on device); what was")
+
+
+def test_nodes_that_never_came_are_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
+    def run(request: command.Request) -> str:
+        raise PlacementError("train.gpus_per_worker=1: no node came")
+
+    assert command.main("train", run, description="", argv=[]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("train: train.gpus_per_worker=1: no node came; what was")

@@ -14,6 +14,7 @@ from vse.errors import InputError
 from vse.features.store import FeatureStore
 from vse.language.tokens import words
 from vse.presets import preset
+from vse.runtime import Config as RayConfig
 from vse.workspace import Workspace
 
 SMALL = {"data.num_train": 8, "data.num_val": 4, "data.num_test": 4, "data.num_shifted": 2}
@@ -87,6 +88,35 @@ def test_folds_share_features_and_parses(place, first, monkeypatch):
     assert len({f.fingerprints["records"] for f in folds} | {first.fingerprints["records"]}) == 4
     held_out = [image.id for f in folds for image in f.records.split("val").images]
     assert sorted(held_out) == sorted(i.id for s in ("train", "val") for i in first.records.split(s).images)
+
+
+class _AskedError(Exception):
+    """Instead of a Ray."""
+
+
+def test_stages_use_the_ray_that_the_job_asks_for(tmp_path, monkeypatch):
+    """Options such as ray.address and ray.gpus reach extraction and, where there is a cluster to join, parsing."""
+    asked = []
+
+    def running_ray(config):
+        asked.append(config)
+        raise _AskedError
+
+    for module in ("pipeline", "runtime"):
+        monkeypatch.setattr(f"vse.{module}.running_ray", running_ray)
+    monkeypatch.setattr("vse.features.extraction._run", lambda work, todo, cluster: cluster())
+    far, place = RayConfig(address="10.0.0.4:6379", ship_code=True), Workspace.open(str(tmp_path))
+    with pytest.raises(_AskedError):
+        pipeline.prepare(tiny(), place, ray=far)
+    monkeypatch.undo()
+    pipeline.prepare(tiny("vsepp_tiny"), place)
+    monkeypatch.setattr("vse.runtime.running_ray", running_ray)
+    monkeypatch.setattr("vse.language.parsing.WORTH_RAY", 1)
+    with pytest.raises(_AskedError):
+        pipeline.prepare(tiny(), place, ray=far)
+    assert asked == [far, far]
+    pipeline.prepare(tiny(), place, ray=RayConfig(address="local"))  # no Ray is started to parse
+    assert len(asked) == 2
 
 
 def test_other_images_are_extracted(place, first):

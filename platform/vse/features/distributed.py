@@ -4,9 +4,9 @@ Every shard is committed where it is made; only counts and rejects come back to 
 writes the same shard again, and what a dead driver leaves behind is found by the next run (`extraction`).
 """
 
-import contextlib
-import warnings
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,50 @@ import pyarrow as pa
 import ray
 import ray.data
 
+from vse.capacity import Capacity, living
 from vse.data.records import Image
 from vse.errors import InputError
 from vse.features.decoding import decode
 from vse.features.shards import write_shard
 from vse.features.transforms import Transform
+from vse.ray_data import ACTOR_CPUS, TASK_CPUS, data_work
 from vse.registry import ComponentConfig
+from vse.runtime import capacity
 from vse.storage import Folder
 
 DECODE_ROWS = 32
-# Shares of a core that leave room on any host, even with one core: actors that fill all cores starve the tasks that
-# feed them, and Ray Data then waits for ever (ray-project/ray#44687).
-ACTOR_CPUS, TASK_CPUS = 0.75, 0.25
+# A node takes minutes to come and costs until it has been idle for some: it must have more than that to do.
+WORTH_A_GPU, WORTH_A_CORE = 10_000, 1_000  # images
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Numbers of actors: `least` at any time, `first` at the start, `most` as Ray Data sees fit; `gpu`: one each."""
+
+    least: int
+    first: int
+    most: int
+    gpu: bool
+
+
+def pool_of(now: Capacity, could: Capacity, num_images: int, workers: int | None) -> Pool:
+    """One actor for each GPU, else for each core but one; on nodes yet to come as many as the images are worth.
+
+    now: the nodes that are up, of a cluster with an autoscaler only the head at first; could: those that there can be.
+    Ray Data never asks for actors beyond the nodes that are up, so those that are to bring nodes are there from the
+    start and stay. Raises InputError where there could never be one.
+    """
+    up, there = now.total(), could.total()
+    cores = max(up["CPU"], there["CPU"])
+    if cores < ACTOR_CPUS + TASK_CPUS:
+        raise InputError(f"extraction needs a core of the Ray cluster, which has {cores:g}; use workers=0")
+    gpu = max(up["GPU"], there["GPU"]) >= 1
+    here = int(up["GPU"]) if gpu else max(1, int(up["CPU"]) - 1)
+    ever = max(here, could.room(0, 1) if gpu else int(there["CPU"]) - could.nodes)
+    worth = math.ceil(num_images / (WORTH_A_GPU if gpu else WORTH_A_CORE))
+    wanted = workers or max(here, min(ever, worth))
+    first = min(wanted, ever)
+    return Pool(first if first > here else 1, first, wanted, gpu)
 
 
 class _Extractor:
@@ -62,21 +94,6 @@ def _write(batch: dict[str, np.ndarray], outputs: tuple[str, ...], folder: Folde
     return {"num_images": [len(receipt.ids)], "rejected": [images], "reasons": [why]}
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Ray Data's bars and banners: ours counts committed images, in all surroundings."""
-    with warnings.catch_warnings():
-        # Ray Data fills its context field by field, its own deprecated ones among them
-        warnings.filterwarnings("ignore", message=r"`use_\w+` is deprecated")
-        context = ray.data.DataContext.get_current()
-        before = context.enable_progress_bars, context.print_on_execution_start
-        context.enable_progress_bars = context.print_on_execution_start = False
-        try:
-            yield
-        finally:
-            context.enable_progress_bars, context.print_on_execution_start = before
-
-
 def extract_with_ray(
     todo: Sequence[Image],
     backbone: ComponentConfig,
@@ -91,19 +108,15 @@ def extract_with_ray(
 ) -> Iterator[tuple[int, list[tuple[str, str]]]]:
     """Yields, shard by shard as they are committed, the number of images in it and its rejects.
 
-    Ray must be running. workers: forward actors, by default one for each GPU, else one for each core but one. Raises
-    InputError where the cluster could never hold one.
+    Ray must be running. workers: forward actors, by default as `pool_of` says. Raises InputError where the cluster
+    could never hold one, PlacementError where none has come.
     """
-    cpus, gpus = (float(ray.cluster_resources().get(kind, 0)) for kind in ("CPU", "GPU"))
-    if cpus < ACTOR_CPUS + TASK_CPUS:
-        raise InputError(f"extraction needs a core of the Ray cluster, which has {cpus:g}; use workers=0")
-    fitting = max(1, int(gpus) if gpus else int(cpus) - 1)
-    most = workers or fitting
     decode_task: Any = _decode  # Ray's annotations know no function with arguments of its own
     write_task: Any = _write
-    pool = ray.data.ActorPoolStrategy(min_size=1, initial_size=min(most, fitting), max_size=most)
+    pool = pool_of(living(ray.nodes()), capacity(), len(todo), workers)
+    actors = ray.data.ActorPoolStrategy(min_size=pool.least, initial_size=pool.first, max_size=pool.most)
 
-    with _quiet():
+    with data_work("extraction"):
         uris = pa.table({"image": [i.id for i in todo], "uri": [i.uri for i in todo]})
         blocks = [uris.slice(start, DECODE_ROWS) for start in range(0, len(todo), DECODE_ROWS)]
         shards = (
@@ -114,10 +127,10 @@ def extract_with_ray(
             .map_batches(
                 _Extractor,
                 fn_constructor_kwargs={"backbone": backbone, "outputs": outputs, "batch": batch},
-                batch_size=batch or (256 if gpus else DECODE_ROWS),
-                compute=pool,
-                num_gpus=1 if gpus else None,
-                num_cpus=None if gpus else ACTOR_CPUS,
+                batch_size=batch or (256 if pool.gpu else DECODE_ROWS),
+                compute=actors,
+                num_gpus=1 if pool.gpu else None,
+                num_cpus=None if pool.gpu else ACTOR_CPUS,
             )
             .map_batches(
                 write_task,

@@ -3,6 +3,7 @@
 What a run that was stopped has finished stays: the next one parses only texts in no finished shard.
 """
 
+import contextlib
 import multiprocessing
 import os
 import sys
@@ -21,6 +22,8 @@ from vse.progress import Progress
 from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
 
+Cluster = Callable[[], contextlib.AbstractContextManager[object]]
+
 # Starting a process costs about as much as parsing this many captions, a pool of Ray actors some ten times that.
 WORTH_A_PROCESS = 4000
 WORTH_RAY = 20_000
@@ -37,17 +40,17 @@ def parse_captions(
     workspace: Workspace,
     *,
     num_workers: int | None = None,
-    connect: Callable[[], object] | None = None,
+    cluster: Cluster | None = None,
 ) -> Language:
     """Parses of all captions, in language/<dataset>/<fingerprint>; made as far as they are missing.
 
-    num_workers: processes; by default one for few captions, else as many as cores, at most four. connect: called before
-    Ray is needed; without it Ray is used only where it runs already. Raises InputError for a pipeline that is not
-    there.
+    num_workers: processes; by default one for few captions, else as many as cores, at most four. cluster: gives a
+    running Ray once one is needed; without it Ray is used only where it runs already. Raises InputError for a pipeline
+    that is not there.
     """
     folder = workspace.language(dataset_name(records), language_fingerprint(config))
     captions = [(caption.id, caption.text) for caption in records.captions]
-    return _parsed(captions, [t for _, t in captions], config, folder, num_workers, connect)
+    return _parsed(captions, [t for _, t in captions], config, folder, num_workers, cluster)
 
 
 def parse_texts_to(
@@ -92,7 +95,7 @@ def _parsed(
     config: Parser.Config,
     folder: Folder,
     num_workers: int | None,
-    connect: Callable[[], object] | None,
+    cluster: Cluster | None,
 ) -> Language:
     digits = language_fingerprint(config)
     wanted = list(dict.fromkeys(texts))
@@ -108,7 +111,7 @@ def _parsed(
     if todo:
         shards = [todo[start : start + SHARD_TEXTS] for start in range(0, len(todo), SHARD_TEXTS)]
         with Progress("parse", total=len(todo), unit="captions") as bar:
-            for count in _run(shards, config, folder, num_workers, connect):
+            for count in _run(shards, config, folder, num_workers, cluster):
                 bar.advance(count)
     done = finished(folder, digits)
     files = _cover(done, set(wanted))
@@ -143,15 +146,17 @@ def _run(
     config: Parser.Config,
     folder: Folder,
     num_workers: int | None,
-    connect: Callable[[], object] | None,
+    cluster: Cluster | None,
 ) -> Iterator[int]:
     """Numbers of texts, shard by shard as they are written."""
     num_texts = sum(map(len, shards))
-    if num_texts >= WORTH_RAY and num_workers != 1 and ray_runs(connect):
-        from vse.language.parsing_ray import parse_with_ray  # Ray takes seconds to import
+    if num_texts >= WORTH_RAY and num_workers != 1:
+        with ray_runs(cluster) as runs:
+            if runs:
+                from vse.language.parsing_ray import parse_with_ray  # Ray takes seconds to import
 
-        yield from parse_with_ray(shards, config, folder, num_workers)
-        return
+                yield from parse_with_ray(shards, config, folder, num_workers)
+                return
     most = min(4, os.cpu_count() or 1) if num_workers is None else num_workers
     most = min(most, len(shards), max(1, num_texts // WORTH_A_PROCESS))
     if most > 1 and main_can_be_imported():
@@ -178,8 +183,9 @@ def main_can_be_imported() -> bool:
     return path is None or os.path.exists(path)
 
 
-def ray_runs(connect: Callable[[], object] | None) -> bool:
-    if connect is not None:
-        connect()
-    ray = sys.modules.get("ray")  # not imported: not running
-    return ray is not None and bool(ray.is_initialized())
+@contextlib.contextmanager
+def ray_runs(cluster: Cluster | None) -> Iterator[bool]:
+    """Whether there is a Ray to work with in the body: the one that runs, or the one that `cluster` gives."""
+    with cluster() if cluster is not None else contextlib.nullcontext():
+        ray = sys.modules.get("ray")  # not imported: not running
+        yield ray is not None and bool(ray.is_initialized())

@@ -1,6 +1,5 @@
 """Work on shards over a cluster with Ray Data: a pool of actors that each hold what the work needs."""
 
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -8,7 +7,25 @@ import pyarrow as pa
 import ray
 import ray.data
 
-ACTOR_CPUS = 0.75  # leaves room on hosts with one core: actors that fill all cores starve what feeds them
+from vse.capacity import Capacity, living
+from vse.ray_data import ACTOR_CPUS, TASK_CPUS, data_work
+from vse.runtime import capacity
+
+
+def pool_of(now: Capacity, could: Capacity, num_shards: int, workers: int | None) -> tuple[int, int]:
+    """(least, most) actors: what the cores hold of the nodes that are up (`now`) or could be, at most one a shard.
+
+    Nodes that come for this have no GPU, where there are such. As Ray Data asks for no actor beyond the nodes that are
+    up, those that are to bring nodes are there from the start.
+    """
+    here = _held(now.total()["CPU"])
+    ever = max(here, _held(could.without_gpus().total()["CPU"]))
+    most = max(1, min(workers or ever, ever, num_shards))
+    return (most if most > here else 1), most
+
+
+def _held(cores: float) -> int:
+    return max(0, int((cores - TASK_CPUS) / ACTOR_CPUS))
 
 
 def counts_of_shards(
@@ -17,24 +34,18 @@ def counts_of_shards(
     """The column `count` that workers return, shard by shard as they finish.
 
     batches: shards (a table each) that are handed over together; worker: a class whose instances, made with
-    `arguments`, turn the columns of one shard into {"count": [number]}. Ray must be running.
+    `arguments`, turn the columns of one shard into {"count": [number]}. Ray must be running. Raises PlacementError
+    where no node came for it.
     """
-    cores = float(ray.cluster_resources().get("CPU", 1))
-    most = max(1, min(num_workers or int(cores / ACTOR_CPUS), int((cores - 0.25) / ACTOR_CPUS), num_shards))
-    with warnings.catch_warnings():
-        # Ray Data fills its context field by field, its own deprecated ones among them
-        warnings.filterwarnings("ignore", r"`use_\w+` is deprecated", DeprecationWarning)
-        context = ray.data.DataContext.get_current().copy()
-        context.enable_progress_bars = False  # ours counts written captions, in all surroundings
-        context.print_on_execution_start = False
-        with ray.data.DataContext.current(context):
-            for shards in batches:
-                rows = ray.data.from_arrow(shards).map_batches(
-                    worker,
-                    fn_constructor_kwargs=arguments,
-                    batch_size=None,  # a block is a shard
-                    compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
-                    num_cpus=ACTOR_CPUS,
-                )
-                for row in rows.iter_rows():
-                    yield int(row["count"])
+    least, most = pool_of(living(ray.nodes()), capacity(), num_shards, num_workers)
+    with data_work("work on captions"):
+        for shards in batches:
+            rows = ray.data.from_arrow(shards).map_batches(
+                worker,
+                fn_constructor_kwargs=arguments,
+                batch_size=None,  # a block is a shard
+                compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
+                num_cpus=ACTOR_CPUS,
+            )
+            for row in rows.iter_rows():
+                yield int(row["count"])

@@ -137,7 +137,9 @@ class _Sweep:
             if arm != self.plan.learned:
                 alike = config.features.backbone == self.plan.config.features.backbone
                 parsed, outputs = arm == self.plan.family, shown if alike else ()
-                material = pipeline.prepare(config, self.workspace, parsed=parsed, outputs=outputs)
+                material = pipeline.prepare(
+                    config, self.workspace, parsed=parsed, outputs=outputs, ray=self.frame.request.options.ray
+                )
                 prints[arm] = dict(material.fingerprints)
         return fingerprint(prints)
 
@@ -145,6 +147,7 @@ class _Sweep:
         """Run the unfinished ones of `asked`; all of them have finished afterwards."""
         from vse.sweeps.experiment import Need, require_finished, run_sweep
 
+        need = need or Need()
         if self.ledger.pending(asked):
             if not self.frame.worked:
                 self.frame.worked = True
@@ -154,9 +157,9 @@ class _Sweep:
             self.ledger,
             asked,
             functools.partial(run_trial, setting=self.setting),
-            need=need or Need(),
+            need=need,
             concurrency=self.frame.side_by_side(),
-            available=self.frame.most(),
+            available=self.frame.most(need),
             label=what,
             on_end=self.tell_child,
         )

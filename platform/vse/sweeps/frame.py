@@ -13,7 +13,15 @@ from vse.config import flatten
 from vse.environment import run_tags, usable_cores
 from vse.errors import InputError
 from vse.journal import Journal, open_in, read
-from vse.runtime import check_shared, cluster_address, largest_cluster, preflight, running_ray, set_up_logging
+from vse.runtime import (
+    capacity,
+    check_shared,
+    cluster_address,
+    preflight,
+    running_ray,
+    set_up_logging,
+    steady_nodes,
+)
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
@@ -82,9 +90,9 @@ class Frame:
         """How many trials at once, as far as wishes go; 0: as many as there is room for."""
         return side_by_side(self.request, self.plan.config.train)
 
-    def most(self) -> dict[str, float] | None:
-        """What a launched cluster can grow to: its GPU nodes come when trials ask for them."""
-        return None if cluster_address(self.request.options.ray) is None else largest_cluster()[0]
+    def most(self, need: Need) -> dict[str, float]:
+        """CPUs and GPUs that trials of this need can have, nodes that are yet to come included."""
+        return most(self.request, need)
 
     def journal(self, *below: str) -> Journal:
         """The journal of the sweep's run, or of a run below it; kept on this machine first where the folder is not."""
@@ -111,6 +119,20 @@ def side_by_side(request: Request, train: TrainConfig) -> int:
     return wished or (max(1, usable_cores() // train.threads) if here else 0)
 
 
+def most(request: Request, need: Need) -> dict[str, float]:
+    """CPUs and GPUs that trials can have of the machine, or of what the cluster can become.
+
+    Those without GPUs spread over nodes that have none, and ranks with GPUs over the nodes they belong on, or trials
+    would wait side by side for what none of them gets whole.
+    """
+    could = capacity(request.options.ray)
+    if not need.gpus:
+        plain = could.without_gpus()
+        enough = plain.total()["CPU"] > need.cpus if need.nested else plain.room(need.cpus)
+        return (plain if enough else could).total()
+    return could.total(steady_nodes(request.options.ray, need.gpus) if need.nested else None)
+
+
 def need_of(train: TrainConfig) -> Need:
     """Resources of one training."""
     return Need(
@@ -133,6 +155,7 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> 
         workers=train.workers,
         cpus_per_worker=train.threads,
         gpus_per_worker=train.gpus_per_worker,
+        labels=steady_nodes(request.options.ray, train.gpus_per_worker) if train.workers > 1 else None,
         key="train.workers",
     )
     set_up_logging()

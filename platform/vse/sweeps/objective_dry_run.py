@@ -3,11 +3,9 @@
 from vse import registry
 from vse.command import Request
 from vse.config import fingerprint, override
-from vse.environment import gpus, usable_cores
-from vse.runtime import cluster_address, largest_cluster
 from vse.sweeps.budget import cost, typical
 from vse.sweeps.estimates import Estimate, estimate
-from vse.sweeps.frame import side_by_side
+from vse.sweeps.frame import most, side_by_side
 from vse.sweeps.ledger import Ledger, sweep_name
 from vse.sweeps.objective_plan import Plan, make_plan, point_of, told_by
 from vse.sweeps.objective_trials import SEED
@@ -62,7 +60,7 @@ def describe_plan(request: Request) -> list[str]:
     finished = sum(e.state == "finished" for e in ledger)
     lines.append(f"{to_run} trials to run, {finished} finished, {sum(e.state == 'failed' for e in ledger)} failed")
     lines.append(f"rule: {plan.rule}")
-    at_once = need.at_once(_most(request), side_by_side(request, plan.config.train))
+    at_once = need.at_once(most(request, need), side_by_side(request, plan.config.train))
     how = "its workers by Ray Train" if need.nested else "in Tune's own process"
     lines.append(f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {how}; {at_once} side by side")
     if to_run:
@@ -74,17 +72,6 @@ def describe_plan(request: Request) -> list[str]:
             text += f" ({plan.money(plan.limit()):.2f} and {plan.money(spent):.2f} of money)"
         lines.append(f"{text}; what runs then ends, nothing new starts")
     return lines
-
-
-def _most(request: Request) -> dict[str, float]:
-    """The resources of the machine or cluster, found without starting anything."""
-    if cluster_address(request.options.ray) is not None:
-        return largest_cluster()[0]
-    ray = request.options.ray
-    return {
-        "CPU": float(ray.cpus or usable_cores() + 1),
-        "GPU": float(ray.gpus if ray.gpus is not None else len(gpus())),
-    }
 
 
 def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int) -> list[str]:

@@ -93,14 +93,11 @@ class _Sweep:
 
     def run_trials(self, proposer: Proposer, total: int) -> bool:
         """True if the proposer came to its end, False if the cap did."""
-        import ray
-
-        plan = self.plan
+        plan, need = self.plan, self.plan.need()
         meter = Meter(limit=plan.limit(), spent=sum(map(cost, self.ledger)), expected=typical(self.ledger))
         if not meter.allows():
             return False
         self.frame.connect()
-        available = self.frame.most() or ray.cluster_resources()
         scheduler = None
         if plan.options.method == "asha":
             grace = plan.options.grace or max(1, plan.config.train.epochs // 9)
@@ -109,9 +106,9 @@ class _Sweep:
             self.ledger,
             proposer,
             functools.partial(run_trial, setting=self.setting),
-            at_once=plan.need().at_once(available, self.frame.side_by_side()),
+            at_once=need.at_once(self.frame.most(need), self.frame.side_by_side()),
             total=total,
-            need=plan.need(),
+            need=need,
             meter=meter,
             scheduler=scheduler,
             label="trials",
@@ -157,9 +154,10 @@ class _Sweep:
     def prepare(self) -> str:
         """Data, features and parses that trials share, made where they are missing; the fingerprint of the preset's."""
         attacked = self.plan.options.objective != "rsum"
-        base = pipeline.prepare(self.plan.config, self.workspace, parsed=attacked)
+        ray = self.frame.request.options.ray
+        base = pipeline.prepare(self.plan.config, self.workspace, parsed=attacked, ray=ray)
         for config in distinct_inputs(self.plan):
-            pipeline.prepare(config, self.workspace, parsed=attacked)
+            pipeline.prepare(config, self.workspace, parsed=attacked, ray=ray)
         if attacked:
             attack_split(self.plan.config, self.workspace, base, "val", WORDS)
         return fingerprint(dict(base.fingerprints))

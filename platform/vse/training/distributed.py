@@ -1,19 +1,24 @@
-"""One run on several workers through Ray Train: each runs `train_worker` inside a process group."""
+"""One run elsewhere: on several workers through Ray Train, each within a process group, or in one Ray task."""
 
 import contextlib
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ray.train import FailureConfig, ScalingConfig
+import ray
+from ray.exceptions import RayError, RayTaskError
+from ray.train import ControllerError, FailureConfig, ScalingConfig
 from ray.train import RunConfig as TrainRunConfig
 from ray.train.torch import TorchConfig, TorchTrainer
+from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from vse import journal
 from vse.config import to_dict
-from vse.errors import StorageError, storage_failure
-from vse.runtime import train_nodes
+from vse.errors import PlacementError, StorageError, storage_failure
+from vse.runtime import placement_seconds, train_nodes
 from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.loop import SAID_ONCE
@@ -31,20 +36,16 @@ def train_on_workers(
     """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
 
     `report` hears each epoch from the run's journal, in a thread of its own. Raises InputError, StorageError and
-    Diverged as a worker raised them, without trying again; lost workers are replaced.
+    Diverged as a worker raised them, without trying again; lost workers are replaced. Raises PlacementError where the
+    nodes for all of them did not come.
     """
-    gpus, folder = config.train.gpus_per_worker, workspace.run(name)
+    gpus = config.train.gpus_per_worker
     # Ray's own notes about a run are read by nobody: checkpoints are the run's. Only Ray's controller writes them, and
     # it runs on this node; on S3 they would fail without a second try where the workspace itself waits.
     scratch = tempfile.TemporaryDirectory(prefix="vse-train-", ignore_cleanup_errors=True)
     trainer = TorchTrainer(
         _worker,
-        train_loop_config={
-            "config": to_dict(config),
-            "workspace": workspace.root.uri,
-            "run": name,
-            "parent": parent,
-        },
+        train_loop_config=_arguments(config, workspace, name, parent),
         scaling_config=ScalingConfig(
             num_workers=config.train.workers,
             use_gpu=gpus > 0,
@@ -55,19 +56,88 @@ def train_on_workers(
         run_config=TrainRunConfig(
             name=name,
             storage_path=scratch.name,
-            failure_config=FailureConfig(max_failures=RETRIES),
+            failure_config=FailureConfig(max_failures=RETRIES, controller_failure_limit=RETRIES),
         ),
     )
-    listener = Listener(folder, report) if report is not None else None
-    with scratch:
+    with scratch, _listening(workspace.run(name), report):
         try:
             refusal = trainer.fit().return_value
-        finally:
-            if listener is not None:
-                listener.close()
+        except ControllerError as error:
+            if not isinstance(error.controller_failure, WorkerGroupStartupTimeoutError):
+                raise
+            raise _no_place(config) from None
+    _raise_again(refusal)
+
+
+def train_in_task(
+    config: RunConfig,
+    workspace: Workspace,
+    name: str,
+    parent: str,
+    report: Report | None = None,
+    *,
+    worker: Callable[[dict[str, Any]], tuple[str, str] | None] | None = None,
+) -> None:
+    """Run one worker to the end on a node that has the GPUs which this process lacks; it must be connected to Ray.
+
+    As `train_on_workers` otherwise. `worker` is what runs there.
+    """
+    train = config.train
+    arguments, labels = _arguments(config, workspace, name, parent), train_nodes(train.gpus_per_worker)
+    task: Any = ray.remote(worker or _worker)
+    with _listening(workspace.run(name), report):
+        for losses in range(RETRIES + 1):
+            place = placement_group(
+                [{"CPU": train.threads, "GPU": train.gpus_per_worker}],
+                bundle_label_selector=[labels or {}],
+            )
+            try:
+                if not place.wait(placement_seconds()):
+                    raise _no_place(config)
+                there = task.options(
+                    num_cpus=train.threads,
+                    num_gpus=train.gpus_per_worker,
+                    max_retries=0,
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(place),
+                )
+                return _raise_again(ray.get(there.remote(arguments)))
+            except RayTaskError:
+                raise
+            except RayError:  # its node or its process is gone; the next one goes on from the checkpoint
+                if losses == RETRIES:
+                    raise
+            finally:
+                remove_placement_group(place)
+
+
+def _arguments(config: RunConfig, workspace: Workspace, name: str, parent: str) -> dict[str, Any]:
+    return {"config": to_dict(config), "workspace": workspace.root.uri, "run": name, "parent": parent}
+
+
+def _no_place(config: RunConfig) -> PlacementError:
+    train = config.train
+    labels = "".join(f" labelled {name}: {value}" for name, value in (train_nodes(train.gpus_per_worker) or {}).items())
+    return PlacementError(
+        f"train.workers={train.workers}: no nodes{labels} came in time with {train.threads} CPUs and "
+        f"{train.gpus_per_worker:g} GPUs for each; see `ray status`"
+    )
+
+
+def _raise_again(refusal: tuple[str, str] | None) -> None:
+    """Raise here what a worker told of as `_worker` does."""
     if refusal is not None:
         kind, text = refusal
         raise next(each for each in SAID_ONCE if each.__name__ == kind)(text)
+
+
+@contextlib.contextmanager
+def _listening(folder: Folder, report: Report | None) -> Iterator[None]:
+    listener = Listener(folder, report) if report is not None else None
+    try:
+        yield
+    finally:
+        if listener is not None:
+            listener.close()
 
 
 def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:

@@ -1,5 +1,6 @@
 """One run from configuration to checkpoint: `run_training(config, workspace)` serves jobs and Tune trials alike."""
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from vse.evaluation.codes import encode_examples
 from vse.evaluation.retrieval import retrieve
 from vse.journal import Journal, open_in, read
 from vse.models.family import Family, feature_scales
+from vse.runtime import Config as RayConfig
+from vse.runtime import num_gpus, running_ray
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
@@ -64,22 +67,32 @@ def run_name(config: RunConfig, material: Material) -> str:
     return f"{family}-{source}-s{config.seed}-{run_fingerprint(config, material)}"
 
 
-def run_training(config: RunConfig, workspace: Workspace, *, parent: str = "", report: Report | None = None) -> Result:
+def run_training(
+    config: RunConfig,
+    workspace: Workspace,
+    *,
+    parent: str = "",
+    report: Report | None = None,
+    ray: RayConfig | None = None,
+) -> Result:
     """Train to the end and return the result; a finished run returns at once, a killed one goes on.
 
-    One worker trains in this process; more are Ray Train's and write to the same directory. `report` hears the numbers
-    of every epoch; `parent` is the run under which trackers nest this one.
+    One worker trains in this process if that has the GPUs it asks for, else in a Ray task; more are Ray Train's. All
+    write to the same directory. `report` hears the numbers of every epoch; `parent` is the run under which trackers
+    nest this one; `ray` says which Ray, unless this process is connected to one.
     """
-    material = pipeline.prepare(config, workspace)
+    material = pipeline.prepare(config, workspace, ray=ray)
     name = run_name(config, material)
     folder = workspace.run(name)
     if _finished(folder) is None:
-        if config.train.workers > 1:
-            from vse.training.distributed import train_on_workers
-
-            train_on_workers(config, workspace, name, parent, report)
-        else:
+        if trains_here(config.train):
             train_worker(config, workspace, name, material, parent, report)
+        else:
+            with running_ray(ray):
+                from vse.training import distributed  # Ray reads its settings when it is imported
+
+                train = distributed.train_on_workers if config.train.workers > 1 else distributed.train_in_task
+                train(config, workspace, name, parent, report)
         return _result(name, folder, trained=True)
     journal = run_journal(workspace, name)
     # what is written without waiting for the disk may have been lost with its last seconds
@@ -87,6 +100,11 @@ def run_training(config: RunConfig, workspace: Workspace, *, parent: str = "", r
         _open_journal(journal, config, folder, material, name, parent)
         _close_journal(config, journal, folder.read_json(RESULT))
     return _result(name, folder, trained=False)
+
+
+def trains_here(train: TrainConfig) -> bool:
+    """Whether this process is where a run trains."""
+    return train.workers == 1 and train.gpus_per_worker <= num_gpus()
 
 
 def _finished(folder: Folder) -> dict[str, Any] | None:
@@ -140,11 +158,11 @@ def train_worker(
     folder, rank = workspace.run(name), world()[0]
     torch.set_num_threads(config.train.threads)
     keep_freed_memory()
-    device = torch.device("cuda" if config.train.gpus_per_worker else "cpu")
     inputs = family_inputs(config)
     objective = registry.build("objective", config.objective)
 
     def set_up() -> tuple[TrainingInputs, Family, Collator, Journal]:
+        device = _device(config.train)
         data = training_inputs(config, material, inputs)
         family = build_family(config, data).to(device)
         if config.train.precision == "float64":
@@ -182,6 +200,12 @@ def train_worker(
         if steps is not None:
             steps.close()
     together(lambda: _finish(config, journal, folder, progress) if rank == 0 else None, *SAID_ONCE)
+
+
+def _device(train: TrainConfig) -> torch.device:
+    if train.gpus_per_worker and not torch.cuda.is_available():
+        raise InputError(f"train.gpus_per_worker={train.gpus_per_worker:g}: torch finds no GPU on {platform.node()}")
+    return torch.device("cuda" if train.gpus_per_worker else "cpu")
 
 
 def run_journal(workspace: Workspace, name: str) -> Journal:

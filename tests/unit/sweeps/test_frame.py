@@ -2,8 +2,9 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from tests import s3
 from vse import journal
 from vse.command import Request
 from vse.presets import preset
+from vse.runtime import Config as RayConfig
 from vse.storage import Folder
-from vse.sweeps import frame
+from vse.sweeps import alpha, frame, objective_sweep
+from vse.sweeps.experiment import Need
 from vse.sweeps.frame import Found, Frame, Report, run_framed
 
 CONFIG = preset("vsepp_tiny")
@@ -23,7 +26,7 @@ CONFIG = preset("vsepp_tiny")
 class Options:
     """Of a sweep that starts no Ray."""
 
-    ray: str = ""
+    ray: RayConfig = field(default_factory=RayConfig)
 
 
 class Plan:
@@ -64,16 +67,19 @@ def sweep(workspace: str) -> str:
         frame.journal().end()
         return Found(digest="12345678", report=lambda: Report(files=["page.html"], headline={}, details={}))
 
-    request = Request(
+    return run_framed(asked(workspace, Options()), Plan(), work)
+
+
+def asked(workspace: str, options: Options) -> Request:
+    return Request(
         job="sweep_square",
         workspace=workspace,
         preset=None,
         config=CONFIG,
-        options=Options(),
+        options=options,
         changed=frozenset(),
         tracking=None,
     )
-    return run_framed(request, Plan(), work)
 
 
 def test_a_finished_sweep_on_s3_can_be_run_again(place: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -103,3 +109,52 @@ def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
         story = journal.parse(folder.read_bytes(journal.FILE_NAME))
         assert (story.status, story.tags["kind"], len(story.notes)) == ("finished", "square", 0)
         assert story.params["rule"] == prefix
+
+
+@pytest.mark.parametrize("kind", ["objective", "alpha"])
+def test_stages_of_a_sweep_use_its_ray(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[RayConfig] = []
+
+    def prepare(*_: Any, ray: RayConfig, **__: Any) -> SimpleNamespace:
+        given.append(ray)
+        return SimpleNamespace(fingerprints={})
+
+    monkeypatch.setattr("vse.pipeline.prepare", prepare)
+    monkeypatch.setattr(objective_sweep, "distinct_inputs", lambda plan: [CONFIG])
+    ray = RayConfig(address="10.0.0.4:6379", gpus=1)
+    request = SimpleNamespace(options=SimpleNamespace(ray=ray))
+    frame: Any = SimpleNamespace(request=request, workspace=None)
+    arms: dict[str, Any] = {"one": CONFIG, "other": CONFIG}
+    plan = SimpleNamespace(
+        config=CONFIG, arms=arms, family="one", learned=None, listed=(), options=SimpleNamespace(objective="rsum")
+    )
+    sweep: Any = SimpleNamespace(frame=frame, plan=plan, workspace=None)
+    (objective_sweep if kind == "objective" else alpha)._Sweep.prepare(sweep)
+    assert set(map(id, given)) == {id(ray)}
+
+
+PLAN = """
+max_workers: 15
+head_node_type: head
+available_node_types:
+  head: {resources: {CPU: 4}, node_config: {}}
+  gpu: {resources: {CPU: 8, GPU: 1}, labels: {vse.lifecycle: on-demand}, max_workers: 4, node_config: {}}
+  gpu_spot: {resources: {CPU: 8, GPU: 1}, labels: {vse.lifecycle: spot}, max_workers: 8, node_config: {}}
+  cpu: {resources: {CPU: 16}, max_workers: 2, node_config: {}}
+"""
+
+
+def test_trials_are_as_many_as_the_cluster_could_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "ray_bootstrap_config.yaml").write_text(PLAN)
+
+    def at_once(need: Need, **ray: Any) -> int:
+        request = asked("/nowhere", Options(ray=RayConfig(**ray)))
+        return need.at_once(frame.most(request, need))
+
+    assert at_once(Need(cpus=1, gpus=1)) == 12
+    assert at_once(Need(cpus=2, gpus=2, nested=True)) == 2  # ranks keep to the four that stay
+    assert at_once(Need(cpus=1)) == 36  # no GPU node comes for these
+    assert at_once(Need(cpus=2, nested=True)) == 17
+    assert at_once(Need(cpus=40, nested=True)) == 3  # more than there is without them
+    assert at_once(Need(cpus=1), address="local", cpus=3) == 3

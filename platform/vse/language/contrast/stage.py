@@ -6,7 +6,7 @@ A run that was stopped leaves its shards; the next one makes only those of capti
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from vse.language.contrast.table import Candidates
 from vse.language.contrast.words import Contrast, ContrastWords
 from vse.language.lexicon.compact import knowledge
 from vse.language.parse import Parse
-from vse.language.parsing import main_can_be_imported, ray_runs
+from vse.language.parsing import Cluster, main_can_be_imported, ray_runs
 from vse.progress import Progress
 from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
@@ -72,13 +72,13 @@ def contrast_candidates(
     *,
     words: str = "shared",
     num_workers: int | None = None,
-    connect: Callable[[], object] | None = None,
+    cluster: Cluster | None = None,
 ) -> Candidates:
     """Candidates of a split in one kind of words, in language/<dataset>/<fingerprint>; made as far as they are missing.
 
-    num_workers: processes; by default one for few captions, else as many as cores, at most four. connect: called before
-    Ray is needed; without it Ray is used only where it runs already. Raises InputError for a split or a lexicon that is
-    not there, or training captions without frequent concrete nouns.
+    num_workers: processes; by default one for few captions, else as many as cores, at most four. cluster: gives a
+    running Ray once one is needed; without it Ray is used only where it runs already. Raises InputError for a split or
+    a lexicon that is not there, or training captions without frequent concrete nouns.
     """
     known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
     found = contrast_words(records, parses, rules)
@@ -93,7 +93,7 @@ def contrast_candidates(
     with folder.locked():
         if folder.read_manifest() is None:
             _make(
-                recipe, part.captions, parses, num_workers, connect, found.report() | {"split": split, "words": words}
+                recipe, part.captions, parses, num_workers, cluster, found.report() | {"split": split, "words": words}
             )
     return Candidates.open(folder)
 
@@ -103,7 +103,7 @@ def _make(
     captions: Sequence[Any],
     parses: Parses,
     num_workers: int | None,
-    connect: Callable[[], object] | None,
+    cluster: Cluster | None,
     content: dict[str, Any],
 ) -> None:
     folder = recipe.folder.check_writable()
@@ -114,7 +114,7 @@ def _make(
         groups = _shards(todo)
         shards = ([(c.id, c.image, c.text, parses.parse(c.text)) for c in group] for group in groups)
         with Progress("contrast", total=len(todo), unit="captions") as bar:
-            for count in _run(shards, [len(group) for group in groups], recipe, num_workers, connect):
+            for count in _run(shards, [len(group) for group in groups], recipe, num_workers, cluster):
                 bar.advance(count)
     files = [table.WORDS]
     folder.write_bytes(table.WORDS, table.words_to_json(recipe.words))
@@ -171,14 +171,16 @@ def _run(
     sizes: list[int],
     recipe: Recipe,
     num_workers: int | None,
-    connect: Callable[[], object] | None,
+    cluster: Cluster | None,
 ) -> Iterator[int]:
     """Numbers of captions, shard by shard as they are written."""
-    if sum(sizes) >= WORTH_RAY and num_workers != 1 and ray_runs(connect):
-        from vse.language.contrast.stage_ray import make_with_ray  # Ray takes seconds to import
+    if sum(sizes) >= WORTH_RAY and num_workers != 1:
+        with ray_runs(cluster) as runs:
+            if runs:
+                from vse.language.contrast.stage_ray import make_with_ray  # Ray takes seconds to import
 
-        yield from make_with_ray(shards, len(sizes), recipe, num_workers)
-        return
+                yield from make_with_ray(shards, len(sizes), recipe, num_workers)
+                return
     most = min(4, os.cpu_count() or 1) if num_workers is None else num_workers
     most = (
         min(most, len(sizes), max(1, sum(sizes) // WORTH_A_PROCESS)) if num_workers is None else min(most, len(sizes))

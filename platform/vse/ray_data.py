@@ -1,0 +1,35 @@
+"""Ray Data as stages use it: quiet, on cores that leave room for what feeds the actors, and not for ever."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+import ray.data
+from ray.data.exceptions import ExecutionTimeoutError
+
+from vse.errors import PlacementError
+
+# Shares of a core that leave room on any host, even with one core: actors that fill all cores starve the tasks that
+# feed them, and Ray Data then waits for ever (ray-project/ray#44687).
+ACTOR_CPUS, TASK_CPUS = 0.75, 0.25
+
+
+@contextlib.contextmanager
+def data_work(what: str) -> Iterator[None]:
+    """Without Ray Data's bars and banners: ours count what is committed, in all surroundings.
+
+    Raises PlacementError where nothing has moved for long, as no node came that its actors fit on.
+    """
+    with warnings.catch_warnings():
+        # Ray Data fills its context field by field, its own deprecated ones among them
+        warnings.filterwarnings("ignore", r"`use_\w+` is deprecated", DeprecationWarning)
+        context = ray.data.DataContext.get_current().copy()
+        context.enable_progress_bars = context.print_on_execution_start = False
+        with ray.data.DataContext.current(context):
+            try:
+                yield
+            except ExecutionTimeoutError:
+                raise PlacementError(
+                    f"{what}: nothing has moved for {context.execution_no_progress_timeout_s:g} s; the nodes it needs "
+                    "may not be coming, see `ray status`"
+                ) from None
