@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit import killed_tasks
 from vse import evidence, pipeline
 from vse.config import flatten, override
 from vse.errors import InputError
@@ -336,3 +337,21 @@ def test_tasks_run_in_processes_of_their_own(tmp_path: Path) -> None:
     assert all(read_summary(task) is not None for task in tasks)
     names = {perform(task) for task in tasks}  # finished runs: measured again, trained no more
     assert {f"{name}.json" for name in names} == {path.name for path in Path(kept).iterdir()}
+
+
+def test_a_process_that_is_killed_ends_its_own_task_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "perform", killed_tasks.perform)
+    config = preset("vsepp_tiny")
+    tasks = [
+        Task("killed", override(config, {"seed": seed}), (), (), str(tmp_path), str(tmp_path / "kept"))
+        for seed in range(3)
+    ]
+    said: list[str] = []
+    assert not run_tasks(tasks, 1, float("inf"), said.append)
+    assert [line.split(", ")[0].split("(")[0] for line in said] == [
+        "killed seed 0: a process was killed; once more at the end",
+        "killed seed 1: done",
+        "killed seed 2: done",
+        "killed seed 0: failed: BrokenProcessPool",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "0-1", "1-0", "2-0"]
