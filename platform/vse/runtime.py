@@ -8,7 +8,6 @@ import contextlib
 import functools
 import logging
 import os
-import random
 import shutil
 import signal
 import sys
@@ -362,18 +361,6 @@ def set_threads(count: int) -> None:
     torch.set_num_threads(count)
     with contextlib.suppress(RuntimeError):  # can be said once, before the first parallel work
         torch.set_num_interop_threads(count)
-
-
-def seed_everything(seed: int) -> None:
-    """Seed Python, numpy and torch, and ask cuDNN for the same algorithms every time."""
-    import numpy as np
-    import torch
-
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-    torch.backends.cudnn.benchmark = False
-    torch.backends.cudnn.deterministic = True
 
 
 def set_up_logging(level: int = logging.INFO) -> None:

@@ -157,6 +157,7 @@ def train_worker(
     """What each worker does, within its process group if there is one; rank 0 writes."""
     folder, rank = workspace.run(name), world()[0]
     torch.set_num_threads(config.train.threads)
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = False, True  # the same algorithms every time
     keep_freed_memory()
     inputs = family_inputs(config)
     objective = registry.build("objective", config.objective)
