@@ -15,9 +15,10 @@ ACTOR_CPUS, TASK_CPUS = 0.75, 0.25
 
 
 @contextlib.contextmanager
-def data_work(what: str) -> Iterator[None]:
+def data_work(what: str, **most: float) -> Iterator[None]:
     """Without Ray Data's bars and banners: ours count what is committed, in all surroundings.
 
+    most: what the work takes at most, of `cpu` or `gpu`; Ray Data would have an autoscaler bring twice what is up.
     Raises PlacementError where nothing has moved for long, as no node came that its actors fit on.
     """
     with warnings.catch_warnings():
@@ -25,6 +26,7 @@ def data_work(what: str) -> Iterator[None]:
         warnings.filterwarnings("ignore", r"`use_\w+` is deprecated", DeprecationWarning)
         context = ray.data.DataContext.get_current().copy()
         context.enable_progress_bars = context.print_on_execution_start = False
+        context.execution_options.resource_limits = ray.data.ExecutionResources.for_limits(**most)
         with ray.data.DataContext.current(context):
             try:
                 yield

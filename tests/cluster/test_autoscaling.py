@@ -29,6 +29,7 @@ pytestmark = [
 HEAD, ADDRESS = "head", "10.77.0.11"
 LIMITS = {"steady": 1, "spot": 2}
 IDLE = 15  # seconds
+TYPE = "vse.type"  # label of nodes with and without a GPU
 # What Ray calls the head of a fake cluster, and its type
 _FAKE, _HEAD_TYPE = "f" * 51 + "00000", "ray.head.default"
 
@@ -42,6 +43,19 @@ ranks = placement_group([{"CPU": 1}], bundle_label_selector=[{"vse.lifecycle": "
 ray.get(ranks.ready(), timeout=200)
 (node,) = set(ray.util.placement_group_table(ranks)["bundles_to_node_id"].values())
 print(json.dumps(next(each["Labels"] for each in ray.nodes() if each["NodeID"] == node)))
+"""
+
+
+# Parsing as a stage of any job, of which few captions are much and a shard little
+_PARSE = """
+from vse import pipeline
+from vse.config import override
+from vse.language import parsing
+from vse.presets import preset
+from vse.workspace import Workspace
+parsing.WORTH_RAY, parsing.SHARD_TEXTS = 1, 20
+config, place = preset("univse_tiny"), Workspace.open("/mnt/workspace")
+print(len(pipeline.say(config, place, pipeline.describe(config, place))))
 """
 
 
@@ -59,23 +73,35 @@ def host(tmp_path: Path) -> Iterator[Hosts]:
         yield made
 
 
-def cluster() -> dict[str, Any]:
-    """A cluster file of nodes that are processes, with the kinds of workers that cluster.yaml has."""
-    kinds: dict[str, Any] = {_HEAD_TYPE: {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0}}
-    for name, lifecycle, priority in (("steady", "on-demand", 0), ("spot", "spot", 10)):
-        kinds[name] = {
-            "resources": {"CPU": 1, "object_store_memory": 100 * 2**20},
-            "node_config": {},
-            "min_workers": 0,
-            "max_workers": LIMITS[name],
-            "priority": priority,
-            "labels": {LIFECYCLE: lifecycle},
-            "idle_timeout_s": IDLE,
-        }
+def kind(limit: int, lifecycle: str, priority: int = 0, **resources: int) -> dict[str, Any]:
+    """A type of worker nodes."""
+    return {
+        "resources": {**resources, "object_store_memory": 100 * 2**20},
+        "node_config": {},
+        "min_workers": 0,
+        "max_workers": limit,
+        "priority": priority,
+        "labels": {LIFECYCLE: lifecycle, TYPE: "gpu" if "GPU" in resources else "cpu"},
+        "idle_timeout_s": IDLE,
+    }
+
+
+KINDS = {"steady": kind(LIMITS["steady"], "on-demand", CPU=1), "spot": kind(LIMITS["spot"], "spot", 10, CPU=1)}
+GPU_KINDS = {
+    "gpu": kind(1, "on-demand", CPU=2, GPU=1),
+    "gpu_spot": kind(1, "spot", 10, CPU=2, GPU=1),
+    "cpu": kind(1, "spot", CPU=2),
+}
+
+
+def cluster(workers: dict[str, Any], head_cpus: int) -> dict[str, Any]:
+    """A cluster file of nodes that are processes, with types of workers as cluster.yaml has them."""
+    head = {"resources": {"CPU": head_cpus}, "node_config": {}, "max_workers": 0}
+    kinds: dict[str, Any] = {_HEAD_TYPE: head, **workers}
     commands = ("initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands")
     return {
         "cluster_name": "fake",
-        "max_workers": sum(LIMITS.values()),
+        "max_workers": sum(kind["max_workers"] for kind in workers.values()),
         "upscaling_speed": 100.0,
         "idle_timeout_minutes": IDLE / 60,
         "provider": {
@@ -107,6 +133,24 @@ def run(host: Hosts, command: str, timeout: float = 900) -> str:
     return done.stdout
 
 
+def launch(host: Hosts, kinds: dict[str, Any], head_cpus: int = 0) -> None:
+    """The head of a cluster that has no worker yet."""
+    (host.home(HEAD) / "ray_bootstrap_config.yaml").write_text(yaml.safe_dump(cluster(kinds, head_cpus)))
+    variables = {
+        "RAY_FAKE_CLUSTER": "1",
+        "RAY_enable_autoscaler_v2": "1",
+        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+        "RAY_CLOUD_INSTANCE_ID": _FAKE,
+        "RAY_OVERRIDE_NODE_ID_FOR_TESTING": _FAKE,
+        "RAY_NODE_TYPE_NAME": _HEAD_TYPE,
+    }
+    run(
+        host,
+        f"{' '.join(f'{name}={value}' for name, value in variables.items())} ray start --head --num-cpus={head_cpus} "
+        f"--node-ip-address={ADDRESS} --port=6379 --autoscaling-config={HOME}/ray_bootstrap_config.yaml",
+    )
+
+
 def workers(host: Hosts) -> list[dict[str, Any]]:
     """All nodes but the head that have ever been, as Ray's state API tells of them."""
     told = json.loads(run(host, "ray list nodes --detail --format json"))
@@ -131,21 +175,17 @@ def most_at_once(nodes: list[dict[str, Any]]) -> int:
     return most
 
 
+def brought(host: Hosts, work: Callable[[], Any]) -> list[str]:
+    """What kinds of nodes came for a piece of work; those that were there are gone before."""
+    until(lambda: all(node["state"] == "DEAD" for node in workers(host)), 200, "idle nodes stay")
+    before = {node["node_id"] for node in workers(host)}
+    work()
+    came = [node["labels"] for node in workers(host) if node["node_id"] not in before]
+    return sorted(f"{labels[LIFECYCLE]} {labels[TYPE]}" for labels in came)
+
+
 def test_a_sweep_brings_nodes_to_the_limit_and_idle_ones_go(host: Hosts, tmp_path: Path) -> None:
-    (host.home(HEAD) / "ray_bootstrap_config.yaml").write_text(yaml.safe_dump(cluster()))
-    variables = {
-        "RAY_FAKE_CLUSTER": "1",
-        "RAY_enable_autoscaler_v2": "1",
-        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
-        "RAY_CLOUD_INSTANCE_ID": _FAKE,
-        "RAY_OVERRIDE_NODE_ID_FOR_TESTING": _FAKE,
-        "RAY_NODE_TYPE_NAME": _HEAD_TYPE,
-    }
-    run(
-        host,
-        f"{' '.join(f'{name}={value}' for name, value in variables.items())} ray start --head --num-cpus=0 "
-        f"--node-ip-address={ADDRESS} --port=6379 --autoscaling-config={HOME}/ray_bootstrap_config.yaml",
-    )
+    launch(host, KINDS)
     assert workers(host) == []
     said = run(host, f"python {ROOT}/jobs/preflight.py start=true")
     for kind in LIMITS:
@@ -174,6 +214,28 @@ def test_a_sweep_brings_nodes_to_the_limit_and_idle_ones_go(host: Hosts, tmp_pat
     first = min(came, key=lambda node: node["start_time_ms"])
     assert first["labels"][LIFECYCLE] == "spot"  # by its priority
     print(f"sweep {took:.0f} s with {len(came)} nodes, idle ones gone {gone:.0f} s after it")
+
+
+def test_stages_and_trainings_bring_the_nodes_they_want_to_a_cluster_that_is_its_head(host: Hosts) -> None:
+    launch(host, GPU_KINDS, head_cpus=1)
+    job = f"python {ROOT}/jobs/%s.py --preset vsepp_tiny ray.shared_workspace=true %s"
+    said: list[str] = []
+    came = brought(host, lambda: said.append(run(host, job % ("extract_features", "extraction.workers=2"))))
+    assert {"on-demand gpu", "spot gpu"} <= set(came), came  # and perhaps one that decodes
+    assert Path(said[0].splitlines()[-1]).name == "summary.json"
+    came = brought(host, lambda: said.append(run(host, f"python -c '{_PARSE}'")))
+    assert "spot cpu" in came, came
+    assert int(said[1].splitlines()[-1]) > 100
+
+    def train(more: str) -> None:
+        done = host.run(job % ("train", f"train.gpus_per_worker=1 {more}"), name=HEAD, timeout=600)
+        said.append(done.stderr.splitlines()[-1])
+        assert done.returncode == 2, done.stderr
+
+    assert brought(host, lambda: train("")) == ["on-demand gpu"]  # what is left to it is a driver of NVIDIA's
+    assert said[2] == "train: train.gpus_per_worker=1: torch finds no GPU on head"
+    assert brought(host, lambda: train("train.workers=2")) == []
+    assert "train.workers=2: needs 2 GPUs, but the cluster can have 1 on nodes labelled vse.lifecycle" in said[3]
 
 
 def test_lost_nodes_cost_time_and_nothing_else(host: Hosts) -> None:

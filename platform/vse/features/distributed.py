@@ -116,7 +116,7 @@ def extract_with_ray(
     pool = pool_of(living(ray.nodes()), capacity(), len(todo), workers)
     actors = ray.data.ActorPoolStrategy(min_size=pool.least, initial_size=pool.first, max_size=pool.most)
 
-    with data_work("extraction"):
+    with data_work("extraction", **({"gpu": pool.most} if pool.gpu else {})):
         uris = pa.table({"image": [i.id for i in todo], "uri": [i.uri for i in todo]})
         blocks = [uris.slice(start, DECODE_ROWS) for start in range(0, len(todo), DECODE_ROWS)]
         shards = (

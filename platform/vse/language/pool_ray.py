@@ -15,8 +15,8 @@ from vse.runtime import capacity
 def pool_of(now: Capacity, could: Capacity, num_shards: int, workers: int | None) -> tuple[int, int]:
     """(least, most) actors: what the cores hold of the nodes that are up (`now`) or could be, at most one a shard.
 
-    Nodes that come for this have no GPU, where there are such. As Ray Data asks for no actor beyond the nodes that are
-    up, those that are to bring nodes are there from the start.
+    Of nodes yet to come only those without GPUs count, where there are such. As Ray Data asks for no actor beyond the
+    nodes that are up, those that are to bring nodes are there from the start.
     """
     here = _held(now.total()["CPU"])
     ever = max(here, _held(could.without_gpus().total()["CPU"]))
@@ -38,7 +38,7 @@ def counts_of_shards(
     where no node came for it.
     """
     least, most = pool_of(living(ray.nodes()), capacity(), num_shards, num_workers)
-    with data_work("work on captions"):
+    with data_work("work on captions", cpu=most * ACTOR_CPUS):
         for shards in batches:
             rows = ray.data.from_arrow(shards).map_batches(
                 worker,
