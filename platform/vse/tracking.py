@@ -123,7 +123,8 @@ class Shipper:
         """The version of a registered model that has this alias, if it is of this digest: another job may have sent
         it. None where it is not there, or MLflow does not answer."""
         try:
-            return self._connected().version_of(name, alias, digest)
+            with self._locked(10) as mine:  # connecting may make the embedded store
+                return self._connected().version_of(name, alias, digest) if mine else None
         except Exception:  # of MLflow, its transport or its database
             return None
 
