@@ -100,8 +100,7 @@ def test_order_company_and_padding_change_nothing(name):
 
 
 def _of_regions(name):
-    changes = {"image": "map"} if name == "vsepp" else {}
-    return make_family(name, DATA.context, **changes)
+    return make_family(name, DATA.context, image="map") if name == "vsepp" else make_family(name, DATA.context)
 
 
 @pytest.mark.parametrize("name", [n for n in FAMILIES if _of_regions(n).inputs.image == "map"])
@@ -120,7 +119,7 @@ def test_absent_regions_count_nowhere(name, training):
             family.zero_grad()
             total, losses = step_losses(family, objective, made, 2, phase.losses, phase.name)
             total.backward()
-            found.append(losses | gradients(family))
+            found.append({**losses, **gradients(family)})
         torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-10)
     # An image without any region must not spoil the others.
     empty = batch | {"map": batch["map"] * (torch.arange(len(DATA)) != 2)[:, None, None]}
