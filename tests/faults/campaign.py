@@ -163,7 +163,7 @@ def _one(
             if process.poll() is None:
                 kill(family.alive())
             process.wait()
-    outcome.left += [p.title[:240] for p in family.bury()]
+    outcome.left += [p.label[:240] for p in family.bury()]
     said = (place.folder / "stderr").read_text(errors="replace").strip().splitlines()
     if any(line.startswith("Traceback") for line in said):
         outcome.traceback = True
@@ -185,7 +185,7 @@ def _strike(blow: Blow, family: Family, files: Path, job: str, servers: Mapping[
         return
     blow.job, blow.stage, blow.struck = job, stage(files, job), True
     chosen = blow.draw.choice(victims)
-    blow.killed = chosen.title[:60] if blow.victim != "driver" else f"{job}.py"
+    blow.killed = chosen.label[:60] if blow.victim != "driver" else f"{job}.py"
     kill([chosen])
 
 

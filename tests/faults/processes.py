@@ -1,6 +1,7 @@
 """Processes of one job, found by descent and session in /proc, never by a name over the whole machine (Linux)."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ VICTIMS = {
     "data actor": ("ray::MapWorker",),
 }
 # Ray's own helpers of a raylet: where that is killed they end by themselves, but not at once while they are starting.
-AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent", "/ray/dashboard/agent.py", "/ray/_private/runtime_env/agent/")
+AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent", "ray/dashboard/agent.py", "ray/_private/runtime_env/agent/")
 
 
 def of_ray(title: str) -> bool:
@@ -31,6 +32,11 @@ class Process:
     session: int
     started: int
     title: str
+
+    @property
+    def label(self) -> str:
+        """The title without the folders of this machine."""
+        return re.sub(r"\S*/(?:site-packages|bin)/", "", self.title)
 
 
 def look(pid: int) -> Process | None:
