@@ -8,10 +8,11 @@ from typing import Any, runtime_checkable
 import numpy as np
 from torch import Tensor
 
-from vse import pipeline, registry
+from vse import pipeline
 from vse.adversaries import attack_split, complete_images, contrast_split, plural_images
 from vse.config import fingerprint, knob, to_dict
 from vse.data.examples import encode_texts
+from vse.data.sources import true_pairs
 from vse.errors import InputError
 from vse.evaluation.attacks import evaluate_attacks, restrict, unknown_word_rate
 from vse.evaluation.caption_pairs import evaluate_pairs
@@ -88,7 +89,7 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
         texts = [c.text for c in material.records.split(split).captions]
         metrics[f"{split}/unknown_words"] = unknown_word_rate(texts, trained.vocabulary.words)
         if options.true_pairs:
-            truth = _true_pairs(trained, material, split)
+            truth = true_pairs(trained.config.data, material.records, split, "measure.true_pairs")
             metrics |= evaluate_true_pairs(trained.family, codes.images, codes.captions, truth, split, knobs)
         if options.gaussian:
             metrics |= _gaussian(trained, material, split)
@@ -169,13 +170,6 @@ def _contrast(
         inside = np.searchsorted(rows, owner[fold.captions])
         found |= evaluate_own_pool(family, some, texts, inside, chosen, whole, knobs=knobs).metrics
     return found
-
-
-def _true_pairs(trained: Trained, material: Material, split: str) -> np.ndarray:
-    source = registry.component("source", registry.name_of("source", trained.config.data))
-    if not hasattr(source, "true_pairs"):
-        raise InputError("measure.true_pairs: only a source that knows what is true of its images has them")
-    return source.true_pairs(material.records, split)
 
 
 def _gaussian(trained: Trained, material: Material, split: str) -> dict[str, float]:

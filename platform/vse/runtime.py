@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 LIFECYCLE = "vse.lifecycle"  # label of worker types in cluster files: on-demand, or spot where nodes may vanish
 _TRAIN_NODES = "VSE_TRAIN_NODES"  # tells processes of a job, on whichever node, what `train_nodes` is to say
 _DETACHED = frozenset({"local", ""})
+Cluster = Callable[[], contextlib.AbstractContextManager[object]]  # gives a running Ray
 _PLACEMENT = "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"
 _started_here = False  # whether the Ray of this process is its own
 
@@ -76,7 +77,7 @@ def cluster_address(config: Config) -> str | None:
     return "auto" if Path(LAUNCHED).expanduser().exists() else None
 
 
-def cluster_of(config: Config) -> Callable[[], contextlib.AbstractContextManager[Session]] | None:
+def cluster_of(config: Config) -> Cluster | None:
     """Gives the cluster to join; None where there is none, for work that no Ray of its own is started for."""
     return functools.partial(running_ray, config) if cluster_address(config) is not None else None
 

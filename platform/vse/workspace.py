@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vse.data.records import Records
 from vse.errors import InputError
+from vse.journal import Journal, open_in
 from vse.storage import Folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -62,6 +63,10 @@ class Workspace:
             there = ", ".join(known) or "none"
             raise InputError(f"{key}={name}: no such {kind.removesuffix('s')}; there are {there}")
         return self.root.child(kind, name)
+
+    def journal(self, folder: Folder) -> Journal:
+        """The journal of what is told in a folder; kept on this machine first, and copied, where the folder is not."""
+        return open_in(folder, self.cache().local("journals"))
 
     def cache(self) -> Folder:
         """Where this machine keeps what it can make again: `$VSE_CACHE`, else the workspace's own folder if local."""

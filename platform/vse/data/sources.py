@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
+from vse import registry
 from vse.config import knob
 from vse.data.folds import cross_validated, limited
 from vse.data.records import Caption, Image, Records
@@ -43,6 +46,17 @@ def arranged(records: Records, config: SourceConfig) -> Records:
     if config.folds or config.fold:
         records = cross_validated(records, config.folds, config.fold)
     return records
+
+
+def true_pairs(config: ComponentConfig, records: Records, split: str, key: str) -> np.ndarray:
+    """(images, captions) of a split, bool: which captions are true of which images, described or not.
+
+    Raises InputError that names `key` where the configured source does not know.
+    """
+    source = registry.component("source", registry.name_of("source", config))
+    if not hasattr(source, "true_pairs"):
+        raise InputError(f"{key}: only a source that knows what is true of its images can serve it")
+    return source.true_pairs(records, split)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,12 @@ class Ties:
 
     def limits(self, best: Float[Tensor, "*q"]) -> tuple[Float[Tensor, "*q"], Float[Tensor, "*q"]]:
         """(lowest score that still ties, highest score that still ties) for each best positive."""
-        width = self.tolerance * best.abs().clamp_min(1)
+        width = self.width(best)
         return best - width, best + width
+
+    def width(self, score: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """How far from a score others still tie with it."""
+        return self.tolerance * score.abs().clamp_min(1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -261,7 +265,7 @@ def map_at_r(
     hit = relevant.gather(1, order).double()
     position = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)
     new_run = torch.ones_like(relevant)
-    new_run[:, 1:] = ranked[:, :-1] - ranked[:, 1:] > tolerance * ranked[:, :-1].abs().clamp_min(1)
+    new_run[:, 1:] = ranked[:, :-1] - ranked[:, 1:] > Ties(tolerance=tolerance).width(ranked[:, :-1])
     run = new_run.long().cumsum(1) - 1
     zeros = torch.zeros_like(hit)
     size = zeros.scatter_add(1, run, torch.ones_like(hit)).gather(1, run)

@@ -6,9 +6,8 @@ when the first ones show that the rest would take long, Ray Data takes it over.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,10 +24,8 @@ from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import FeatureStore, commit
 from vse.progress import Progress
 from vse.registry import ComponentConfig
-from vse.runtime import running_ray
+from vse.runtime import Cluster, running_ray
 from vse.storage import Folder
-
-Cluster = Callable[[], AbstractContextManager[object]]
 
 _AHEAD = 3  # decoded batches waiting for the network
 _PROBE = 16  # images that say how long the others will take

@@ -7,7 +7,7 @@ import contextlib
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from itertools import pairwise
@@ -19,10 +19,9 @@ from vse.language.corpus import SHARD_TEXTS, Language, finished, write_captions,
 from vse.language.parse import Parse
 from vse.language.parser import Parser, shared_parser
 from vse.progress import Progress
+from vse.runtime import Cluster
 from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
-
-Cluster = Callable[[], contextlib.AbstractContextManager[object]]
 
 # Starting a process costs about as much as parsing this many captions, a pool of Ray actors some ten times that.
 WORTH_A_PROCESS = 4000

@@ -11,7 +11,6 @@ from vse.command import Request
 from vse.config import fingerprint, flatten, knob
 from vse.environment import environment
 from vse.errors import InputError
-from vse.journal import open_in
 from vse.report import response
 from vse.report.curve import AlphaResults, from_dict
 from vse.report.figures import alpha_figure
@@ -55,7 +54,7 @@ def build_report(request: Request) -> str:
         name = options.name or f"runs-{fingerprint(list(options.runs))}"
         folder = workspace.report(name)
         headline, files = _of_runs(workspace, options.runs, folder, request)
-    journal = open_in(folder, workspace.cache().local("journals"))
+    journal = workspace.journal(folder)
     journal.start(f"report-{name}", name=f"report {name}", tags={"kind": "report"})
     for file in files:
         journal.artifact(journal.path.with_name(file))  # named from the journal, wherever that is kept

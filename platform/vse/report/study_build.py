@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from vse.environment import environment
-from vse.journal import open_in
 from vse.report.html import Provenance
 from vse.report.study_page import KEYS, study_page, to_csv
 from vse.storage import Folder
@@ -33,7 +32,7 @@ def report_study(findings: Mapping[str, Any], workspace: Workspace, out: Folder)
         folder.write_text(file, text)
         if file != PAGE:
             out.write_text(file, text)
-    _tell(findings, name, folder, workspace.cache().local("journals"))
+    _tell(findings, name, folder, workspace)
     return {
         "results": out.address(RESULTS),
         "table": out.address(TABLE),
@@ -41,8 +40,8 @@ def report_study(findings: Mapping[str, Any], workspace: Workspace, out: Folder)
     }
 
 
-def _tell(findings: Mapping[str, Any], name: str, folder: Folder, scratch: Any) -> None:
-    parent = open_in(folder, scratch)
+def _tell(findings: Mapping[str, Any], name: str, folder: Folder, workspace: Workspace) -> None:
+    parent = workspace.journal(folder)
     tags = {"kind": "study", "claims": findings["claims_hash"]}
     verdicts = {
         f"answer {claim}{'' if words == 'shared' else f' ({words})'}": verdict["answer"]
@@ -55,7 +54,7 @@ def _tell(findings: Mapping[str, Any], name: str, folder: Folder, scratch: Any) 
             parent.artifact(folder.local(file))
     for arm, values in _arms(findings).items():
         below = arm.replace(" ", "-").replace("=", "")
-        child = open_in(folder.child("arms", below), scratch)
+        child = workspace.journal(folder.child("arms", below))
         child.start(f"{name}-{below}", name=arm, parent=name, tags={"kind": "arm"})
         child.metrics(values)
         child.end("finished")

@@ -12,7 +12,7 @@ from vse.command import Request
 from vse.config import flatten
 from vse.environment import run_tags, usable_cores
 from vse.errors import InputError
-from vse.journal import Journal, open_in, read
+from vse.journal import Journal, read
 from vse.runtime import (
     capacity,
     check_shared,
@@ -96,7 +96,7 @@ class Frame:
 
     def journal(self, *below: str) -> Journal:
         """The journal of the sweep's run, or of a run below it; kept on this machine first where the folder is not."""
-        return open_in(self.folder.child(*below), self.workspace.cache().local("journals"))
+        return self.workspace.journal(self.folder.child(*below))
 
     def tell_parent(self, kind: str, rule: str) -> None:
         """The parent run, so that trackers know it before its children."""

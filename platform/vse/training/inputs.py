@@ -13,6 +13,7 @@ from torch import Tensor
 
 from vse import registry
 from vse.config import fingerprint
+from vse.data import sources
 from vse.data.batches import Batch, Collator, Contrast, Drop, Extra, Negatives, Truth, blocks
 from vse.data.companions import Siblings, Unpaired, known_images
 from vse.data.examples import Examples, examples_of
@@ -188,10 +189,7 @@ def _sentence_dim(material: Material, inputs: Inputs) -> int:
 
 def _truth(config: RunConfig, material: Material) -> np.ndarray:
     """The one place where training may look behind the captions: the control arm `objective.mask=truth`."""
-    source = registry.component("source", registry.name_of("source", config.data))
-    if not hasattr(source, "true_pairs"):
-        raise InputError("objective.mask=truth: only a source that knows what is true of its images can serve it")
-    return source.true_pairs(material.records, "train")
+    return sources.true_pairs(config.data, material.records, "train", "objective.mask=truth")
 
 
 def word_counts(train: Split) -> Counter[str]:

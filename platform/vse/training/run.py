@@ -15,7 +15,7 @@ from vse.environment import run_tags
 from vse.errors import InputError
 from vse.evaluation.codes import encode_examples
 from vse.evaluation.retrieval import retrieve
-from vse.journal import Journal, open_in, read
+from vse.journal import Journal, read
 from vse.models.family import Family, feature_scales
 from vse.runtime import Config as RayConfig
 from vse.runtime import num_gpus, running_ray
@@ -211,8 +211,7 @@ def _device(train: TrainConfig) -> torch.device:
 
 def run_journal(workspace: Workspace, name: str) -> Journal:
     """The journal of a run; where the workspace is remote it is written on this machine and copied there."""
-    folder = workspace.run(name)
-    return open_in(folder, workspace.cache().local("journals"))
+    return workspace.journal(workspace.run(name))
 
 
 def _open_journal(

@@ -24,8 +24,9 @@ from vse.language.contrast.table import Candidates
 from vse.language.contrast.words import Contrast, ContrastWords
 from vse.language.lexicon.compact import knowledge
 from vse.language.parse import Parse
-from vse.language.parsing import Cluster, main_can_be_imported, ray_runs
+from vse.language.parsing import main_can_be_imported, ray_runs
 from vse.progress import Progress
+from vse.runtime import Cluster
 from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
 
