@@ -1,6 +1,6 @@
 """Orderings of families that the papers report, registered as data before they are measured (see `claims`).
 
-Five seeds each. A model's name is an arm of the study of families, trained at the best of three rates for its family.
+Five seeds each. A model's name is an arm of the study of families, trained at the best of four rates for its family.
 """
 
 from vse.report.claims import Arm, Claim, Comparison
