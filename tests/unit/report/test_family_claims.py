@@ -79,4 +79,4 @@ def test_within_the_study_of_families_systems_differ_in_what_they_are_only():
         assert found["optim.schedule"] == "cosine", name
         assert found.get("model.word_dim", 128) == 128 or name.startswith("cca"), name
         assert found.get("objective.warmup", 0) == (8 if found.get("objective.hinge") == "hardest" else 0), name
-        assert len(FAMILIES_SCENES.search.get(arm.family, ())) == (0 if name.startswith("cca") else 3), name
+        assert len(FAMILIES_SCENES.search.get(arm.family, ())) == (0 if name.startswith("cca") else 4), name
