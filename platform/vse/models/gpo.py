@@ -5,6 +5,7 @@ Beyond the papers of this project. Mean, maximum and max-k pooling are special c
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -46,16 +47,28 @@ class GPO(nn.Module):
         batch, longest = items.shape[:2]
         if mask is None:
             counts = torch.full((batch,), longest, device=items.device)
-            ranked = items.sort(dim=1, descending=True).values
+            ranked = descending(items)
         else:
             counts = mask.sum(1)
-            ranked = items.masked_fill(~mask[..., None], -torch.inf).sort(dim=1, descending=True).values
+            ranked = descending(items.masked_fill(~mask[..., None], -torch.inf))
             behind = torch.arange(longest, device=items.device)[None, :] >= counts[:, None]
             ranked = ranked.masked_fill(behind[..., None], 0)
         # One size at least, so that every parameter is in the graph of an empty batch too.
         sizes, which = torch.unique(torch.cat([counts.clamp_min(1), counts.new_ones(1)]), return_inverse=True)
         theta = self.weights(sizes, longest)[which[:-1]]
         return torch.einsum("bk,bkd->bd", theta.to(ranked.dtype), ranked)
+
+
+def descending(items: Float[Tensor, "batch items dim"]) -> Float[Tensor, "batch items dim"]:
+    """Every channel's responses, the largest first; the gradient goes back to where a response came from.
+
+    On CPUs NumPy finds the order: its vector instructions take a third of torch's time, which was half of a step.
+    """
+    if items.device.type != "cpu" or items.dtype not in (torch.float32, torch.float64):
+        return items.sort(dim=1, descending=True).values
+    channels = items.transpose(1, 2).contiguous()
+    order = torch.from_numpy(np.argsort(channels.detach().numpy(), axis=-1)).flip(-1)
+    return channels.gather(-1, order).transpose(1, 2)
 
 
 def place_codes(num: int, dim: int) -> Float[Tensor, "num dim"]:

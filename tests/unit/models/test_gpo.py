@@ -6,7 +6,7 @@ import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
 from vse.models.encoders import present
-from vse.models.gpo import GPO, place_codes
+from vse.models.gpo import GPO, descending, place_codes
 
 DATA = synthetic(seed=5)
 
@@ -49,6 +49,20 @@ def test_values_and_gradients_against_a_loop(seed):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-11)
     whole = torch.ones_like(mask)
     torch.testing.assert_close(pool(items), pool(items, whole))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_order_is_that_of_a_sort_in_every_precision(dtype):
+    torch.manual_seed(3)
+    items = torch.randperm(5 * 7 * 3).view(5, 7, 3).to(dtype)
+    items[1, 2:] = -torch.inf
+    items.requires_grad_()
+    weight = torch.randn(5, 7, 3).to(dtype)
+    ours, other = descending(items), items.sort(dim=1, descending=True).values
+    assert torch.equal(ours, other)
+    finite = torch.isfinite(other)
+    found, expected = (torch.autograd.grad((each[finite] * weight[finite]).sum(), items)[0] for each in (ours, other))
+    assert torch.equal(found, expected)
 
 
 def test_order_and_absent_items_change_nothing():
