@@ -6,23 +6,25 @@ from typing import Any
 
 from vse.environment import environment
 from vse.report.html import Provenance
+from vse.report.study_figure import study_figure
 from vse.report.study_page import KEYS, study_page, to_csv
 from vse.storage import Folder
 from vse.workspace import Workspace
 
 RESULTS, TABLE, PAGE = "results.json", "table.csv", "report.html"
+FIGURES = {"png": "systems.png", "svg": "systems.svg"}
 
 
 def report_study(findings: Mapping[str, Any], workspace: Workspace, out: Folder) -> dict[str, str]:
-    """Write results and table into `out`; these and the page into reports/study-<name>, told to trackers as runs.
+    """Write results, table and figure into `out`, these and the page into reports/study-<name>, told as runs.
 
     Returns the addresses of what was written.
     """
     name = f"study-{findings['study']}"
     folder, around = workspace.report(name), environment()
-    page = study_page(
-        findings, Provenance(commands=[findings["command"]], configuration={}, versions=around["versions"])
-    )
+    drawn = study_figure(findings)
+    made = Provenance(commands=[findings["command"]], configuration={}, versions=around["versions"])
+    page = study_page(findings, drawn["png"], made)
     files = {
         RESULTS: json.dumps(findings, indent=1, ensure_ascii=False) + "\n",
         TABLE: to_csv(findings),
@@ -32,10 +34,14 @@ def report_study(findings: Mapping[str, Any], workspace: Workspace, out: Folder)
         folder.write_text(file, text)
         if file != PAGE:
             out.write_text(file, text)
+    for kind, file in FIGURES.items():
+        folder.write_bytes(file, drawn[kind])
+    out.write_bytes(FIGURES["png"], drawn["png"])
     _tell(findings, name, folder, workspace)
     return {
         "results": out.address(RESULTS),
         "table": out.address(TABLE),
+        "figure": out.address(FIGURES["png"]),
         "page": folder.address(PAGE),
     }
 
@@ -50,7 +56,7 @@ def _tell(findings: Mapping[str, Any], name: str, folder: Folder, workspace: Wor
     }
     parent.start(name, name=name.replace("-", " "), tags={**tags, **verdicts})
     if folder.is_local:
-        for file in (RESULTS, TABLE, PAGE):
+        for file in (RESULTS, TABLE, PAGE, *FIGURES.values()):
             parent.artifact(folder.local(file))
     for arm, values in _arms(findings).items():
         below = arm.replace(" ", "-").replace("=", "")

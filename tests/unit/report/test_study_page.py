@@ -84,7 +84,8 @@ class Cells(HTMLParser):
 
 def test_page_says_claims_numbers_and_command(findings):
     cells = Cells()
-    cells.feed(study_page(findings, Provenance(commands=[findings["command"]], configuration={}, versions={})))
+    made = Provenance(commands=[findings["command"]], configuration={}, versions={})
+    cells.feed(study_page(findings, b"a picture", made))
     assert cells.links == []
     for text in ("A < B & C.", "2.5 could be seen", "rsum: B - A: +1.2 [-0.5, 3.0]", findings["command"], "0123abcd"):
         assert text in cells.text
@@ -96,14 +97,15 @@ def test_files_and_runs(findings, tmp_path: Path):
     workspace = Workspace.open(str(tmp_path / "space"))
     written = report_study(findings, workspace, Folder.open(tmp_path / "out"))
     assert report_study(findings, workspace, Folder.open(tmp_path / "out")) == written  # again changes nothing
-    assert {Path(path).name for path in written.values()} == {"results.json", "table.csv", "report.html"}
+    assert {Path(path).name for path in written.values()} == {"results.json", "table.csv", "systems.png", "report.html"}
     assert Folder.open(tmp_path / "out").read_json("results.json") == findings
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["results.json", "table.csv"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["results.json", "systems.png", "table.csv"]
     report = tmp_path / "space" / "reports" / "study-planted"
     parent = journal.read(report / journal.FILE_NAME)
     assert parent.tags["answer one"] == "undecided"
     assert parent.tags["answer two (disjoint)"] == "holds"
-    assert {Path(path).name for path, _ in parent.artifacts} == {"results.json", "table.csv", "report.html"}
+    artifacts = {Path(path).name for path, _ in parent.artifacts}
+    assert artifacts == {"results.json", "table.csv", "systems.png", "systems.svg", "report.html"}
     arms = {path.name: journal.read(path / journal.FILE_NAME) for path in (report / "arms").iterdir()}
     assert arms.keys() == {"vsepp", "univse-alpha0.75"}
     assert {(story.parent, story.status) for story in arms.values()} == {("study-planted", "finished")}

@@ -1,0 +1,91 @@
+"""The figure of a study: every system with its intervals, plain and under attack."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vse.report.curve import ATTACKS
+from vse.report.figures import INK, SOFT, STYLE, rendered
+
+Row = Mapping[str, Any]
+# By split: colour and mark; the hues of `figures`, told apart in grey by their marks.
+_SPLITS = {
+    "test": ("#0072B2", "o", "test"),
+    "shifted": ("#D55E00", "s", "co-occurrences broken"),
+    "drawing": ("#009E73", "^", "second drawing"),
+    "wording": ("#CC79A7", "D", "second wording"),
+}
+_WAYS = {"i2t/r1": ("#0072B2", "o", "image → sentence"), "t2i/r1": ("#D55E00", "s", "sentence → image")}
+_KINDS = {
+    f"attack_{kind}/r1": (colour, mark, kind)
+    for kind, (colour, mark) in zip(ATTACKS, (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^")), strict=True)
+}
+_HEIGHT = 0.21  # inches of a row
+
+
+def study_figure(findings: Mapping[str, Any]) -> dict[str, bytes]:
+    """{"png", "svg"}: one line an arm (and α), the best rsum on top; marks are means, lines 95 % intervals.
+
+    Three panels: rsum on every split, R@1 both ways, and R@1 under each of UniVSE's attacks (words that training
+    negatives may have had), the last two on the test split.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = findings["table"]["shared"]
+    tests = sorted((row for row in rows if row["split"] == "test"), key=lambda row: row["rsum"][0])
+    names = [_name(row) for row in tests]
+    by_split = {
+        split: {_name(row): row["rsum"] for row in rows if row["split"] == split}
+        for split in _SPLITS
+        if any(row["split"] == split for row in rows)
+    }
+    panels: list[tuple[str, list[tuple[tuple[str, str, str], list[Sequence[float] | None]]]]] = [
+        ("rsum", [(_SPLITS[split], [found.get(name) for name in names]) for split, found in by_split.items()]),
+        ("R@1, test (%)", [(style, [row.get(metric) for row in tests]) for metric, style in _WAYS.items()]),
+    ]
+    if any(metric in row for metric in _KINDS for row in tests):
+        attacked = [(style, [row.get(metric) for row in tests]) for metric, style in _KINDS.items()]
+        panels.append(("R@1 under attack, test (%)", attacked))
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(12.4, 1.6 + _HEIGHT * len(names)), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axis, (title, series) in zip(axes, panels, strict=True):
+            _panel(axis, title, series)
+        axes[0].set_yticks(range(len(names)), names, fontsize=8.5)
+        axes[0].set_ylim(-0.7, len(names) - 0.3)
+        return {kind: rendered(figure, kind) for kind in ("png", "svg")}
+
+
+def _name(row: Row) -> str:
+    name = row["arm"].replace("_", " ")
+    return name if row["alpha"] is None else f"{name}, α = {row['alpha']:g}"
+
+
+def _panel(
+    axis: Any, title: str, series: Sequence[tuple[tuple[str, str, str], Sequence[Sequence[float] | None]]]
+) -> None:
+    axis.set_xlabel(title)
+    axis.grid(axis="y", color="#EEF0F3", linewidth=0.8)
+    axis.grid(axis="x", color="#E5E7EB", linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.tick_params(axis="y", length=0, labelcolor=INK)
+    axis.spines["left"].set_visible(False)
+    for place, ((colour, mark, label), values) in enumerate(series):
+        off = (place - (len(series) - 1) / 2) * 0.16  # intervals of one line do not cover each other
+        known = [(line - off, value) for line, value in enumerate(values) if value is not None]
+        axis.hlines(
+            [y for y, _ in known], [v[1] for _, v in known], [v[2] for _, v in known], colour, lw=1.1, alpha=0.6
+        )
+        axis.plot(
+            [v[0] for _, v in known],
+            [y for y, _ in known],
+            mark,
+            color=colour,
+            markersize=4.2,
+            markeredgecolor="white",
+            markeredgewidth=0.5,
+            label=label,
+        )
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=8.5, labelcolor=SOFT)
