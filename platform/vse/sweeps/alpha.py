@@ -6,6 +6,7 @@ finished, so a second call runs nothing, and one after a kill runs the rest.
 """
 
 import functools
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,16 +19,17 @@ from vse.journal import Journal, read
 from vse.report.curve import AlphaResults
 from vse.served_model import offer_best
 from vse.storage import Folder
-from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan
+from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan, trial_label
 from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
 from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
 from vse.sweeps.ledger import Entry, Ledger, sweep_name
-from vse.sweeps.space import label
 from vse.training.inputs import family_inputs
 from vse.workspace import Workspace
+
+log = logging.getLogger(__name__)
 
 
 def describe_plan(request: Request) -> list[str]:
@@ -42,13 +44,13 @@ def describe_plan(request: Request) -> list[str]:
     )
     lines.append(f"rule: {plan.definition()['rule']}")
     lines.append(f"each training needs {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s); {usable_cores()} cores here")
-    return lines + _cost_lines(plan, request)
-
-
-def _cost_lines(plan: Plan, request: Request) -> list[str]:
-    """What the trainings will take, arm by arm; measuring and the α trials come on top."""
     workspace = Workspace.open(request.workspace)
     ledger = Ledger(workspace.sweep(sweep_name(plan.name, plan.definition())))
+    return lines + _cost_lines(plan, request, workspace, ledger) + plan.budget().lines(plan.spent(ledger))
+
+
+def _cost_lines(plan: Plan, request: Request, workspace: Workspace, ledger: Ledger) -> list[str]:
+    """What the trainings will take, arm by arm; measuring and the α trials come on top."""
     lines, total = [], 0.0
     for arm, config in plan.arms.items():
         own = [entry for entry in ledger if entry.changes["kind"] == "train" and entry.changes["arm"] == arm]
@@ -62,7 +64,10 @@ def _cost_lines(plan: Plan, request: Request) -> list[str]:
         else:
             total += found.seconds * left
             lines.append(f"cost of {arm}: {left} trainings of about {found.seconds:.3g} s ({found.source})")
-    return [*lines, f"cost: {total / 3600:.2f} h of trainings; measuring comes on top"] if total else lines
+    if total:
+        beside = plan.budget().priced(total)
+        lines.append(f"cost: {total / 3600:.2f} h of trainings{beside}; measuring comes on top")
+    return lines
 
 
 def run_alpha_sweep(request: Request) -> str:
@@ -75,10 +80,39 @@ def run_alpha_sweep(request: Request) -> str:
     return run_framed(request, plan, lambda frame: _found(frame, plan))
 
 
+class _DrainedError(Exception):
+    """A cap held trials back: those of one kind (`what`), and all that read their results."""
+
+    def __init__(self, what: str, left: list[dict[str, Any]]) -> None:
+        self.what, self.left = what, left
+        super().__init__(
+            f"the cap is reached: {len(left)} {what} trials have not run ({', '.join(map(trial_label, left[:6]))}"
+            f"{', ...' if len(left) > 6 else ''}), nor what reads them; the same command with a higher cap, or with "
+            "fewer sweep.seeds, goes on from here"
+        )
+
+
 def _found(frame: Frame, plan: Plan) -> Found:
-    results, entries = _Sweep(frame, plan).run()
+    try:
+        results, entries = _Sweep(frame, plan).run()
+    except _DrainedError as drained:
+        return _unfinished(frame, drained)
     found = digest(entries)
     return Found(digest=found, report=lambda: _report(frame, plan, results, len(entries), found))
+
+
+def _unfinished(frame: Frame, drained: _DrainedError) -> Found:
+    """The curve needs every trial, so there is none yet; the summary says what is missing."""
+    log.info("%s", drained)
+    finished = [entry for entry in frame.ledger if entry.state == "finished"]
+    found = fingerprint([digest(finished), drained.left])
+
+    def report() -> Report:
+        numbers = {"left": len(drained.left), "trials": len(finished)}
+        tell_report(frame, "alpha sweep", found, (), numbers).end("finished")
+        return Report(files=(), headline=numbers, details={"missing": str(drained)})
+
+    return Found(digest=found, report=report)
 
 
 @dataclass
@@ -101,7 +135,7 @@ class _Sweep:
         """All trials to their end; the results and the ledger's entries they come from."""
         self.frame.tell_parent("alpha sweep", self.plan.definition()["rule"])
         material = self.prepare()
-        trainings = self.trials(self.plan.trainings(material), "train", self.plan.need())
+        trainings = self.trials(self.plan.trainings(material), "train")
         runs = {(e.changes["arm"], e.changes["seed"]): e.result["run"] for e in trainings}
         encodings = [
             {"kind": "encode", "run": run, "material": material}
@@ -143,27 +177,38 @@ class _Sweep:
                 prints[arm] = dict(material.fingerprints)
         return fingerprint(prints)
 
-    def trials(self, asked: list[dict[str, Any]], what: str, need: Any = None) -> list[Entry]:
-        """Run the unfinished ones of `asked`; all of them have finished afterwards."""
-        from vse.sweeps.experiment import Need, require_finished, run_sweep
+    def trials(self, asked: list[dict[str, Any]], what: str) -> list[Entry]:
+        """Run the unfinished ones of `asked`, all of one need; all of them have finished afterwards.
 
-        need = need or Need()
+        Raises _DrainedError where a cap held some back.
+        """
+        kinds = {changes["kind"] for changes in asked}
+        need = self.plan.need_of(next(iter(kinds), ""))
+        from vse.sweeps.experiment import require_finished, run_sweep
+
         if self.ledger.pending(asked):
-            if not self.frame.worked:
-                self.frame.worked = True
-                self.make_adversaries()
-            self.frame.connect()
-        entries = run_sweep(
-            self.ledger,
-            asked,
-            functools.partial(run_trial, setting=self.setting),
-            need=need,
-            concurrency=self.frame.side_by_side(),
-            available=self.frame.most(need),
-            label=what,
-            on_end=self.tell_child,
-        )
+            alike = [entry for entry in self.ledger if entry.changes["kind"] in kinds]
+            meter = self.plan.budget().meter(self.plan.spent(self.ledger), need, alike)
+            if meter.allows():
+                if not self.frame.worked:
+                    self.make_adversaries()
+                self.frame.connect()
+                run_sweep(
+                    self.ledger,
+                    asked,
+                    functools.partial(run_trial, setting=self.setting),
+                    need=need,
+                    concurrency=self.frame.side_by_side(),
+                    available=self.frame.most(need),
+                    meter=meter,
+                    label=what,
+                    on_end=self.tell_child,
+                )
+            self.frame.worked = True
+        entries = [entry for changes in asked if (entry := self.ledger.get(changes)) is not None]
         require_finished(entries, f"{what} trials", self.ledger)
+        if left := self.ledger.pending(asked):
+            raise _DrainedError(what, left)
         return entries
 
     def make_adversaries(self) -> None:
@@ -216,9 +261,8 @@ class _Sweep:
         journal = self.frame.journal("trials", entry.id)
         if read(journal.path).status == "finished":
             return
-        shown = {key: value for key, value in changes.items() if key in ("arm", "seed", ALPHA)}
-        name = label(shown) if changes["kind"] == "alpha" else f"{changes['arm']} seed={changes['seed']}"
         tags = {"kind": changes["kind"], "attempts": entry.attempts}
+        name = trial_label(changes)
         journal.start(child_id(self.name, changes), name=name, parent=self.name, tags=tags, ago=entry.seconds)
         journal.params({key: value for key, value in changes.items() if key != "kind"})
         if entry.state == "finished":

@@ -11,17 +11,19 @@ from vse.errors import InputError
 from vse.evaluation.alpha import AlphaRule
 from vse.runtime import Config as RayConfig
 from vse.sweeps.alpha_results import rule_text
+from vse.sweeps.budget import cost
+from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
-from vse.sweeps.ledger import stem
-from vse.sweeps.space import Space, check_space, expand, load_space
+from vse.sweeps.ledger import Ledger, stem
+from vse.sweeps.space import Space, check_space, expand, label, load_space
 from vse.training.config import RunConfig, identity
 
 ALPHA = "model.alpha"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SweepOptions:
+class SweepOptions(Caps):
     """What to sweep, beside the run configuration."""
 
     name: str = knob("", "name of the sweep, for one space and configuration; empty: alpha-<preset>")
@@ -57,6 +59,7 @@ class Plan:
     alphas: tuple[float, ...]
     seeds: tuple[int, ...]
     rule: AlphaRule
+    caps: Caps
 
     @property
     def config(self) -> RunConfig:
@@ -91,6 +94,27 @@ class Plan:
         """Resources of one training."""
         return need_of(self.config.train)
 
+    def need_of(self, kind: str) -> Need:
+        """Resources of one trial of a kind; those that do not train take a core."""
+        return self.need() if kind == "train" else Need()
+
+    def budget(self) -> Budget:
+        """What may be spent on trials."""
+        return Budget(self.caps, self.need())
+
+    def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
+        """Seconds of every trial so far and what it took."""
+        return [(cost(entry), self.need_of(entry.changes["kind"])) for entry in ledger]
+
+
+def trial_label(changes: Mapping[str, Any]) -> str:
+    """A trial as readers know it."""
+    if changes["kind"] == "encode":
+        return str(changes["run"])
+    if changes["kind"] == "alpha":
+        return label({ALPHA: changes[ALPHA], "seed": changes["seed"]})
+    return f"{changes['arm']} seed={changes['seed']}"
+
 
 def make_plan(request: Request) -> Plan:
     """The plan of a request. Raises InputError for whatever cannot be meant."""
@@ -116,6 +140,7 @@ def make_plan(request: Request) -> Plan:
     source = registry.name_of("source", config.data)
     by_error = options.standard_error if options.standard_error is not None else source != "scenes"
     config = override(config, {"seed": 0})
+    Budget(options, need_of(config.train)).check()
     arms, learned, against = {family: config}, None, None
     if options.learn_alpha:
         learned = f"{family}_learned"
@@ -137,6 +162,7 @@ def make_plan(request: Request) -> Plan:
         alphas=alphas,
         seeds=tuple(options.seeds),
         rule=AlphaRule(within=options.within, standard_error=by_error),
+        caps=options,
     )
 
 

@@ -60,6 +60,7 @@ def _train(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
         "epochs": result.epochs,
         "best": result.best,
         "seconds": result.seconds,
+        "trained": result.trained,
         "checkpoint": result.checkpoint.name,
     }
 

@@ -86,10 +86,12 @@ def run_sweep(
     concurrency: int = 0,
     available: Mapping[str, float] | None = None,
     attempts: int = 2,
+    meter: Meter | None = None,
     label: str = "trials",
     on_end: Listener | None = None,
 ) -> list[Entry]:
-    """Run those trials that have not finished; returns the ledger's entries of all of them, in the order given.
+    """Run those trials that have not finished; returns the ledger's entries of all of them, in the order given, less
+    those that the meter held back.
 
     function: changes -> result (plain data), importable from a module, run in another process. An exception is a failed
     trial, tried again once more until it had `attempts` in this call; an InputError is raised here once the others have
@@ -102,7 +104,15 @@ def run_sweep(
         at_once = (need or Need()).at_once(available or ray.cluster_resources(), concurrency)
         proposer = InTurn(pending, attempts)
         run_proposed(
-            ledger, proposer, function, need=need, at_once=at_once, total=len(pending), label=label, on_end=on_end
+            ledger,
+            proposer,
+            function,
+            need=need,
+            at_once=at_once,
+            total=len(pending),
+            meter=meter,
+            label=label,
+            on_end=on_end,
         )
     return [entry for changes in asked if (entry := ledger.get(changes)) is not None]
 

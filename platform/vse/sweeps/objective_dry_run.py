@@ -3,7 +3,7 @@
 from vse import registry
 from vse.command import Request
 from vse.config import fingerprint, override
-from vse.sweeps.budget import cost, typical
+from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.frame import most, side_by_side
 from vse.sweeps.ledger import Ledger, sweep_name
@@ -65,12 +65,7 @@ def describe_plan(request: Request) -> list[str]:
     lines.append(f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {how}; {at_once} side by side")
     if to_run:
         lines += _cost_lines(plan, _expected(plan, ledger, workspace, request), to_run, at_once)
-    if plan.limit() < float("inf"):
-        spent = sum(map(cost, ledger))
-        text = f"cap: {plan.limit():.0f} s of trials, {spent:.0f} s spent"
-        if plan.options.price:
-            text += f" ({plan.money(plan.limit()):.2f} and {plan.money(spent):.2f} of money)"
-        lines.append(f"{text}; what runs then ends, nothing new starts")
+    lines += plan.budget().lines(plan.spent(ledger))
     return lines
 
 
@@ -80,8 +75,5 @@ def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int) -> list[
     total = found.seconds * to_run
     text = f"cost: about {found.seconds:.3g} s a trial ({found.source}), {total / 3600:.2f} h of trials, "
     text += f"{total / at_once / 60:.0f} min side by side"
-    if plan.need().gpus:
-        text += f", {total * plan.need().gpus / 3600:.2f} GPU-hours"
-    if plan.options.price:
-        text += f", {plan.money(total):.2f} of money"
+    text += plan.budget().priced(total)
     return [text + ("; most, as trials are ended early" if plan.options.method == "asha" else "")]

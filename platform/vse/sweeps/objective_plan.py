@@ -8,6 +8,8 @@ from vse.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.runtime import Config as RayConfig
+from vse.sweeps.budget import cost
+from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import DEFINITION, Entry, Ledger, stem
@@ -24,7 +26,7 @@ RESERVED = ("train.workers", "train.threads", "train.gpus_per_worker")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SweepOptions:
+class SweepOptions(Caps):
     """What to sweep and how, beside the run configuration."""
 
     name: str = knob("", "name of the sweep, for one space and configuration; empty: <space>-<preset>")
@@ -44,10 +46,6 @@ class SweepOptions:
     concurrency: int = knob(0, "trials side by side; 0: one a core, or as many as the cluster has room for", low=0)
     run: str = knob("all", "all: what has not finished; new: not what failed; failed: that alone", choices=RUNS)
     warm_start: str = knob("", "hyperopt: finished sweep below sweeps/ to learn from, of the same run otherwise")
-    max_seconds: float = knob(0.0, "start no trial beyond so many seconds of trials; 0: no limit", low=0)
-    max_gpu_hours: float = knob(0.0, "start no trial beyond so many GPU-hours of trials; 0: no limit", low=0)
-    max_cost: float = knob(0.0, "start no trial beyond so much money at sweep.price; 0: no limit", low=0)
-    price: float = knob(0.0, "of an hour of a GPU, or of a CPU where trials take no GPU, in any currency", low=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,19 +128,13 @@ class Plan:
 
         return chosen
 
-    def limit(self) -> float:
-        """Seconds of trials that may be spent; infinite where nothing limits them."""
-        limits = [self.options.max_seconds or float("inf")]
-        if self.options.max_gpu_hours:
-            limits.append(3600 * self.options.max_gpu_hours / self.need().gpus)
-        if self.options.max_cost:
-            limits.append(self.options.max_cost / self.money(1.0))
-        return min(limits)
+    def budget(self) -> Budget:
+        """What may be spent on trials."""
+        return Budget(self.options, self.need())
 
-    def money(self, seconds: float) -> float:
-        """What so many seconds of trials cost at `sweep.price`."""
-        need = self.need()
-        return self.options.price * (need.gpus or need.cpus) * seconds / 3600
+    def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
+        """Seconds of every trial so far and what it took."""
+        return [(cost(entry), self.need()) for entry in ledger]
 
     def need(self) -> Need:
         """Resources of one trial."""
@@ -172,11 +164,7 @@ def make_plan(request: Request) -> Plan:
                 f"search space {options.space}: {key}: decides what a trial takes; all trials take the same"
             )
     _check_method(options, space, config)
-    if options.max_gpu_hours and not config.train.gpus_per_worker:
-        raise InputError("sweep.max_gpu_hours: trials of this sweep take no GPU; use sweep.max_seconds")
-    if options.max_cost and not options.price:
-        hour = "GPU-hour" if config.train.gpus_per_worker else "CPU-hour"
-        raise InputError(f"sweep.max_cost={options.max_cost:g}: needs sweep.price, the price of a {hour} of trials")
+    Budget(options, need_of(config.train)).check()
     listed = () if options.method == "hyperopt" else tuple(_listed(space, options, config))
     return Plan(
         name=options.name or f"{stem(options.space.removesuffix('.py'))}-{stem(request.preset)}",

@@ -17,7 +17,7 @@ from vse.journal import read
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.served_model import offer_best
 from vse.sweeps.alpha_results import child_id
-from vse.sweeps.budget import Meter, cost, typical
+from vse.sweeps.budget import cost
 from vse.sweeps.experiment import run_proposed
 from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
 from vse.sweeps.halving import halving
@@ -94,7 +94,7 @@ class _Sweep:
     def run_trials(self, proposer: Proposer, total: int) -> bool:
         """True if the proposer came to its end, False if the cap did."""
         plan, need = self.plan, self.plan.need()
-        meter = Meter(limit=plan.limit(), spent=sum(map(cost, self.ledger)), expected=typical(self.ledger))
+        meter = plan.budget().meter(plan.spent(self.ledger), need, alike=self.ledger)
         if not meter.allows():
             return False
         self.frame.connect()
