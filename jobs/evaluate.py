@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass, field
 
 from vse.command import Request, main
-from vse.config import knob
-from vse.measure import MeasureOptions, measure_run
+from vse.config import fingerprint, knob
+from vse.environment import run_tags
+from vse.measure import MeasureOptions, measure_ensemble
 from vse.runtime import set_up_logging
 from vse.summary import write_summary
 from vse.tracking import Shipper
-from vse.training.run import run_journal
 from vse.workspace import Workspace
 
 
@@ -18,22 +18,34 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    run: str = knob("", "name of a folder below runs/")
+    run: tuple[str, ...] = knob((), "folder below runs/; several are scored by the mean of their similarities")
     measure: MeasureOptions = field(default_factory=MeasureOptions)
 
 
 def run(request: Request) -> str:
-    """Retrieval and attacks on the kept checkpoint; prints the table and writes it beside the run."""
+    """Retrieval and attacks on the kept checkpoint; prints the table and writes it beside the run.
+
+    Several runs are an ensemble, with a folder below ensembles/ and a row in MLflow of its own.
+    """
     started, options = time.time(), request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace)
-    folder = workspace.existing("runs", options.run, "run").check_writable()
+    names = sorted(options.run) or [""]
+    runs = [workspace.existing("runs", name, "run") for name in names]
+    name = names[0] if len(names) == 1 else f"ensemble-{fingerprint(names)}"
+    folder = (runs[0] if len(names) == 1 else workspace.ensemble(name)).check_writable()
     with Shipper(request.workspace, request.tracking).every(30):
-        metrics = measure_run(folder, workspace, options.measure)
-        run_journal(workspace, options.run).metrics(metrics, step=0)
+        metrics = measure_ensemble(runs, folder.child("evaluation"), workspace, options.measure)
+        journal = workspace.journal(folder)
+        if len(names) > 1:
+            journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - started)
+            journal.params({"runs": ",".join(names)})
+        journal.metrics(metrics, step=0)
+        if len(names) > 1:
+            journal.end("finished")
     width = max(map(len, metrics))
-    for name, value in metrics.items():
-        print(f"{name:{width}}  {value:8.3f}")
+    for key, value in metrics.items():
+        print(f"{key:{width}}  {value:8.3f}")
     return write_summary(
         folder.child("evaluation"),
         job="evaluate",
@@ -49,7 +61,7 @@ if __name__ == "__main__":
         main(
             "evaluate",
             run,
-            description="Retrieval and retrieval under attack on a trained run.",
+            description="Retrieval and retrieval under attack on a trained run, or on an ensemble of several.",
             options=Options(),
         )
     )

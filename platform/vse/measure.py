@@ -2,6 +2,7 @@
 
 import contextlib
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, runtime_checkable
 
@@ -12,11 +13,14 @@ from vse import pipeline
 from vse.adversaries import attack_split, complete_images, contrast_split, plural_images
 from vse.config import fingerprint, knob, to_dict
 from vse.data.examples import encode_texts
+from vse.data.records import Split
 from vse.data.sources import true_pairs
+from vse.ensemble import Member, Members
 from vse.errors import InputError
-from vse.evaluation.attacks import evaluate_attacks, restrict, unknown_word_rate
+from vse.evaluation.attacks import evaluate_attacks, restrict
 from vse.evaluation.caption_pairs import evaluate_pairs
 from vse.evaluation.codes import Codes, encode_captions, encode_images
+from vse.evaluation.ensemble import joined
 from vse.evaluation.gaussianity import fresh_accuracy, gaussianity
 from vse.evaluation.own_pool import evaluate_own_pool
 from vse.evaluation.protocol import PUBLISHED, Fold, Protocol
@@ -29,8 +33,8 @@ from vse.language.contrast.words import KINDS
 from vse.language.parsing import language_fingerprint, parse_texts_to
 from vse.models.family import Batch, Encoded
 from vse.storage import Folder
-from vse.trained import Trained, encode_adversaries, encode_split, load_run
-from vse.training.inputs import Material, split_examples
+from vse.trained import load_run
+from vse.training.inputs import split_examples
 from vse.workspace import Workspace, dataset_name
 
 REVISION = 1
@@ -71,47 +75,73 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
 
     What is there is returned as it is. Raises InputError where the run has no checkpoint or the data set no such split.
     """
+    return measure_ensemble([run], run.child("evaluation"), workspace, options)
+
+
+def measure_ensemble(
+    runs: Sequence[Folder], folder: Folder, workspace: Workspace, options: MeasureOptions
+) -> dict[str, Any]:
+    """As `measure_run`, of the mean of the similarities of several runs, each at its own α unless one is given.
+
+    folder: where the numbers are kept. Unknown-word rates are means over the vocabularies. Raises InputError, beside
+    what `measure_run` raises, where the runs' splits or their adversaries are not the same.
+    """
     changes = {"model.components": options.components} if options.components else {}
-    trained = load_run(run, changes)
-    name = f"measures-{fingerprint([options, trained.checkpoint.name, REVISION])}.json"
-    folder = run.child("evaluation")
+    if options.gaussian and len(runs) > 1:
+        raise InputError("measure.gaussian: codes are of one run; name one in run")
+    loaded = [load_run(run, changes) for run in runs]
+    checkpoints = [trained.checkpoint.name for trained in loaded]
+    name = f"measures-{fingerprint([options, *checkpoints, REVISION])}.json"
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
         return folder.read_json(name)["metrics"]
-    knobs = {"alpha": options.alpha} if options.alpha is not None and "alpha" in trained.family.knobs else {}
-    material = pipeline.prepare(trained.config, workspace, parsed=bool(options.attacks or options.contrast))
-    metrics: dict[str, float] = {}
-    for split in options.splits:
-        codes = encode_split(trained, material, split)
-        protocol = _protocol(split, options)
-        owner = codes.owner.cpu().numpy()
-        result = evaluate_retrieval(trained.family, codes.images, codes.captions, owner, protocol, knobs=knobs)
-        metrics |= result.metrics
-        texts = [c.text for c in material.records.split(split).captions]
-        metrics[f"{split}/unknown_words"] = unknown_word_rate(texts, trained.vocabulary.words)
-        if options.true_pairs:
-            truth = true_pairs(trained.config.data, material.records, split, "measure.true_pairs")
-            metrics |= evaluate_true_pairs(trained.family, codes.images, codes.captions, truth, split, knobs)
-        if options.gaussian:
-            metrics |= _gaussian(trained, material, split)
-        for words in options.attacks:
-            if words == "disjoint" and not trained.config.text.pools.held_out:
-                continue  # training negatives had them all
-            adversaries = attack_split(trained.config, workspace, material, split, words)
-            sets = encode_adversaries(trained, adversaries, material)
-            attacked = evaluate_attacks(
-                trained.family, codes.images, codes.captions, owner, sets, protocol, knobs=knobs
+    parsed, alpha = bool(options.attacks or options.contrast), options.alpha
+    members = Members(
+        tuple(
+            Member(
+                run.name,
+                trained,
+                pipeline.prepare(trained.config, workspace, parsed=parsed),
+                {"alpha": alpha} if alpha is not None and "alpha" in trained.family.knobs else {},
             )
-            behind = "" if words == "shared" else f"/{words}"
-            metrics |= _behind(attacked.metrics, words)
-            for attack, found in adversaries.texts.items():
-                rate = unknown_word_rate(found, trained.vocabulary.words)
-                metrics[f"{split}/attack_{attack}{behind}/unknown_words"] = rate
-        for words in options.contrast:
-            metrics |= _behind(_contrast(trained, workspace, material, split, codes, protocol, words, knobs), words)
+            for run, trained in zip(runs, loaded, strict=True)
+        )
+    )
+    metrics: dict[str, float] = {}
+    for part in [members.split(split) for split in options.splits]:  # what is wrong is told before any is encoded
+        metrics |= _split(members, workspace, part, options)
     if options.pairs:
-        metrics |= _pairs(trained, workspace, material, options.pairs, knobs)
-    content = {"revision": REVISION, "checkpoint": trained.checkpoint.uri, "options": to_dict(options)}
+        metrics |= _pairs(members, workspace, options.pairs)
+    content = {"revision": REVISION, "checkpoint": loaded[0].checkpoint.uri, "options": to_dict(options)}
+    if len(loaded) > 1:
+        content["checkpoint"] = [trained.checkpoint.uri for trained in loaded]
     folder.write_json(name, {**content, "metrics": metrics})
+    return metrics
+
+
+def _split(members: Members, workspace: Workspace, part: Split, options: MeasureOptions) -> dict[str, float]:
+    """Every task on a split but pairs."""
+    split, codes, protocol = part.name, members.encode(part.name), _protocol(part.name, options)
+    owner, first = codes.owner.cpu().numpy(), members.each[0]
+    metrics = evaluate_retrieval(members.model, codes.images, codes.captions, owner, protocol).metrics
+    metrics[f"{split}/unknown_words"] = members.unknown_words(c.text for c in part.captions)
+    if options.true_pairs:
+        truth = true_pairs(first.trained.config.data, first.material.records, split, "measure.true_pairs")
+        metrics |= evaluate_true_pairs(members.model, codes.images, codes.captions, truth, split)
+    if options.gaussian:
+        metrics |= _gaussian(first, split)
+    for words in options.attacks:
+        if words == "disjoint" and not all(member.trained.config.text.pools.held_out for member in members.each):
+            continue  # training negatives had them all
+        adversaries, sets = members.attacked(
+            lambda member, words=words: attack_split(member.trained.config, workspace, member.material, split, words)
+        )
+        attacked = evaluate_attacks(members.model, codes.images, codes.captions, owner, sets, protocol)
+        behind = "" if words == "shared" else f"/{words}"
+        metrics |= _behind(attacked.metrics, words)
+        for attack, found in adversaries.texts.items():
+            metrics[f"{split}/attack_{attack}{behind}/unknown_words"] = members.unknown_words(found)
+    for words in options.contrast:
+        metrics |= _behind(_contrast(members, workspace, part, codes, protocol, words), words)
     return metrics
 
 
@@ -133,30 +163,21 @@ def _behind(metrics: dict[str, float], words: str) -> dict[str, float]:
 
 
 def _contrast(
-    trained: Trained,
-    workspace: Workspace,
-    material: Material,
-    split: str,
-    codes: Codes,
-    protocol: Protocol,
-    words: str,
-    knobs: dict[str, Any],
+    members: Members, workspace: Workspace, part: Split, codes: Codes, protocol: Protocol, words: str
 ) -> dict[str, float]:
     """VSE-C's evaluation (section 4.1): `attack_noun` among all adversaries, `own_pool_noun` among an image's own.
 
     The latter also on the images whose captions have all twenty of each class, and on the plural split.
     """
-    part = material.records.split(split)
-    adversaries = contrast_split(trained.config, workspace, material, split, words)
-    sets, owner = encode_adversaries(trained, adversaries, material), codes.owner.cpu().numpy()
-    family, name = trained.family, protocol.split
-    attacked = evaluate_attacks(family, codes.images, codes.captions, owner, sets, protocol, knobs=knobs)
-    own = evaluate_own_pool(
-        family, codes.images, codes.captions, owner, sets, protocol, together=contrast.CLASSES, knobs=knobs
+    adversaries, sets = members.attacked(
+        lambda member: contrast_split(member.trained.config, workspace, member.material, part.name, words)
     )
+    owner, model, name = codes.owner.cpu().numpy(), members.model, protocol.split
+    attacked = evaluate_attacks(model, codes.images, codes.captions, owner, sets, protocol)
+    own = evaluate_own_pool(model, codes.images, codes.captions, owner, sets, protocol, together=contrast.CLASSES)
     found = attacked.metrics | own.metrics
     for attack, texts in adversaries.texts.items():
-        found[f"{name}/attack_{attack}/unknown_words"] = unknown_word_rate(texts, trained.vocabulary.words)
+        found[f"{name}/attack_{attack}/unknown_words"] = members.unknown_words(texts)
     parts = {"complete": complete_images(adversaries, part), "plural_split": plural_images(adversaries, part)}
     for label, rows in parts.items():
         found[f"{name}/{label}/images"] = float(len(rows))
@@ -168,19 +189,19 @@ def _contrast(
         some, texts = slice_items(codes.images, rows), slice_items(codes.captions, fold.captions)
         whole = Protocol(name=f"{name}, {label}", split=f"{name}/{label}")
         inside = np.searchsorted(rows, owner[fold.captions])
-        found |= evaluate_own_pool(family, some, texts, inside, chosen, whole, knobs=knobs).metrics
+        found |= evaluate_own_pool(model, some, texts, inside, chosen, whole).metrics
     return found
 
 
-def _gaussian(trained: Trained, material: Material, split: str) -> dict[str, float]:
+def _gaussian(member: Member, split: str) -> dict[str, float]:
     """`{split}/gaussian_images/...` and `..._captions/...`: moments and distances to N(0, I) of un-normalised codes.
 
     `fresh_accuracy` is of a discriminator trained on half of them, one half where nothing tells them from the prior.
     """
-    family, part = trained.family, material.records.split(split)
+    family, part = member.trained.family, member.material.records.split(split)
     if not isinstance(family, KeepsCodes):
         raise InputError("measure.gaussian: this family has no codes beside its unit vectors; jWAE has")
-    examples = split_examples(material, part, family.inputs, trained.vocabulary)
+    examples = split_examples(member.material, part, family.inputs, member.trained.vocabulary)
     features = examples.features[family.inputs.image]
     images = encode_images(family, features, lambda batch: {"codes": family.image_codes(batch)[0]})
     captions = encode_captions(family, examples.texts, lambda batch: {"codes": family.caption_codes(batch)[0]})
@@ -191,29 +212,38 @@ def _gaussian(trained: Trained, material: Material, split: str) -> dict[str, flo
     return found
 
 
-def _pairs(
-    trained: Trained, workspace: Workspace, material: Material, files: tuple[str, ...], knobs: dict[str, Any]
-) -> dict[str, float]:
+def _pairs(members: Members, workspace: Workspace, files: tuple[str, ...]) -> dict[str, float]:
     """`pairs/<category>` in percent on images of the data set found by file name, and the share of pairs found."""
     pairs = [pair for file in files for pair in read_pairs(file)]
-    image = match_images(pairs, [(i.id, i.uri) for i in material.records.images])
+    records = members.each[0].material.records
+    common = set.intersection(*({(i.id, i.uri) for i in m.material.records.images} for m in members.each))
+    image = match_images(pairs, [(i.id, i.uri) for i in records.images if (i.id, i.uri) in common])
     kept = [pair for pair in pairs if pair.filename in image]
     if not kept:
-        raise InputError(
-            f"pairs={','.join(files)}: none of {len(pairs)} pairs is of an image of {material.records.name}"
-        )
+        raise InputError(f"pairs={','.join(files)}: none of {len(pairs)} pairs is of an image of {records.name}")
     ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
     row = {found: k for k, found in enumerate(ids)}
-    inputs, texts = trained.family.inputs, [pair.caption for pair in kept] + [pair.negative for pair in kept]
-    parses = None
+    texts = [pair.caption for pair in kept] + [pair.negative for pair in kept]
+    encoded = joined([_encode_pairs(member, workspace, texts) for member in members.each])
+    images = joined(
+        [
+            encode_images(m.trained.family, m.material.features.array(m.trained.family.inputs.image, ids))
+            for m in members.each
+        ]
+    )
+    true, false = (slice_items(encoded, part) for part in (slice(0, len(kept)), slice(len(kept), None)))
+    place = [row[image[pair.filename]] for pair in kept]
+    found = evaluate_pairs(members.model, images, true, false, place, [pair.category for pair in kept])
+    return {f"pairs/{name}": value for name, value in found.items()} | {"pairs/found": 100.0 * len(kept) / len(pairs)}
+
+
+def _encode_pairs(member: Member, workspace: Workspace, texts: list[str]) -> Encoded:
+    """Codes of captions that are no part of the data set, parsed where the family reads components."""
+    trained, material = member.trained, member.material
+    inputs, parses = trained.family.inputs, None
     if inputs.components:
         parser = pipeline.parser_of(trained.config)
         digits = fingerprint(["pairs", language_fingerprint(parser), texts])
         parses = parse_texts_to(texts, parser, workspace.language(dataset_name(material.records), digits))
     sentences = material.sentences if inputs.sentence else None
-    encoded = encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses, sentences))
-    images = encode_images(trained.family, material.features.array(inputs.image, ids))
-    true, false = (slice_items(encoded, part) for part in (slice(0, len(kept)), slice(len(kept), None)))
-    place = [row[image[pair.filename]] for pair in kept]
-    found = evaluate_pairs(trained.family, images, true, false, place, [pair.category for pair in kept], knobs=knobs)
-    return {f"pairs/{name}": value for name, value in found.items()} | {"pairs/found": 100.0 * len(kept) / len(pairs)}
+    return encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses, sentences))

@@ -1,4 +1,4 @@
-"""The layout of a workspace: which stage writes where (datasets, features, language, runs, sweeps, reports)."""
+"""The layout of a workspace: which stage writes where (datasets, features, language, runs, ensembles, sweeps, ...)."""
 
 import os
 import re
@@ -43,6 +43,10 @@ class Workspace:
     def run(self, run: str) -> Folder:
         """runs/<run>: configuration, journal, checkpoints, evaluation."""
         return self._at("runs", run)
+
+    def ensemble(self, name: str) -> Folder:
+        """ensembles/<name>: journal and evaluation of several runs scored as one."""
+        return self._at("ensembles", name)
 
     def sweep(self, name: str) -> Folder:
         """sweeps/<name>."""

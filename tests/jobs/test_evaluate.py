@@ -1,5 +1,6 @@
 """jobs/evaluate.py as a user runs it, on a run that jobs/train.py made."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     workspace = tmp_path_factory.mktemp("evaluate") / "workspace"
     place = Workspace.open(str(workspace))
     run_training(override(preset("vsepp_tiny"), SIZES), place)
+    run_training(override(preset("vsepp_tiny"), {**SIZES, "data.num_test": 6}), place)
     return workspace, run_training(override(preset("univse_tiny"), SIZES), place).run
 
 
@@ -62,6 +64,32 @@ def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, d
     assert sorted((workspace / "runs" / name / "evaluation").glob("measures-*")) == files
 
 
+def test_an_ensemble_has_a_folder_a_journal_and_a_row_of_its_own(trained: tuple[Path, str]) -> None:
+    workspace, name = trained
+    other = _vsepp(workspace, "num_test", 5)
+    before = (workspace / "runs" / name / "journal.jsonl").read_bytes()
+    summary = summary_of(run("evaluate", workspace, f"run={name},{other}", "measure.attacks=shared"))
+    validate(summary, SCHEMA)
+    folder = Path(summary["outputs"]["run"])
+    assert folder.parent == workspace / "ensembles"
+    story = read(folder / "journal.jsonl")
+    assert story.params["runs"] == ",".join(sorted([name, other]))
+    assert story.status == "finished"
+    assert all(story.latest()[key] == value for key, value in summary["headline"].items())
+    assert (workspace / "runs" / name / "journal.jsonl").read_bytes() == before
+    shipped = json.loads((workspace / "mlflow" / "shipped-embedded.json").read_text())
+    assert f"ensembles/{folder.name}" in json.dumps(shipped)
+    again = summary_of(run("evaluate", workspace, f"run={other},{name}", "measure.attacks=shared"))
+    assert again["headline"] == summary["headline"]  # in whatever order
+
+
+def _vsepp(workspace: Path, key: str, value: int) -> str:
+    """The run of VSE++ with this value."""
+    configurations = (workspace / "runs").glob("vsepp-*/config.json")
+    (found,) = [path for path in configurations if json.loads(path.read_text())["data"][key] == value]
+    return found.parent.name
+
+
 WRONG = {
     "run": (
         ["run=univse-scenes-s9-00000000"],
@@ -79,6 +107,8 @@ WRONG = {
     "components": (["run=RUN", "measure.components=verbs"], "verbs: expected one of object, attribute, relation"),
     "training": (["run=RUN", "optim.lr=1"], "optim.lr: no such key"),
     "preset": (["--preset", "vsepp_tiny"], "unrecognized arguments: --preset"),
+    "one of several": (["run=RUN,absent"], "run=absent: no such run; there are"),
+    "other data": (["run=RUN,OTHER", "measure.attacks="], "split test is not the same for"),
     "empty": (["--workspace", "empty", "run=a"], "run=a: no such run; there are none"),
 }
 
@@ -88,8 +118,14 @@ def refused(
     trained: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[int | None, str, str]]:
     workspace, name = trained
+    other = _vsepp(workspace, "num_test", 6)
     lines = [
-        ["evaluate", "--workspace", str(workspace), *(word.replace("RUN", name) for word in more)]
+        [
+            "evaluate",
+            "--workspace",
+            str(workspace),
+            *(word.replace("RUN", name).replace("OTHER", other) for word in more),
+        ]
         for more, _ in WRONG.values()
     ]
     lines.append(["evaluate", "--workspace", str(workspace), f"run={name}", "--dry-run"])

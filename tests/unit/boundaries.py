@@ -12,7 +12,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     | {"summary"},
     frozenset({"runtime", "ray_data", "node_watch", "metrics", "tracking", "tracking_store", "tracking_models"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
-    | {"judging"},
+    | {"judging", "ensemble"},
     frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands

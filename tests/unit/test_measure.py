@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from vse import measure
+from vse import ensemble, measure
 from vse.config import override, validate
 from vse.errors import InputError
 from vse.evaluation.codes import Codes
@@ -95,7 +95,7 @@ def test_computed_once(place, univse, monkeypatch):
     first = measure_run(univse, place, options)
     (name,) = [n for n in univse.child("evaluation").names() if _options(univse, n)["attacks"] == ["shared"]]
     assert univse.child("evaluation").read_json(name)["metrics"] == first
-    monkeypatch.setattr(measure, "encode_split", lambda *a: pytest.fail("measured again"))
+    monkeypatch.setattr(ensemble, "encode_split", lambda *a: pytest.fail("measured again"))
     assert measure_run(univse, place, options) == first
     monkeypatch.setattr(measure, "REVISION", 99)
     with pytest.raises(pytest.fail.Exception):
@@ -110,13 +110,13 @@ def test_another_checkpoint_is_measured_anew(place, vsepp, monkeypatch):
     options = MeasureOptions(attacks=())
     measure_run(vsepp, place, options)
     seen: list[int] = []
-    original = measure.encode_split
+    original = ensemble.encode_split
 
     def watching(*arguments) -> Codes:
         seen.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(measure, "encode_split", watching)
+    monkeypatch.setattr(ensemble, "encode_split", watching)
     measure_run(vsepp, place, options)
     assert not seen
     trained = measure.load_run(vsepp)

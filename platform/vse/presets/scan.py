@@ -46,6 +46,7 @@ def scan_i2t_avg_coco() -> RunConfig:
 def scan_both_coco() -> RunConfig:
     """t-i AVG + i-t AVG in one model, trained on the mean of both scores.
 
-    Ours: the published ensemble averages the scores of two models. The share of t-i is a knob at inference.
+    Ours: the published ensemble averages the scores of two models (`vse.evaluation.ensemble`). The share of t-i is a
+    knob at inference.
     """
     return override(scan_t2i_avg_coco(), {"model.direction": "both"})

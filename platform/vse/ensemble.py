@@ -1,0 +1,105 @@
+"""Trained runs that are measured as one: each reads captions and images in its own way, all of them the same ones."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vse.adversaries import Adversaries
+from vse.data.records import Split
+from vse.errors import InputError
+from vse.evaluation.attacks import AttackSet, unknown_word_rate
+from vse.evaluation.codes import Codes
+from vse.evaluation.ensemble import Ensemble, joined
+from vse.trained import Trained, encode_adversaries, encode_split
+from vse.training.inputs import Material
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A trained run with what earlier stages made for it; `knobs` of its family that are not as configured."""
+
+    name: str
+    trained: Trained
+    material: Material
+    knobs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """One run or more. What is encoded for them is to be scored by `model`."""
+
+    each: tuple[Member, ...]
+
+    @cached_property
+    def model(self) -> Ensemble:
+        """The mean of the members' scores; of one member, its scores."""
+        return Ensemble([member.trained.family for member in self.each], [member.knobs for member in self.each])
+
+    @property
+    def names(self) -> str:
+        """As the user named them."""
+        return ",".join(member.name for member in self.each)
+
+    def split(self, name: str) -> Split:
+        """A split of the data that the members share. Raises InputError where they differ in an image or a caption."""
+        first, *others = (member.material.records.split(name) for member in self.each)
+        for member, other in zip(self.each[1:], others, strict=True):
+            if found := _difference(first, other):
+                raise InputError(
+                    f"run={self.names}: split {name} is not the same for {self.each[0].name} and {member.name}: "
+                    f"{found}; an ensemble needs runs on the same data"
+                )
+        return first
+
+    def encode(self, split: str) -> Codes:
+        """Every image and caption of a split, as each member encodes it."""
+        codes = [encode_split(member.trained, member.material, split) for member in self.each]
+        images, captions = (joined([getattr(one, side) for one in codes]) for side in ("images", "captions"))
+        return Codes(images, captions, codes[0].owner)
+
+    def attacked(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, dict[str, AttackSet]]:
+        """The adversaries that `make` finds for every member, and by attack their codes.
+
+        Raises InputError where members are attacked by different texts: those that train with other word pools, or
+        read captions with another parser.
+        """
+        made = [make(member) for member in self.each]
+        for member, other in zip(self.each[1:], made[1:], strict=True):
+            if other.texts != made[0].texts or any((made[0].owner[k] != other.owner[k]).any() for k in other.owner):
+                raise InputError(
+                    f"run={self.names}: {self.each[0].name} and {member.name} are attacked by different captions "
+                    "(their text.pools, text.parser or training captions differ); leave measure.attacks and "
+                    "measure.contrast empty"
+                )
+        sets = [
+            encode_adversaries(member.trained, found, member.material)
+            for member, found in zip(self.each, made, strict=True)
+        ]
+        together = {
+            attack: AttackSet(encoded=joined([one[attack].encoded for one in sets]), caption=first.caption)
+            for attack, first in sets[0].items()
+        }
+        return made[0], together
+
+    def unknown_words(self, texts: Iterable[str]) -> float:
+        """Share of tokens, in percent, that a vocabulary does not hold; the mean over the members' vocabularies."""
+        listed = list(texts)
+        rates = [unknown_word_rate(listed, member.trained.vocabulary.words) for member in self.each]
+        return sum(rates) / len(rates)
+
+
+def _difference(one: Split, other: Split) -> str:
+    """The first difference of two splits in words; empty where images, captions and their order are the same."""
+    for what, first, second in (("image", one.images, other.images), ("caption", one.captions, other.captions)):
+        if len(first) != len(second):
+            return f"{len(first)} and {len(second)} {what}s"
+        for number, (a, b) in enumerate(zip(first, second, strict=True), 1):
+            if a != b:
+                return f"{what} {number} is {_named(a)} and {_named(b)}"
+    return ""
+
+
+def _named(item: Any) -> str:
+    text = getattr(item, "text", None)
+    return f"{item.id!r} ({text if text is not None else item.uri})"

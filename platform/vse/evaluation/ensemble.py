@@ -1,0 +1,44 @@
+"""Several models scored as one by the mean of their similarity matrices, as SCAN's published t-i + i-t ensemble."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from vse.evaluation.retrieval import Encoded, ScoresParts
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Models whose scores are averaged with equal weights, block by block: no matrix of a whole split is ever held.
+
+    Scores are averaged as they are, so a model whose scores spread more counts for more. `knobs[k]` are arguments of
+    the k-th model's `combine`, such as its own α. Codes of all models travel together, as `joined` puts them.
+    """
+
+    models: Sequence[ScoresParts]
+    knobs: Sequence[Mapping[str, Any]]
+
+    def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]:
+        """The one part `mean`, images x captions; parts of one model at a time are in memory beside the sum."""
+        total: Tensor | None = None
+        for k, (model, knobs) in enumerate(zip(self.models, self.knobs, strict=True)):
+            scores = model.combine(model.score_parts(_of_model(images, k), _of_model(captions, k)), **knobs)
+            total = scores if total is None else total + scores
+        assert total is not None, "an ensemble of no model"
+        return {"mean": total / len(self.models)}
+
+    def combine(self, parts: Mapping[str, Tensor]) -> Tensor:
+        """The mean itself: every model is scored at its own knobs before."""
+        return parts["mean"]
+
+
+def joined(codes: Sequence[Encoded]) -> dict[str, Tensor]:
+    """The same items as each model encodes them, in the models' order, under names that keep them apart."""
+    return {f"{k}/{name}": value for k, each in enumerate(codes) for name, value in each.items()}
+
+
+def _of_model(items: Encoded, k: int) -> dict[str, Tensor]:
+    own = f"{k}/"
+    return {name.removeprefix(own): value for name, value in items.items() if name.startswith(own)}
