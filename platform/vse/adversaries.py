@@ -21,13 +21,12 @@ from vse.language.contrast.candidates import Generator, by_image
 from vse.language.contrast.evaluation_sets import PER_CLASS, PLURAL, SETS, evaluation_set, report
 from vse.language.contrast.rules import Rules
 from vse.language.contrast.words import ContrastWords
-from vse.language.corpus import Language
 from vse.language.lexicon.compact import knowledge
 from vse.language.parsing import parse_texts_to
 from vse.language.pools import WordPools
 from vse.pipeline import parser_of
 from vse.training.config import RunConfig
-from vse.training.inputs import Material
+from vse.training.inputs import Material, Parses
 from vse.workspace import Workspace, dataset_name
 
 SEED = 2019  # of the adversaries, fixed: runs of any seed meet the same ones
@@ -43,7 +42,7 @@ class Adversaries:
     fingerprint: str
     texts: dict[str, tuple[str, ...]]
     owner: dict[str, np.ndarray]
-    parses: Language
+    parses: Parses
 
 
 def attack_split(config: RunConfig, workspace: Workspace, material: Material, split: str, words: str) -> Adversaries:

@@ -1,7 +1,7 @@
 """Trained runs that are measured as one: each reads captions and images in its own way, all of them the same ones."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,19 +10,39 @@ from vse.data.records import Split
 from vse.errors import InputError
 from vse.evaluation.attacks import AttackSet, unknown_word_rate
 from vse.evaluation.codes import Codes
+from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined
 from vse.trained import Trained, encode_adversaries, encode_split
-from vse.training.inputs import Material
+from vse.training.inputs import Material, Parses
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A trained run with what earlier stages made for it; `knobs` of its family that are not as configured."""
+    """A trained run with what earlier stages made for it; `knobs` of its family that are not as configured.
+
+    drop, drop_seed: share of parsed attributes and relations that it is not told of, and which (`DroppedParses`).
+    """
 
     name: str
     trained: Trained
     material: Material
     knobs: Mapping[str, Any]
+    drop: float = 0.0
+    drop_seed: int = 0
+
+    def read(self, parses: Parses) -> Parses:
+        """Parses as the run reads them at test: without a share `drop` of their attributes and relations."""
+        return DroppedParses(parses, self.drop, self.drop_seed) if self.drop else parses
+
+    def encode(self, split: str) -> Codes:
+        """Every image and caption of a split."""
+        parses = self.material.parses
+        read = replace(self.material, parses=None if parses is None else self.read(parses))
+        return encode_split(self.trained, read, split)
+
+    def encode_attacks(self, found: Adversaries) -> dict[str, AttackSet]:
+        """Every adversary, by attack."""
+        return encode_adversaries(self.trained, replace(found, parses=self.read(found.parses)), self.material)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +74,7 @@ class Members:
 
     def encode(self, split: str) -> Codes:
         """Every image and caption of a split, as each member encodes it."""
-        codes = [encode_split(member.trained, member.material, split) for member in self.each]
+        codes = [member.encode(split) for member in self.each]
         images, captions = (joined([getattr(one, side) for one in codes]) for side in ("images", "captions"))
         return Codes(images, captions, codes[0].owner)
 
@@ -72,10 +92,7 @@ class Members:
                     "(their text.pools, text.parser or training captions differ); leave measure.attacks and "
                     "measure.contrast empty"
                 )
-        sets = [
-            encode_adversaries(member.trained, found, member.material)
-            for member, found in zip(self.each, made, strict=True)
-        ]
+        sets = [member.encode_attacks(found) for member, found in zip(self.each, made, strict=True)]
         together = {
             attack: AttackSet(encoded=joined([one[attack].encoded for one in sets]), caption=first.caption)
             for attack, first in sets[0].items()

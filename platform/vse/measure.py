@@ -62,6 +62,10 @@ class MeasureOptions:
     folds: int = knob(1, "retrieval within so many equal parts of the split, averaged", low=1)
     alpha: float | None = knob(None, "weight of u_sent where the family has it; default as configured", low=0, high=1)
     components: tuple[str, ...] = knob((), "types that make u_comp at inference; default as configured")
+    drop_components: float = knob(
+        0.0, "share of parsed attributes and relations dropped at test (A.2, Table 1, Test Drop)", low=0, high=1
+    )
+    drop_seed: int = knob(0, "which of them: the same for all runs", low=0)
     true_pairs: bool = knob(False, "retrieval with all true pairs as positives too, where the source knows the truth")
     gaussian: bool = knob(False, "how far codes are from N(0, I), of families that keep such codes")
     contrast: tuple[str, ...] = knob((), "kinds of words of VSE-C's contrastive captions", choices=KINDS)
@@ -102,6 +106,8 @@ def measure_ensemble(
                 trained,
                 pipeline.prepare(trained.config, workspace, parsed=parsed),
                 {"alpha": alpha} if alpha is not None and "alpha" in trained.family.knobs else {},
+                options.drop_components,
+                options.drop_seed,
             )
             for run, trained in zip(runs, loaded, strict=True)
         )
@@ -244,6 +250,7 @@ def _encode_pairs(member: Member, workspace: Workspace, texts: list[str]) -> Enc
     if inputs.components:
         parser = pipeline.parser_of(trained.config)
         digits = fingerprint(["pairs", language_fingerprint(parser), texts])
-        parses = parse_texts_to(texts, parser, workspace.language(dataset_name(material.records), digits))
+        whole = parse_texts_to(texts, parser, workspace.language(dataset_name(material.records), digits))
+        parses = member.read(whole)
     sentences = material.sentences if inputs.sentence else None
     return encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses, sentences))

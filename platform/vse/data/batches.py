@@ -139,7 +139,7 @@ class Truth:
 class Drop:
     """Random dropping of parsed attributes and relations in training: set to padding.
 
-    UniVSE, supplement A.2, Table 1, "Train Drop"; its "Test Drop" has no counterpart here.
+    UniVSE, supplement A.2, Table 1, "Train Drop"; its "Test Drop" is `vse.evaluation.dropped_parses`.
     """
 
     def __init__(self, share: float, seed: int) -> None:
