@@ -63,29 +63,35 @@ class VSEInfinity(Family):
         if not self.training or not self.augment:
             return super().forward(batch, phase)
         features, tokens, lengths = batch["map"], batch["tokens"], batch["lengths"]
-        kept = noise.uniform(batch["draw"], features.shape[1], REGIONS) >= self.augment
-        kept[:, 0] |= ~kept.any(1)  # something must be left
         hidden = noise.uniform(batch["draw"], tokens.shape[1], WORDS) < self.augment
         hidden[:, :1] = False  # <start>
         hidden &= within(lengths - 1, tokens.shape[1])  # <end> and padding
         return {
-            "images": self._images(features, kept),
+            "images": self._images(features, self._kept(features, batch["draw"])),
             "captions": self._captions(torch.where(hidden, UNKNOWN, tokens), lengths),
         }
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `map` (batch, regions, channels)."""
-        return {"images": self._images(batch["map"], None)}
+        return {"images": self._images(batch["map"], present(batch["map"]))}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim)."""
         return {"captions": self._captions(batch["tokens"], batch["lengths"])}
 
+    def _kept(
+        self, features: Float[Tensor, "batch regions channels"], draw: Int[Tensor, " batch"]
+    ) -> Bool[Tensor, "batch regions"]:
+        """What augmentation leaves of the regions that there are: of an image that has any, one at least."""
+        kept, there = noise.uniform(draw, features.shape[1], REGIONS) >= self.augment, present(features)
+        there = torch.ones_like(kept) if there is None else there
+        kept &= there
+        first = there & (there.cumsum(1) == 1)
+        return kept | (first & ~kept.any(1, keepdim=True))
+
     def _images(
-        self, features: Float[Tensor, "batch regions channels"], kept: Bool[Tensor, "batch regions"] | None
+        self, features: Float[Tensor, "batch regions channels"], mask: Bool[Tensor, "batch regions"] | None
     ) -> Float[Tensor, "batch dim"]:
-        mask = present(features)
-        mask = kept if mask is None else mask if kept is None else mask & kept
         scaled = self.scale(features)
         return unit(self.image_pool(self.project(scaled) + self.deep(scaled), mask))
 

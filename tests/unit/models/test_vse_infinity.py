@@ -1,0 +1,36 @@
+"""Size augmentation of VSE-infinity."""
+
+import torch
+
+from tests.synthetic import make_family, synthetic
+from vse.models import noise
+from vse.models.vse_infinity import REGIONS
+
+DATA = synthetic(seed=5)
+
+
+def test_a_region_is_left_of_every_image_that_has_any():
+    """Two of twelve regions are there: both are drawn in 4 % of draws, and then the first stays."""
+    family, images = make_family("vse_infinity", DATA.context), 500
+    there = torch.zeros(12, dtype=torch.bool)
+    there[[3, 8]] = True
+    features = torch.randn(images, 12, 5, dtype=torch.float64) * there[:, None]
+    draw = noise.keys(0, torch.arange(images))
+    texts = {"tokens": torch.tensor([[1, 5, 2]] * images), "lengths": torch.full((images,), 3)}
+    codes = family({"map": features, "draw": draw, **texts})["images"]
+    torch.testing.assert_close(codes.norm(dim=1), torch.ones(images, dtype=torch.float64))
+    drawn = noise.uniform(draw, 12, REGIONS)[:, there] < family.augment
+    both = drawn.all(1)
+    assert 5 <= int(both.sum()) <= 40
+    alone = features[both] * (torch.arange(12) == 3)[:, None]
+    torch.testing.assert_close(codes[both], family.encode_images({"map": alone})["images"])
+    one = drawn[:, 1] & ~drawn[:, 0]
+    alone = features[one] * (torch.arange(12) == 3)[:, None]
+    torch.testing.assert_close(codes[one], family.encode_images({"map": alone})["images"])
+
+
+def test_an_image_without_regions_stays_without():
+    family = make_family("vse_infinity", DATA.context)
+    batch = {"map": torch.zeros(2, 4, 5, dtype=torch.float64), "draw": noise.keys(0, torch.arange(2))}
+    texts = {"tokens": torch.tensor([[1, 5, 2]] * 2), "lengths": torch.full((2,), 3)}
+    assert not family({**batch, **texts})["images"].any()
