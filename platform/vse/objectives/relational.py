@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.objectives.hinge_objective import HingeConfig, HingeObjective
-from vse.objectives.objective import Encoded, batch_scores
+from vse.objectives.objective import Encoded, batch_scores, single
 from vse.registry import register
 
 
@@ -36,6 +36,7 @@ def pool_hinge(
     margin: float,
 ) -> Float[Tensor, ""]:
     """Σ_b Σ_i [γ + p_i(b) · q_i(b⁻) − p_i(b) · q_i(b)]₊ for unit pools p and the other modality's q."""
+    pools, others = single(pools), single(others)
     gap = (pools * others[negative]).sum(-1) - (pools * others).sum(-1)
     return ((margin + gap).clamp_min(0) * some[:, None]).sum()
 
@@ -47,7 +48,8 @@ def attended(
 
     Nodes are unit vectors, or zero where there is none: these are attended by none and score zero.
     """
-    products = nodes @ others.mT
+    with torch.autocast(nodes.device.type, enabled=False):
+        products = single(nodes) @ single(others).mT
     lowest = torch.finfo(products.dtype).min
     here, there = (nodes != 0).any(-1)[..., None], (others != 0).any(-1)[:, None]
     over_others = products.masked_fill(~there, lowest).softmax(2)

@@ -27,6 +27,10 @@ def _near(items: int = 12, dim: int = 256) -> dict[str, Tensor]:
         "middle": beside(2),
         "contrast": beside(3),
         "contrast_mask": torch.ones(items, 3, dtype=torch.bool),
+        "image_pools": beside(3),
+        "caption_pools": beside(3),
+        "image_nodes": beside(5),
+        "caption_nodes": beside(4),
         "has_sibling": torch.ones(items, dtype=torch.bool),
         "image_group": torch.arange(items),
         "text_group": torch.arange(items),
@@ -56,6 +60,7 @@ def _values_and_gradients(objective: Any, codes: Mapping[str, Tensor], autocast:
         ("cse", {}),
         ("vsec", {}),
         ("vsec", {"pool": "batch"}),
+        ("relational", {}),
     ],
 )
 def test_near_pairs_are_told_apart_under_autocast(name: str, changes: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vse.objectives.hinge import bidirectional_hinge, excluded_pairs
-from vse.objectives.relational import RelationalLoss, attended, hardest
+from vse.objectives.relational import RelationalLoss, attended, hardest, pool_hinge
 
 ITEMS = 6
 
@@ -117,3 +117,14 @@ def test_one_node_is_what_is_attended():
     over_others, over_nodes = attended(nodes, others)
     assert over_others.tolist() == [[1.0, 0.0]]
     assert torch.allclose(over_nodes, torch.tensor([[1.0]]).exp() / (1 + torch.tensor([[1.0]]).exp()))
+
+
+def test_codes_of_half_precision_are_compared_in_single():
+    torch.manual_seed(0)
+    a, b = (torch.nn.functional.normalize(torch.randn(4, 3, 16), dim=-1).bfloat16() for _ in range(2))
+    negative, some = torch.tensor([1, 2, 3, 0]), torch.ones(4, dtype=torch.bool)
+    torch.testing.assert_close(
+        pool_hinge(a, b, negative, some, 0.2), pool_hinge(a.float(), b.float(), negative, some, 0.2)
+    )
+    for found, expected in zip(attended(a, b), attended(a.float(), b.float()), strict=True):
+        torch.testing.assert_close(found, expected)
