@@ -114,7 +114,7 @@ WRONG = {
     "pair": (["optim.lr"], "optim.lr: expected key=value"),
     "twice": (["seed=1", "seed=2"], "seed: given twice"),
     "component": (["objective=infonse"], "objective"),
-    "vectors": (["text.word_vectors=absent.vec"], "text.word_vectors=absent.vec: no such file"),
+    "vectors": (["text.word_vectors=absent.vec"], "absent.vec: no such file of word vectors"),
     "root": (["--preset", "vsepp_flickr8k"], "data.root: name the folder"),
     "truth": (["--preset", "vsepp_flickr8k", "data.root=absent"], "data.root=absent: no such folder"),
     "mixed": (["objective=univse"], "use objective=ranking"),

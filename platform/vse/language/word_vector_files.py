@@ -118,7 +118,7 @@ def split_path(path: str) -> tuple[Path, str | None]:
     for parent in file.parents:
         if parent.is_file() and zipfile.is_zipfile(parent):
             return parent, file.relative_to(parent).as_posix()
-    raise InputError(f"text.word_vectors={path}: no such file")
+    raise InputError(f"{path}: no such file of word vectors")
 
 
 def _header(head: bytes) -> tuple[int | None, int | None, int]:

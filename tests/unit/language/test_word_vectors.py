@@ -56,7 +56,7 @@ def test_anything_else_is_one_line(tmp_path, text, message):
 
 
 def test_a_missing_file_names_the_key(tmp_path):
-    with pytest.raises(InputError, match=r"text\.word_vectors=.*absent: no such file"):
+    with pytest.raises(InputError, match="absent: no such file of word vectors"):
         word_vectors(str(tmp_path / "absent"), WORDS)
 
 

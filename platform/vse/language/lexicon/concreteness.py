@@ -88,6 +88,19 @@ def read_scores(path: str) -> dict[str, float]:
     return scores
 
 
+def save_scores(path: Path, scores: Mapping[str, float]) -> None:
+    """Lines `word<TAB>score`, the most concrete first, as `read_scores` reads them; ties in alphabetical order.
+
+    Scores keep six digits behind the point. Raises InputError where the file cannot be written.
+    """
+    lines = (f"{word}\t{scores[word]:.6f}\n" for word in sorted(scores, key=lambda word: (-scores[word], word)))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(lines), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+
+
 def wordnet_scores(directory: str) -> dict[str, float]:
     """P / (P + A + 3) for every single-word lemma of a database: how surely its uses as a noun name a thing.
 

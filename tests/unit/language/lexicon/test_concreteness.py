@@ -14,6 +14,7 @@ from vse.language.lexicon.concreteness import (
     learned_scores,
     quantile_threshold,
     read_scores,
+    save_scores,
     wordnet_scores,
 )
 
@@ -58,6 +59,17 @@ def test_files(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="cannot be read"):
         read_scores(str(path))
+
+
+def test_what_is_saved_is_read_again(tmp_path):
+    scores = {"idea": -1.5, "dog": 0.1234567, "cat": 0.1234567, "na\u00efve": 2.0}
+    path = tmp_path / "below" / "scores.txt"
+    save_scores(path, scores)
+    found = read_scores(str(path))
+    assert list(found) == ["na\u00efve", "cat", "dog", "idea"]
+    assert found == {word: pytest.approx(score, abs=5e-7) for word, score in scores.items()}
+    with pytest.raises(InputError, match=r"scores\.txt: cannot be written"):
+        save_scores(path / "under a file" / "scores.txt", scores)
 
 
 def test_wordnet_scores_by_hand(tmp_path):

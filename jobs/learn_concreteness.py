@@ -1,0 +1,128 @@
+"""Concreteness of words learned from their vectors: `python jobs/learn_concreteness.py vectors=FILE captions=FILE`."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from vse.command import Request, main
+from vse.config import knob
+from vse.errors import InputError
+from vse.language.lexicon.compact import knowledge
+from vse.language.lexicon.concreteness import (
+    ABSTRACT_SEEDS,
+    CONCRETE_SEEDS,
+    PUBLISHED_SHARE,
+    Concreteness,
+    agreement,
+    learned_scores,
+    read_scores,
+    save_scores,
+    wordnet_scores,
+)
+from vse.language.tokens import words
+from vse.language.word_vector_files import read_rows
+from vse.language.word_vector_training import read_captions
+from vse.storage import sha256_of_file
+from vse.summary import write_summary
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    vectors: str = knob("", "file of word vectors: GloVe, word2vec or fastText, text or binary, packed or not")
+    captions: tuple[str, ...] = knob(
+        (), "files whose words are scored: text, one a line, or .csv with a column caption"
+    )
+    min_count: int = knob(2, "how often a word of the captions must occur", low=1)
+    wordnet: str = knob("", "directory of a WordNet 3.0 database: its single words are scored and compared too")
+    against: tuple[str, ...] = knob((), "files word<TAB>score to compare with, beside the shipped lexicon")
+    share: float = knob(PUBLISHED_SHARE, "share of a source's words that count as concrete", above=0, high=1)
+    out: str = knob("", "file to write; empty: concreteness/learned.txt in the workspace")
+
+
+def run(request: Request) -> str:
+    """Score, write, and say how far the other sources agree on the words that both score."""
+    started, options = time.time(), request.options
+    wordnet = wordnet_scores(options.wordnet) if options.wordnet else {}
+    wanted = _wanted(options, wordnet)
+    others = {"shipped": knowledge().concreteness}
+    if wordnet:
+        others["wordnet"] = Concreteness.calibrated(wordnet, options.wordnet, options.share)
+    for path in options.against:
+        others[Path(path).name] = Concreteness.calibrated(read_scores(path), path, options.share)
+    rows = read_rows(options.vectors, {word: k for k, word in enumerate(wanted)})
+    known = {word: rows.vectors[k] for k, word in enumerate(wanted) if rows.found[k]}
+    folder = Workspace.open(request.workspace).check_writable().root.child("concreteness")
+    path = Path(options.out) if options.out else folder.local("learned.txt")
+    save_scores(path, learned_scores(known))
+    learned = Concreteness.calibrated(read_scores(str(path)), str(path), options.share)
+    headline = {
+        "words": len(learned.scores),
+        "without_vector": len(wanted) - len(known),
+        "concrete_seeds": sum(seed in known for seed in CONCRETE_SEEDS),
+        "abstract_seeds": sum(seed in known for seed in ABSTRACT_SEEDS),
+        "threshold": learned.threshold,
+        "share_concrete": learned.share,
+    }
+    for name, other in others.items():
+        found = agreement(learned, other) | _at_quantile(learned, other, options.share)
+        headline |= {f"{name}/{key}": value for key, value in found.items()}
+    width = max(map(len, headline))
+    for name, value in headline.items():
+        print(f"{name:{width}} {value:10.4g}")
+    return write_summary(
+        folder,
+        job="learn_concreteness",
+        started=started,
+        options=options,
+        fingerprints={"concreteness": sha256_of_file(path)[:8]},
+        headline=headline,
+        outputs={"concreteness": path},
+    )
+
+
+def _at_quantile(one: Concreteness, other: Concreteness, share: float) -> dict[str, float]:
+    """Agreement on the top `share` of the words that both score: thresholds of sources that list other words differ."""
+    shared = set(one.scores) & set(other.scores)
+    if not shared:
+        return {}
+    first, second = (
+        Concreteness.calibrated({word: each.scores[word] for word in shared}, each.source, share)
+        for each in (one, other)
+    )
+    found = agreement(first, second)
+    return {f"{key}_at_quantile": found[key] for key in ("same", "kappa")}
+
+
+def plan(request: Request) -> Iterable[str]:
+    """Say what would be scored."""
+    options = request.options
+    yield f"{len(_wanted(options, wordnet_scores(options.wordnet) if options.wordnet else {}))} words to look up"
+
+
+def _wanted(options: Options, wordnet: Iterable[str]) -> list[str]:
+    """The seeds and every word to score, in alphabetical order. Raises InputError where nothing is named."""
+    if not options.vectors:
+        raise InputError("vectors: name a file of word vectors")
+    if not options.captions and not options.wordnet:
+        raise InputError("captions, wordnet: name one of them at least; their words are scored")
+    counts = Counter(word for path in options.captions for caption in read_captions(path) for word in words(caption))
+    frequent = (word for word, count in counts.items() if count >= options.min_count and word.isalpha())
+    return sorted({*frequent, *wordnet, *CONCRETE_SEEDS, *ABSTRACT_SEEDS})
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "learn_concreteness",
+            run,
+            description="Concreteness from word vectors and seed words, for `text.contrast.concreteness`.",
+            options=Options(),
+            plan=plan,
+        )
+    )
