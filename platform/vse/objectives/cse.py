@@ -16,6 +16,7 @@ class CSELoss(Objective):
     """Losses: `sent`, and `middle`, the mean of the hinges between images and each lower layer's codes of sentences."""
 
     gathers = frozenset({"images", "captions", "middle"})
+    matching = frozenset({"sent", "middle"})
     semi_supervised = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)

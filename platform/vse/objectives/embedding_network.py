@@ -40,6 +40,7 @@ class EmbeddingNetworkLoss(Objective):
     """Losses: `sent`, images against captions and back; `text`, captions against captions."""
 
     gathers = frozenset({"images", "captions", "siblings", "has_sibling"})
+    matching = frozenset({"sent", "text"})
     semi_supervised = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from vse import metrics, pipeline, registry
@@ -130,12 +131,16 @@ def _result(name: str, folder: Folder, trained: bool) -> Result:
 
 
 def build_family(config: RunConfig, data: TrainingInputs) -> Family:
-    """The family with initial weights drawn from the seed and feature statistics of the training images."""
+    """The family with initial weights drawn from the seed and statistics of all training images and captions.
+
+    Whose image a caption shows plays no part in them; what is fitted in closed form learns from known pairs alone.
+    """
     torch.manual_seed(config.seed)
     family = initial_family(config, data.context)
     for scale in feature_scales(family):
         scale.fit(feature_blocks(data.train.features[family.inputs.image]))
-    family.fit(lambda: training_batches(data.train, family.inputs, known_captions(config, data.train)))
+    read = np.arange(len(data.train)) if family.phases() else known_captions(config, data.train)
+    family.fit(lambda: training_batches(data.train, family.inputs, read))
     return family
 
 

@@ -5,13 +5,15 @@ import pytest
 import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
-from vse import pipeline
+from vse import pipeline, registry
 from vse.config import override
 from vse.data.batches import Collator
-from vse.data.companions import Unpaired, known_images
+from vse.data.companions import Siblings, Unpaired, known_images
+from vse.data.vocabulary import Vocabulary
 from vse.errors import InputError
 from vse.presets import preset
-from vse.training.inputs import family_inputs, make_collator, training_batches, training_inputs
+from vse.training.inputs import TrainingInputs, family_inputs, make_collator, training_batches, training_inputs
+from vse.training.run import build_family
 from vse.training.step import step_losses
 
 DATA = synthetic(seed=6, images=10)
@@ -55,18 +57,52 @@ def test_closed_forms_read_known_pairs_only():
     assert torch.cat([block["sample"] for block in blocks]).tolist() == [4, 1, 9]
 
 
-@pytest.mark.parametrize("changes", [{}, {"match": "mse"}, {"objective": "ranking"}])
-def test_unknown_partners_teach_no_matching(changes):
-    """The matching loss is that of the known pairs alone; reconstructions count every item."""
+SEMI_SUPERVISED = [
+    ("jwae", {}),
+    ("jwae", {"match": "mse"}),
+    ("vsepp", {"objective": "ranking"}),
+    ("vsepp", {"objective": "logistic"}),
+    ("cse", {}),
+    ("embedding_network", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), SEMI_SUPERVISED)
+def test_unknown_partners_teach_no_matching(name, changes):
+    """The losses of `matching` are those of the known pairs alone; reconstructions count every item."""
     paired = known_images(10, 0.5, 0)[DATA.examples.image]
-    name = "vsepp" if "objective" in changes else "jwae"
-    family, objective = make_family(name, DATA.context), make_objective(name, **changes)
-    extras = [Unpaired(DATA.examples, "pooled", paired, 0)]
+    family, objective = make_family(name, DATA.context, **changes), make_objective(name, **changes)
+    extras = [Siblings(DATA.examples, 0)] if family.inputs.siblings else []
     rows = np.arange(len(DATA))
-    mixed = step_losses(family, objective, Collator(DATA.examples, "pooled", extras=extras)(rows, 1), 2)[1]
-    known = step_losses(family, objective, Collator(DATA.examples, "pooled")(rows[paired], 1), 2)[1]
-    matching = "mse" if "match" in changes else "sent"
-    torch.testing.assert_close(mixed[matching], known[matching])
-    assert float(known[matching]) > 0
-    if name == "jwae":
-        assert float(mixed["image"]) > float(known["image"])
+
+    def losses(chosen, *more):
+        collate = Collator(DATA.examples, "pooled", extras=[*extras, *more])
+        return step_losses(family, objective, collate(chosen, 1), 2)[1]
+
+    mixed, known = losses(rows, Unpaired(DATA.examples, "pooled", paired, 0)), losses(rows[paired])
+    assert mixed.keys() & objective.matching
+    for key, loss in mixed.items():
+        assert float(known[key]) > 0
+        if key in objective.matching:
+            torch.testing.assert_close(loss, known[key])
+        else:
+            assert abs(float(loss) - float(known[key])) > 1e-3 * float(known[key])
+
+
+def test_every_semi_supervised_objective_is_tried():
+    tried = {changes.get("objective", name) for name, changes in SEMI_SUPERVISED}
+    assert tried == {n for n in registry.names("objective") if registry.component("objective", n).semi_supervised}
+
+
+@pytest.mark.parametrize("unpaired", [False, True])
+@pytest.mark.parametrize(("name", "known_only"), [("jwae_mse", False), ("embedding_network", False), ("cca", True)])
+def test_scales_know_all_text_and_closed_forms_known_pairs(name, known_only, unpaired):
+    changes = {"train.pairs": 0.3, "train.unpaired": unpaired, "model.image": "pooled", "model.dim": 4}
+    config = override(preset(f"{name}_scenes"), changes)
+    data = TrainingInputs(Vocabulary((), ()), None, DATA.context, DATA.examples, DATA.examples)
+    family = build_family(config, data)
+    read = known_images(10, 0.3, config.seed)[DATA.examples.image] if known_only else slice(None)
+    sentences = DATA.examples.texts.sentence
+    assert sentences is not None
+    mean = family.state_dict()["caption_mean" if known_only else "text_scale.mean"]
+    torch.testing.assert_close(mean.double(), torch.as_tensor(sentences[read]).mean(0), rtol=1e-5, atol=1e-6)
