@@ -133,9 +133,10 @@ def run(host: Hosts, command: str, timeout: float = 900) -> str:
     return done.stdout
 
 
-def launch(host: Hosts, kinds: dict[str, Any], head_cpus: int = 0) -> None:
-    """The head of a cluster that has no worker yet."""
-    (host.home(HEAD) / "ray_bootstrap_config.yaml").write_text(yaml.safe_dump(cluster(kinds, head_cpus)))
+def launch(host: Hosts, kinds: dict[str, Any], head_cpus: int = 0, cloud: dict[str, Any] | None = None) -> None:
+    """The head of a cluster that has no worker yet; `cloud`: what nodes there are to be had, if others than `kinds`."""
+    for file, content in (("ray_bootstrap_config", kinds), ("cloud", kinds if cloud is None else cloud)):
+        (host.home(HEAD) / f"{file}.yaml").write_text(yaml.safe_dump(cluster(content, head_cpus)))
     variables = {
         "RAY_FAKE_CLUSTER": "1",
         "RAY_enable_autoscaler_v2": "1",
@@ -147,7 +148,7 @@ def launch(host: Hosts, kinds: dict[str, Any], head_cpus: int = 0) -> None:
     run(
         host,
         f"{' '.join(f'{name}={value}' for name, value in variables.items())} ray start --head --num-cpus={head_cpus} "
-        f"--node-ip-address={ADDRESS} --port=6379 --autoscaling-config={HOME}/ray_bootstrap_config.yaml",
+        f"--node-ip-address={ADDRESS} --port=6379 --autoscaling-config={HOME}/cloud.yaml",
     )
 
 
@@ -236,6 +237,30 @@ def test_stages_and_trainings_bring_the_nodes_they_want_to_a_cluster_that_is_its
     assert said[2] == "train: train.gpus_per_worker=1: torch finds no GPU on head"
     assert brought(host, lambda: train("train.workers=2")) == []
     assert "train.workers=2: needs 2 GPUs, but the cluster can have 1 on nodes labelled vse.lifecycle" in said[3]
+
+
+def test_a_sweep_ends_where_no_gpu_node_ever_comes(host: Hosts) -> None:
+    """The cluster's file allows GPU nodes, of which the cloud has none, as with a quota of zero."""
+    launch(host, GPU_KINDS, head_cpus=2, cloud={"cpu": GPU_KINDS["cpu"]})
+    prepared = "from vse import pipeline; from vse.presets import preset; from vse.workspace import Workspace; "
+    prepared += f'pipeline.prepare(preset("univse_tiny"), Workspace.open("{WORKSPACE}"), parsed=True)'
+    run(host, f"python -c '{prepared}'")
+    job = f"python {ROOT}/jobs/sweep_eta.py --preset univse_tiny sweep.method=random sweep.space=eta_joint"
+    started = time.monotonic()
+    done = host.run(
+        f"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S=20 {job} sweep.samples=2 ray.shared_workspace=true "
+        "train.gpus_per_worker=1",
+        name=HEAD,
+        timeout=300,
+    )
+    assert done.returncode == 1, done.stderr
+    said = done.stderr.splitlines()
+    assert said[-1].startswith("sweep_eta: no node came in 20 s that could hold a trial: each needs 1 CPUs and 1 GPUs")
+    assert "the cluster has 2 CPUs and 0 GPUs on 1 nodes" in said[-1]
+    assert said[-1].endswith("what was finished stays, and the same command goes on from there")
+    (warning,) = [line for line in said if "have waited" in line]
+    assert warning.endswith("the sweep ends after 20 s without any")
+    print(f"ended after {time.monotonic() - started:.0f} s")
 
 
 def test_lost_nodes_cost_time_and_nothing_else(host: Hosts) -> None:

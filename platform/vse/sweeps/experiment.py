@@ -22,13 +22,14 @@ import ray
 from ray import tune
 from ray.tune.schedulers import TrialScheduler
 
-from vse.errors import InputError, StorageError, storage_failure
+from vse.errors import InputError, PlacementError, StorageError, storage_failure
 from vse.progress import Progress
 from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger, trial_id
-from vse.sweeps.proposals import LOST, HandOut, InTurn, Proposer
+from vse.sweeps.proposals import LOST, NO_PLACE, HandOut, InTurn, Proposer
 from vse.sweeps.standing import Standing
+from vse.sweeps.waiting import Waiting
 
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 Listener = Callable[[Entry], None]
@@ -42,6 +43,8 @@ _ENVIRONMENT = {  # beside what vse.runtime sets
 }
 EPOCH, OBJECTIVE = "epoch", "objective"  # what schedulers read
 _PAYLOAD, _SO_FAR, _SAID = "vse", "so_far", "said"
+_REFUSALS = (InputError, StorageError, PlacementError)
+_Refusal = InputError | StorageError | PlacementError
 _in_trial = False  # true in processes of trials
 
 
@@ -133,11 +136,12 @@ def run_proposed(
     """Run what a proposer proposes, `at_once` side by side, until it proposes no more; False if the meter stopped it.
 
     Ends of trials go into the ledger, to the proposer and to `on_end`. scheduler: may end trials by what they `tell`.
-    What wrong input or a broken disk ended is raised once all others have ended, as InputError or StorageError.
+    What wrong input or a broken disk ended is raised once all others have ended, as InputError or StorageError; a
+    PlacementError where no node comes for any trial.
     """
-    meter = meter or Meter()
+    meter, need = meter or Meter(), need or Need()
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
-        recorder = Recorder(ledger, bar, proposer, meter, on_end)
+        recorder = Recorder(ledger, bar, proposer, meter, Waiting(need.of_trial()), on_end)
         hand_out = HandOut(proposer, meter, lambda: recorder.broken)
         settings = tune.TuneConfig(
             search_alg=hand_out,
@@ -146,7 +150,7 @@ def run_proposed(
             max_concurrent_trials=at_once,
             reuse_actors=True,
         )
-        _tuned(function, need or Need(), recorder, settings)
+        _tuned(function, need, recorder, settings)
         recorder.conclude()
     return hand_out.held_back is None
 
@@ -206,11 +210,11 @@ def _trial(config: dict[str, Any], function: Function) -> dict[str, Any]:
     _in_trial, started = True, time.monotonic()
     try:
         result = dict(function(dict(config["changes"])))
-    except InputError as error:  # wrong input is no accident: it is said once and not tried again
-        return {_PAYLOAD: json.dumps({"refused": str(error)})}
+    except (InputError, PlacementError) as error:  # wrong input is no accident: it is said once and not tried again
+        return {_PAYLOAD: json.dumps({"refused": str(error), "kind": type(error).__name__})}
     except Exception as error:
-        if line := storage_failure(error):  # nor is a full disk, but of another kind
-            return {_PAYLOAD: json.dumps({"refused": line, "storage": True})}
+        if line := storage_failure(error):  # nor is a full disk
+            return {_PAYLOAD: json.dumps({"refused": line, "kind": StorageError.__name__})}
         raise
     return {_PAYLOAD: json.dumps({"result": result, "seconds": time.monotonic() - started}, allow_nan=False)}
 
@@ -219,11 +223,18 @@ class Recorder(tune.Callback):
     """Writes the end of every trial into the ledger, in the driver."""
 
     def __init__(
-        self, ledger: Ledger, bar: Progress, proposer: Proposer, meter: Meter, on_end: Listener | None = None
+        self,
+        ledger: Ledger,
+        bar: Progress,
+        proposer: Proposer,
+        meter: Meter,
+        waiting: Waiting,
+        on_end: Listener | None = None,
     ) -> None:
         self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
-        self.refused: StorageError | InputError | None = None
-        self.broken = False  # results have no place: whatever starts now would be lost
+        self.waiting = waiting
+        self.refused: _Refusal | None = None
+        self.broken = False  # results or trials have no place: whatever starts now would be in vain
         self.standing = Standing(ledger, bar.label, bar.total)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -233,22 +244,30 @@ class Recorder(tune.Callback):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         if result.get(_SAID):
+            self.waiting.moved()
             self.bar.advance(0, text=str(result[_SAID]))
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self.standing.show(self.bar.done, self.meter.running)
 
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        self.waiting.look(trial.status for trial in trials)
+
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes, last = trial.config["changes"], trial.last_result or {}
         payload = json.loads(last.get(_PAYLOAD) or "{}")
         if "result" in payload:
+            self.waiting.moved()
             self._ended(lambda: self.ledger.finish(changes, payload["result"], payload["seconds"]))
         elif _SO_FAR in last:  # the scheduler ended it
             found = {**json.loads(last[_SO_FAR]), "stopped": True}
             self._ended(lambda: self.ledger.finish(changes, found, self._seconds(changes)))
         else:
-            why = payload.get("refused") or "a trial ended without a result"
-            self._refuse((StorageError if payload.get("storage") else InputError)(why))
+            why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind")
+            if kind == PlacementError.__name__ and not self.waiting.stands():  # others have what it waited for
+                self._ended(lambda: self.ledger.fail(changes, f"{NO_PLACE}: {why}", self._seconds(changes)))
+                return
+            self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
             self._ended(lambda: self.ledger.fail(changes, why, self._seconds(changes)), refused=True)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -256,13 +275,13 @@ class Recorder(tune.Callback):
         self._ended(lambda: self.ledger.fail(changes, _why(trial), self._seconds(changes)))
 
     def conclude(self) -> None:
-        """Raise what ended trials and would end them again: a StorageError or an InputError."""
+        """Raise what ended trials and would end them again."""
         if self.refused is not None:
             raise self.refused
 
-    def _refuse(self, error: StorageError | InputError) -> None:
+    def _refuse(self, error: _Refusal) -> None:
         self.refused = self.refused if self.broken else error  # the first is the cause
-        self.broken = self.broken or isinstance(error, StorageError)
+        self.broken = self.broken or not isinstance(error, InputError)
 
     def _seconds(self, changes: Mapping[str, Any]) -> float:
         return self.meter.elapsed(trial_id(changes))

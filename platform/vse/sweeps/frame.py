@@ -123,14 +123,17 @@ def most(request: Request, need: Need) -> dict[str, float]:
     """CPUs and GPUs that trials can have of the machine, or of what the cluster can become.
 
     Those without GPUs spread over nodes that have none, and ranks with GPUs over the nodes they belong on, or trials
-    would wait side by side for what none of them gets whole.
+    would wait side by side for what none of them gets whole. What is left over on a node is no part of a trial.
     """
     could = capacity(request.options.ray)
-    if not need.gpus:
+    if need.nested and need.gpus:
+        return could.total(steady_nodes(request.options.ray, need.gpus))
+    if need.nested:
         plain = could.without_gpus()
-        enough = plain.total()["CPU"] > need.cpus if need.nested else plain.room(need.cpus)
-        return (plain if enough else could).total()
-    return could.total(steady_nodes(request.options.ray, need.gpus) if need.nested else None)
+        return (plain if plain.total()["CPU"] > need.cpus else could).total()
+    fits = 0 if need.gpus else could.without_gpus().room(need.cpus)
+    fits = fits or could.room(need.cpus, need.gpus)
+    return {"CPU": fits * need.cpus, "GPU": fits * need.gpus}
 
 
 def need_of(train: TrainConfig) -> Need:

@@ -11,6 +11,7 @@ from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry
 
 LOST = "the node of the trial was lost"  # how the error of such a trial begins
+NO_PLACE = "its workers had no place"  # how that of a trial begins whose nodes did not come while others ran
 LOSSES = 10  # after so many lost nodes a trial is no longer thought innocent of them
 
 
@@ -28,14 +29,15 @@ class Proposer(Protocol):
 
 
 class Attempts:
-    """How often trials may fail. A node that was reclaimed says nothing about the trial, so such ends count apart."""
+    """How often trials may fail. A node that was reclaimed, or did not come, says nothing about the trial, so
+    such ends count apart."""
 
     def __init__(self, attempts: int) -> None:
         self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()
 
     def left(self, entry: Entry) -> bool:
         """Count the end of a failed trial; whether it may be tried again."""
-        lost = entry.error.startswith(LOST)
+        lost = entry.error.startswith((LOST, NO_PLACE))
         ends, most = (self._losses, LOSSES) if lost else (self._failures, self._most)
         ends[entry.id] += 1
         return ends[entry.id] < most

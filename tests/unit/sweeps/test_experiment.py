@@ -3,6 +3,7 @@
 import functools
 import os
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import pytest
 
 from tests.unit.sweeps import trials
 from vse.config import knob
-from vse.errors import InputError, StorageError
+from vse.errors import InputError, PlacementError, StorageError
 from vse.storage import Folder
 from vse.sweeps.ledger import Entry, Ledger
 
@@ -110,6 +111,54 @@ def test_a_full_disk_starts_no_other_trial(
     with pytest.raises(StorageError, match="no space left"):
         run_sweep(ledger, asked, work, concurrency=1)
     assert sum(times(calls).values()) == 1
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_trials_that_no_node_comes_for_end_the_sweep(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An autoscaler's limits allow three GPUs, one is there, and two are asked for: Tune alone would wait for ever."""
+    from vse.sweeps.experiment import Need, run_sweep
+
+    monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "6")
+    run_sweep(ledger, [{"x": 1.0}], trials.square, need=Need(gpus=1))
+    started = time.monotonic()
+    with pytest.raises(PlacementError, match="no node came in 6 s that could hold a trial") as raised:
+        run_sweep(
+            ledger,
+            [{"x": float(x)} for x in (1, 2, 3)],
+            trials.square,
+            need=Need(gpus=2),
+            available={"CPU": 3.0, "GPU": 3.0},
+        )
+    assert 6 <= time.monotonic() - started < 60
+    assert "each needs 1 CPUs and 2 GPUs of one node, 1 wait" in str(raised.value)
+    assert "the cluster has 2 CPUs and 1 GPUs on 1 nodes" in str(raised.value)
+    assert [entry.state for entry in ledger] == ["finished"]
+    assert any("trials have waited" in record.getMessage() for record in caplog.records)
+    again = run_sweep(ledger, [{"x": float(x)} for x in (1, 2, 3)], trials.square, need=Need(gpus=1))
+    assert [entry.attempts for entry in again] == [1, 1, 1]
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_trials_whose_workers_have_no_place_come_again_while_others_get_on(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vse.sweeps.experiment import run_sweep
+    from vse.sweeps.proposals import NO_PLACE
+
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    work = functools.partial(trials.count, folder=str(calls))
+    (entry,) = run_sweep(ledger, [{"x": "no place at first"}], work)
+    assert (entry.state, entry.attempts) == ("finished", 2)
+    monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "0.001")  # nothing has moved for so long
+    with pytest.raises(PlacementError, match=r"^train\.workers=2: no nodes came in time$"):
+        run_sweep(ledger, [{"x": "no place"}, {"x": "fine"}], work, concurrency=1)
+    assert times(calls) == {"no place at first": 2, "no place": 1}
+    failed = ledger.get({"x": "no place"})
+    assert failed is not None
+    assert not failed.error.startswith(NO_PLACE)
 
 
 def test_a_finished_sweep_needs_no_ray(ledger: Ledger) -> None:

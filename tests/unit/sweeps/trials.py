@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from vse.errors import InputError, StorageError
+from vse.errors import InputError, PlacementError, StorageError
 from vse.sweeps.experiment import say, tell
 
 
@@ -45,6 +45,8 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
         raise InputError("data.root=/nowhere: no such folder")
     if changes["x"] == "full":
         raise StorageError("/data: no space left on device")
+    if changes["x"] == "no place" or (changes["x"] == "no place at first" and calls == 0):
+        raise PlacementError("train.workers=2: no nodes came in time")
     return {"calls": calls + 1}
 
 

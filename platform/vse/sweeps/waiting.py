@@ -1,0 +1,88 @@
+"""Trials that wait for a place. Tune waits without end for a node that an autoscaler never gets, as where a cloud has
+no more of its kind, an account has no quota, or spot instances go as they come."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.tune.experiment import Trial
+
+from vse.capacity import living
+from vse.errors import PlacementError
+from vse.runtime import placement_seconds
+
+log = logging.getLogger(__name__)
+
+EVERY = 2.0  # seconds between looks at the nodes
+FIRST = 60.0  # seconds to the first warning; each next one comes after twice as long
+
+
+class Waiting:
+    """Of trials whose own process takes `asked`, CPU and GPU of one node.
+
+    Warns while trials wait. Where none runs and no node that is up could hold one, that ends after `deadline` seconds
+    (as long as workers of a training wait for their places); nodes that others use are waited for.
+    """
+
+    def __init__(
+        self,
+        asked: Mapping[str, float],
+        *,
+        deadline: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        nodes: Callable[[], Sequence[Mapping[str, Any]]] = ray.nodes,
+    ) -> None:
+        self.asked, self.clock, self.nodes = dict(asked), clock, nodes
+        self.deadline = placement_seconds() if deadline is None else deadline
+        self._looked = self._moved = clock()
+        self._short: float | None = None  # since when trials wait
+        self._none: float | None = None  # since when there is no place for any
+        self._warned = 0.0  # seconds after which the last warning came
+
+    def moved(self) -> None:
+        """A trial has said something or has ended well."""
+        self._moved = self.clock()
+
+    def stands(self) -> bool:
+        """Whether no trial has moved for as long as the deadline."""
+        return self.clock() - self._moved >= self.deadline
+
+    def look(self, states: Iterable[str]) -> None:
+        """At Tune's states of all trials. Raises PlacementError once none has had a place for too long."""
+        now = self.clock()
+        if now - self._looked < EVERY:
+            return
+        self._looked, known = now, Counter(states)
+        waiting, running = known[Trial.PENDING], known[Trial.RUNNING]
+        if not waiting:
+            self._short, self._none, self._warned = None, None, 0.0
+            return
+        nodes = living(self.nodes())
+        places = nodes.room(self.asked.get("CPU", 0.0), self.asked.get("GPU", 0.0))
+        self._short = (now if self._short is None else self._short) if places <= running or not running else None
+        self._none = (now if self._none is None else self._none) if not places and not running else None
+        total = nodes.total()
+        has = f"the cluster has {total['CPU']:g} CPUs and {total['GPU']:g} GPUs on {nodes.nodes} nodes"
+        asks = f"{self.asked.get('CPU', 0.0):g} CPUs and {self.asked.get('GPU', 0.0):g} GPUs of one node"
+        if self._none is not None and now - self._none >= self.deadline:
+            raise PlacementError(
+                f"no node came in {self.deadline:g} s that could hold a trial: each needs {asks}, {waiting} wait, "
+                f"{has}; see `ray status`"
+            )
+        if self._short is None:
+            self._warned = 0.0
+        elif now - self._short >= (2 * self._warned or min(FIRST, self.deadline / 2)):
+            self._warned = now - self._short
+            ends = "" if self._none is None else f"; the sweep ends after {self.deadline:g} s without any"
+            log.warning(
+                "%d trials have waited %.0f s for a place: each needs %s, %d run, %s%s",
+                waiting,
+                self._warned,
+                asks,
+                running,
+                has,
+                ends,
+            )

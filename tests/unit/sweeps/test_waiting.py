@@ -1,0 +1,93 @@
+"""Trials without a place, on a cluster and a clock that are made up."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from vse.errors import PlacementError
+from vse.sweeps.waiting import Waiting
+
+HEAD = {"Alive": True, "Resources": {"CPU": 4.0}}
+WITH_GPU = {"Alive": True, "Resources": {"CPU": 8.0, "GPU": 1.0}}
+GONE = {**WITH_GPU, "Alive": False}
+
+
+class Cluster:
+    """Nodes and a clock that a test moves."""
+
+    def __init__(self, *nodes: dict[str, Any]) -> None:
+        self.now, self.up = 0.0, list(nodes)
+        self.waiting = Waiting({"CPU": 1.0, "GPU": 1.0}, deadline=900.0, clock=lambda: self.now, nodes=lambda: self.up)
+
+    def passes(self, seconds: float, waiting: int, running: int = 0) -> None:
+        """Looks every five seconds, as many as there are in that time."""
+        for _ in range(round(seconds / 5)):
+            self.now += 5.0
+            self.waiting.look(["TERMINATED"] * 3 + ["PENDING"] * waiting + ["RUNNING"] * running)
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+@pytest.mark.parametrize("nodes", [(HEAD,), (HEAD, GONE)])
+def test_without_any_place_the_sweep_ends_after_the_deadline(nodes: Any) -> None:
+    cluster = Cluster(*nodes)
+    cluster.passes(900, waiting=12)
+    with pytest.raises(PlacementError) as raised:
+        cluster.passes(5, waiting=12)
+    assert str(raised.value) == (
+        "no node came in 900 s that could hold a trial: each needs 1 CPUs and 1 GPUs of one node, 12 wait, the cluster "
+        "has 4 CPUs and 0 GPUs on 1 nodes; see `ray status`"
+    )
+
+
+def test_warnings_come_at_doubling_intervals(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(HEAD)
+    cluster.passes(895, waiting=2)
+    lines = said(caplog)
+    assert [line.split(" s for")[0] for line in lines] == [f"2 trials have waited {s}" for s in (60, 120, 240, 480)]
+    assert all(line.endswith("the sweep ends after 900 s without any") for line in lines)
+
+
+def test_a_node_that_comes_starts_the_wait_anew(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(HEAD)
+    cluster.passes(800, waiting=1)
+    cluster.up.append(WITH_GPU)
+    cluster.passes(5, waiting=1)  # its actor is starting
+    cluster.passes(600, waiting=0, running=1)
+    cluster.up[1] = GONE
+    caplog.clear()
+    cluster.passes(900, waiting=1)
+    assert said(caplog)[0].startswith("1 trials have waited 60 s")
+    with pytest.raises(PlacementError):
+        cluster.passes(5, waiting=1)
+
+
+def test_fewer_nodes_than_the_limit_are_told_of_and_never_end_a_sweep(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(HEAD, WITH_GPU)
+    cluster.passes(5000, waiting=3, running=1)
+    assert len(said(caplog)) == 7  # 60 s, 120, ... 3840
+    assert said(caplog)[0] == (
+        "3 trials have waited 60 s for a place: each needs 1 CPUs and 1 GPUs of one node, 1 run, the cluster has 12 "
+        "CPUs and 1 GPUs on 2 nodes"
+    )
+
+
+def test_a_place_that_another_job_holds_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(HEAD, WITH_GPU)
+    cluster.passes(5000, waiting=1)
+    assert len(said(caplog)) == 7
+    assert not any("ends" in line for line in said(caplog))
+
+
+def test_a_sweep_stands_where_no_trial_moves() -> None:
+    cluster = Cluster(HEAD)
+    cluster.now = 899.0
+    assert not cluster.waiting.stands()
+    cluster.waiting.moved()
+    cluster.now = 1798.0
+    assert not cluster.waiting.stands()
+    cluster.now = 1799.0
+    assert cluster.waiting.stands()
