@@ -2,8 +2,9 @@
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+import pyarrow as pa
 import ray.data
 from ray.data.exceptions import ExecutionTimeoutError
 
@@ -12,6 +13,12 @@ from vse.errors import PlacementError
 # Shares of a core that leave room on any host, even with one core: actors that fill all cores starve the tasks that
 # feed them, and Ray Data then waits for ever (ray-project/ray#44687).
 ACTOR_CPUS, TASK_CPUS = 0.75, 0.25
+
+
+def dataset_of(tables: Iterable[pa.Table]) -> ray.data.Dataset:
+    """A data set of these blocks. Ray Data's `from_arrow` looks at each in a task of a whole core, all of them at once:
+    an autoscaler brings every kind of node for that, those with GPUs too."""
+    return ray.data.from_blocks(list(tables))
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from vse.errors import InputError
 from vse.features.decoding import decode
 from vse.features.shards import write_shard
 from vse.features.transforms import Transform
-from vse.ray_data import ACTOR_CPUS, TASK_CPUS, data_work
+from vse.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
 from vse.registry import ComponentConfig
 from vse.runtime import capacity
 from vse.storage import Folder
@@ -120,7 +120,7 @@ def extract_with_ray(
         uris = pa.table({"image": [i.id for i in todo], "uri": [i.uri for i in todo]})
         blocks = [uris.slice(start, DECODE_ROWS) for start in range(0, len(todo), DECODE_ROWS)]
         shards = (
-            ray.data.from_arrow(blocks)
+            dataset_of(blocks)
             .map_batches(
                 decode_task, fn_kwargs={"root": root, "transform": transform}, batch_size=None, num_cpus=TASK_CPUS
             )

@@ -8,7 +8,7 @@ import ray
 import ray.data
 
 from vse.capacity import Capacity, living
-from vse.ray_data import ACTOR_CPUS, TASK_CPUS, data_work
+from vse.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
 from vse.runtime import capacity
 
 
@@ -18,14 +18,17 @@ def pool_of(now: Capacity, could: Capacity, num_shards: int, workers: int | None
     Of nodes yet to come only those without GPUs count, where there are such. As Ray Data asks for no actor beyond the
     nodes that are up, those that are to bring nodes are there from the start.
     """
-    here = _held(now.total()["CPU"])
-    ever = max(here, _held(could.without_gpus().total()["CPU"]))
+    here = _held(now)
+    ever = max(here, _held(could.without_gpus()))
     most = max(1, min(workers or ever, ever, num_shards))
     return (most if most > here else 1), most
 
 
-def _held(cores: float) -> int:
-    return max(0, int((cores - TASK_CPUS) / ACTOR_CPUS))
+def _held(nodes: Capacity) -> int:
+    """Actors that nodes hold, each of them within one, beside a task that feeds them. For one more, an autoscaler that
+    has no other nodes left would bring one with a GPU."""
+    fits = nodes.room(ACTOR_CPUS)
+    return fits if fits * ACTOR_CPUS + TASK_CPUS <= nodes.total()["CPU"] else max(0, fits - 1)
 
 
 def counts_of_shards(
@@ -40,7 +43,7 @@ def counts_of_shards(
     least, most = pool_of(living(ray.nodes()), capacity(), num_shards, num_workers)
     with data_work("work on captions", cpu=most * ACTOR_CPUS):
         for shards in batches:
-            rows = ray.data.from_arrow(shards).map_batches(
+            rows = dataset_of(shards).map_batches(
                 worker,
                 fn_constructor_kwargs=arguments,
                 batch_size=None,  # a block is a shard
