@@ -1,15 +1,15 @@
 """Words that may be swapped into a caption: nouns, attributes and relations of the training captions, with their forms.
 
-Nothing is inflected by rule: an entry keeps the forms that training captions used, so every word that goes in is in the
-training vocabulary. Seventy per cent of each list serve training negatives and the `shared` attacks; the rest
-appear only in the `disjoint` attacks.
+Nothing is inflected by rule: an entry keeps the forms that training captions used, five times at least, so every word
+that goes in is in the vocabulary of any model. Seventy per cent of each list serve training negatives and the `shared`
+attacks; the rest appear only in the `disjoint` attacks.
 """
 
 import hashlib
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -165,6 +165,7 @@ class _Counts:
 
     def __init__(self) -> None:
         self.tokens: Counter[str] = Counter()
+        self.texts: Counter[str] = Counter()
         self.nouns: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self.determiners: dict[str, Counter[str]] = defaultdict(Counter)
         self.attributes: dict[str, Counter[str]] = defaultdict(Counter)
@@ -172,6 +173,7 @@ class _Counts:
 
     def add(self, parse: Parse, components: Components) -> None:
         self.tokens.update(word for token in parse for word in {token.lemma, token.text.lower()})
+        self.texts.update(token.text.lower() for token in parse)
         for item in components.objects:
             if is_hyphenated(parse, item.token):
                 continue
@@ -193,15 +195,17 @@ class _Counts:
             self.relations[item.word][slot, phrase] += 1
 
     def pool(self, least: int, listed: tuple[str, ...] | None) -> Pool:
+        learned = {word for word, count in self.texts.items() if count >= min(least, LEAST)}
         nouns = [
-            self._noun(word, forms)
+            self._noun(word, forms, learned)
             for word, forms in _frequent(self.nouns, least)
             if word not in NOT_CONCRETE and _plain(word) and self._usual(word, forms)
         ]
         attributes = [
-            AttributeEntry(word=word, count=forms.total(), form=_commonest(forms))
+            AttributeEntry(word=word, count=forms.total(), form=form)
             for word, forms in _frequent(self.attributes, least)
             if _plain(word) and self._usual(word, forms) and (listed is None or word in listed)
+            if (form := _commonest(forms, learned)) is not None
         ]
         relations = []
         for word, forms in _frequent(self.relations, least):
@@ -209,15 +213,16 @@ class _Counts:
             for (slot, phrase), count in forms.items():
                 if phrase:
                     by_slot[slot][phrase] += count
-            if by_slot and word not in NO_RELATION and _plain(word):
-                best = {slot: _commonest(by_slot[slot]) for slot in sorted(by_slot)}
+            best = {slot: form for slot in sorted(by_slot) if (form := _commonest(by_slot[slot], learned)) is not None}
+            if best and word not in NO_RELATION and _plain(word):
                 relations.append(RelationEntry(word=word, count=forms.total(), forms=best))
-        return Pool(nouns=tuple(nouns), attributes=tuple(attributes), relations=tuple(relations))
+        named = tuple(entry for entry in nouns if entry.singular is not None or entry.plural is not None)
+        return Pool(nouns=named, attributes=tuple(attributes), relations=tuple(relations))
 
     def _usual(self, word: str, forms: Counter[Any]) -> bool:
         return forms.total() >= USUAL * self.tokens[word]
 
-    def _noun(self, word: str, forms: Counter[tuple[str, str]]) -> NounEntry:
+    def _noun(self, word: str, forms: Counter[tuple[str, str]], learned: Container[str]) -> NounEntry:
         by_number: dict[str, Counter[str]] = {"singular": Counter(), "plural": Counter()}
         for (number, text), count in forms.items():
             by_number[number][text] += count
@@ -226,8 +231,8 @@ class _Counts:
         return NounEntry(
             word=word,
             count=forms.total(),
-            singular=_commonest(by_number["singular"]) if by_number["singular"] else None,
-            plural=_commonest(by_number["plural"]) if by_number["plural"] else None,
+            singular=_commonest(by_number["singular"], learned),
+            plural=_commonest(by_number["plural"], learned),
             determiner=max(common, key=lambda name: common[name]),
             countable=before["a"] > 0 or not by_number["singular"],
         )
@@ -238,8 +243,10 @@ def _frequent(counters: Mapping[str, Counter[Any]], least: int) -> list[tuple[st
     return sorted(kept, key=lambda item: (-item[1].total(), item[0]))
 
 
-def _commonest(forms: Counter[str]) -> str:
-    return min(forms, key=lambda form: (-forms[form], form))
+def _commonest(forms: Counter[str], learned: Container[str]) -> str | None:
+    """The commonest form whose words have been seen often enough to be learned, None where there is none."""
+    known = [form for form in forms if all(word in learned for word in form.split())]
+    return min(known, key=lambda form: (-forms[form], form)) if known else None
 
 
 def _plain(word: str) -> bool:

@@ -126,7 +126,9 @@ class FeatureScale(nn.Module):
     """Scaling of frozen features; its statistics are part of the checkpoint, so that raw features can be embedded.
 
     `standardize` subtracts the channel's mean and divides by its standard deviation over the training images (and
-    regions); `l2` divides by the norm over channels, as the VSE++ code assumes of its inputs.
+    regions), or, of vectors that are no image features, by one deviation for all: the spread of a Fisher vector's
+    principal components is what it says, and where they are nearly as many as the captions, dividing by each one's own
+    would put all captions equally far apart. `l2` divides by the norm over channels, as the VSE++ code assumes.
     """
 
     mean: Tensor
@@ -158,7 +160,8 @@ class FeatureScale(nn.Module):
         mean = total / count
         self.mean.copy_(mean)
         # A channel that never changes carries nothing: dividing by one keeps it at zero instead of blowing up noise.
-        std = (square / count - mean.square()).clamp_min(0).sqrt()
+        variance = (square / count - mean.square()).clamp_min(0)
+        std = (variance if self.images else variance.mean().expand_as(variance)).sqrt()
         self.std.copy_(torch.where(std > 1e-6, std, torch.ones_like(std)))
 
     def forward(self, features: Float[Tensor, "*batch channels"]) -> Float[Tensor, "*batch channels"]:

@@ -6,6 +6,7 @@ from tests.unit.language.hand_parses import ALL, apples, caption, dog, eats, pla
 from vse.config import override
 from vse.errors import InputError
 from vse.language.pools import (
+    NounEntry,
     PoolConfig,
     WordPools,
     build_pools,
@@ -78,6 +79,21 @@ def test_slips_of_the_parser_stay_out():
     assert "eat" in words["nouns"]
     words = build_pools(pairs([slip, eats(), eats(), eats()]), WHOLE).training.words()
     assert "eat" not in words["nouns"]
+
+
+def test_forms_that_were_hardly_seen_stay_out():
+    """Five times a lemma, once in the plural: that form may be unknown to a model."""
+    one = caption("one", "9", "A cat", "A/a/DT/1/det cat/cat/NN/1/root", objects=(1,))
+    several = caption("several", "9", "Cats", "Cats/cat/NNS/0/root", objects=(0,))
+
+    def cat(times: int) -> NounEntry:
+        pools = build_pools(pairs([*5 * [one], *times * [several]]), PoolConfig(minimum=5, held_out=False))
+        return pools.training.nouns[0]
+
+    assert (cat(4).singular, cat(4).plural) == ("cat", None)
+    assert cat(5).plural == "cats"
+    rare = build_pools(pairs([*3 * [one], *3 * [several]]), PoolConfig(minimum=5, held_out=False))
+    assert rare.training.nouns == ()  # six times the lemma, but no form that was learned
 
 
 def test_lists_of_attributes():

@@ -220,3 +220,19 @@ def test_other_scalings():
         assert not scale.mean.any()
     assert torch.equal(unchanged(features), features)
     torch.testing.assert_close(normed(features), features / features.norm(dim=-1, keepdim=True))
+
+
+def test_vectors_of_captions_keep_the_shape_of_their_cloud():
+    """One deviation for all dimensions: with as many principal components as captions, each one's own would leave
+    every pair of captions equally far apart."""
+    torch.manual_seed(0)
+    alike = torch.randn(6, 40).repeat_interleave(2, 0) + 0.3 * torch.randn(12, 40)  # six pairs of siblings
+    cloud = alike - alike.mean(0)
+    components = torch.linalg.svd(cloud, full_matrices=False)
+    vectors = (components.U * components.S)[:, :11]
+    scale, image = FeatureScale(11, "standardize", images=False), FeatureScale(11, "standardize")
+    for each in (scale, image):
+        each.fit(iter([vectors]))
+    torch.testing.assert_close(scale(vectors), vectors / vectors.square().mean().sqrt())
+    assert torch.nn.functional.cosine_similarity(scale(vectors)[0], scale(vectors)[1], dim=0) > 0.8
+    assert abs(torch.nn.functional.cosine_similarity(image(vectors)[0], image(vectors)[1], dim=0) + 1 / 11) < 1e-4

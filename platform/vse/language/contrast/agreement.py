@@ -6,6 +6,7 @@ from vse.language.pools import noun_phrase_start
 from vse.language.syntax import Tree
 
 _PAST = {"was", "were"}
+_RELATIVE = {"that", "which", "who"}
 
 
 def agreeing_verbs(tree: Tree, noun: int) -> list[int]:
@@ -26,11 +27,8 @@ def agreeing_verbs(tree: Tree, noun: int) -> list[int]:
 def _finite(tree: Tree, clause: int) -> int | None:
     """The verb of a clause that shows number, if one does."""
     helpers = [i for i in tree.below(clause, "aux", "cop") if i < clause]
-    token = tree.parse[helpers[0] if helpers else clause]
     index = helpers[0] if helpers else clause
-    if token.tag in ("VBZ", "VBP") or token.text.lower() in _PAST:
-        return index
-    return None
+    return index if _shows_number(tree, index) else None
 
 
 def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
@@ -49,6 +47,8 @@ def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
         return None  # "a man holding a sign that says"
     if any(_stray(tree, index, noun) for index in range(noun + 1, len(tree.parse)) if index not in agreeing):
         return None
+    if has_loose_clause(tree, noun):
+        return None
     for index in agreeing:
         token = tree.parse[index]
         is_singular = token.tag == "VBZ" or token.text.lower() == "was"
@@ -59,6 +59,21 @@ def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
             return None
         edits.append((index, index + 1, form))
     return edits
+
+
+def has_loose_clause(tree: Tree, noun: int) -> bool:
+    """Whether "that is", "who walks" follow the noun and by the parse belong to no noun: they may be this one's."""
+    pairs = range(noun + 2, len(tree.parse))
+    said = [k for k in pairs if tree.parse[k - 1].text.lower() in _RELATIVE and _shows_number(tree, k)]
+    if not said:
+        return False
+    owned = {verb for k, t in enumerate(tree.parse) if t.pos in ("NOUN", "PROPN") for verb in agreeing_verbs(tree, k)}
+    return any(k not in owned for k in said)
+
+
+def _shows_number(tree: Tree, index: int) -> bool:
+    token = tree.parse[index]
+    return token.tag in ("VBZ", "VBP") or token.text.lower() in _PAST
 
 
 def _is_governed(tree: Tree, noun: int) -> bool:
@@ -75,8 +90,7 @@ def _far(tree: Tree, clause: int, noun: int) -> bool:
 
 def _stray(tree: Tree, index: int, noun: int) -> bool:
     """Whether a verb after the noun shows number and has no subject by the parse: it may be the noun."""
-    token = tree.parse[index]
-    if token.tag not in ("VBZ", "VBP") and token.text.lower() not in _PAST:
+    if not _shows_number(tree, index):
         return False
     clause = index
     if tree.role(index) in ("aux", "cop"):

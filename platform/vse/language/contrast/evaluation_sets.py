@@ -1,7 +1,8 @@
 """Evaluation sets of contrastive captions (VSE-C, section 4.1): 20 noun, 20 numeral and 20 relation ones a caption.
 
-They are kept as edits with their reasons, in the format of all adversaries. Where a caption has fewer than twenty
-relation candidates, two places are changed at once. The plural split alters numerals of plurals only.
+They are kept as edits with their reasons, in the format of all adversaries. Where a caption has few relation
+candidates, two of a kind are changed at once: two prepositions, or two pairs of phrases. The plural split alters
+numerals of plurals only.
 """
 
 import random
@@ -70,7 +71,7 @@ def _changes(
         yield change_of(slot, k, phrases, caption.text, caption.parse)
     if not pairs or len(every) >= _ENOUGH * wanted:
         return
-    couples = [(a, b) for a, b in combinations(every, 2) if _apart(a[0], b[0])]
+    couples = [(a, b) for a, b in combinations(every, 2) if _apart(a[0], b[0]) and not _undone(a[0], b[0])]
     for a, b in rng.sample(couples, len(couples)):
         one, other = (change_of(slot, k, phrases, caption.text, caption.parse) for slot, k in (a, b))
         edits = tuple(sorted((*one.edits, *other.edits), key=lambda edit: edit.start))
@@ -87,6 +88,11 @@ def _apart(one: Slot, other: Slot) -> bool:
     """Whether the slots change different tokens."""
     spans = [[*slot.fixed, *([(slot.first, slot.last, "")] if slot.last > slot.first else [])] for slot in (one, other)]
     return all(a[1] <= b[0] or b[1] <= a[0] for a in spans[0] for b in spans[1])
+
+
+def _undone(one: Slot, other: Slot) -> bool:
+    """Whether one change may take back what the other does: "a man behind a sign", "a sign in front of a man"."""
+    return {one.paradigm, other.paradigm} == {"shuffle", "preposition"}
 
 
 def _accepted(

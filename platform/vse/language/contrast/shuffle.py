@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from vse.language.components import Object
-from vse.language.contrast.agreement import agreeing_verbs
+from vse.language.contrast.agreement import agreeing_verbs, has_loose_clause
 from vse.language.contrast.lists import MASS, RIDDEN, SYMMETRIC, TERRAIN, TETHERS, WATERS
 from vse.language.contrast.reading import Reading
 from vse.language.contrast.slots import NOTHING, Slot
@@ -136,7 +136,8 @@ def _differ(reading: Reading, a: _Phrase, b: _Phrase) -> bool:
         return False  # a verb or a noun taken for one: "the leaves bounds"
     if reading.misread or any(_rules_clause(reading, k, (a[0].token, b[0].token)) for k in range(len(parse))):
         return False
-    return not (agreeing_verbs(reading.tree, a[0].token) or agreeing_verbs(reading.tree, b[0].token))
+    nouns = a[0].token, b[0].token
+    return not any(agreeing_verbs(reading.tree, k) or has_loose_clause(reading.tree, k) for k in nouns)
 
 
 def _whole(reading: Reading, phrase: _Phrase) -> bool:

@@ -1,10 +1,11 @@
 """Words that go into contrastive captions, from the captions of the training images: nouns, numerals, prepositions.
 
-Nouns keep the forms that training captions use. Seventy per cent of each list are `shared` with training, the rest are
-for `disjoint` attacks only; the nouns are divided as UniVSE's are.
+Nouns keep the forms that training captions use, and are divided as UniVSE's are: seventy per cent are `shared` with
+training, the rest are for `disjoint` attacks only. Numerals and prepositions are a dozen words each and not divided:
+whichever of them training held back would give a true caption away (with {one, two} kept for attacks, "two" is never
+false in training).
 """
 
-import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +24,7 @@ from vse.language.contrast.slots import NOTHING
 from vse.language.lexicon.compact import Knowledge
 from vse.language.lexicon.concreteness import Concreteness
 from vse.language.parse import Parse
-from vse.language.pools import LEAST, TRAINING_SHARE, NounEntry, PoolConfig, build_pools
+from vse.language.pools import LEAST, NounEntry, PoolConfig, build_pools
 from vse.language.word_lists import NOT_CONCRETE
 
 _PLURALS = {"people": "person", "men": "man", "women": "woman"}  # what a lexicon of singulars has under another word
@@ -172,8 +173,8 @@ class ContrastWords:
             kind=kind,
             nouns=nouns,
             heads=self.heads,
-            numerals=_half("numeral", self._numerals, kind),
-            prepositions=_half("preposition", self._prepositions, kind),
+            numerals=self._numerals,
+            prepositions=self._prepositions,
             forms=self._forms,
             counted=self._articles,
             verbs=self._verbs,
@@ -198,14 +199,6 @@ class ContrastWords:
             "numerals": list(self._numerals),
             "prepositions": list(self._prepositions),
         }
-
-
-def _half(name: str, words: tuple[str, ...], kind: str) -> tuple[str, ...]:
-    if kind == "all":
-        return words
-    by_hash = sorted(words, key=lambda word: hashlib.sha256(f"{name}:{word}".encode()).digest())
-    kept = set(by_hash[: math.ceil(TRAINING_SHARE * len(words))])
-    return tuple(word for word in words if (word in kept) == (kind == "shared"))
 
 
 def alternatives(word: str, rules: Rules) -> frozenset[str]:

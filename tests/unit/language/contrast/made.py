@@ -16,9 +16,11 @@ NOUNS = _LISTED.split()
 PLACES = ("on", "in", "under", "behind", "above", "inside", "with", "without", "near", "below", "over", "at")
 TEXTS = (
     *(f"A man holds a {noun} {place} a table." for noun in NOUNS for place in PLACES),
-    *(f"Two {noun}s are near the truck." for noun in NOUNS if noun != "bus" and noun != "bench"),
+    # five times each: rarer forms are not learned
+    *5 * tuple(f"Two {noun}s are near the truck." for noun in NOUNS if noun != "bus" and noun != "bench"),
     *(f"The {noun} is in front of some water." for noun in NOUNS),
-    "three buses", "four benches on a street", "five men", "seven dogs", "nine kites", "some grass and snow in a field",
+    *5 * ("three buses", "four benches on a street", "five men", "seven dogs", "nine kites"),
+    "some grass and snow in a field",
 )  # fmt: skip
 
 
