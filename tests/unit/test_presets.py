@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from torchvision.models import get_model_weights
 
 from vse import presets, registry
 from vse.config import fingerprint, flatten, from_dict, to_dict, validate
 from vse.errors import InputError
+from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.training.inputs import family_inputs
 from vse.training.schedule import learning_rate
 
@@ -65,6 +67,19 @@ def test_every_published_system_has_twins_to_run(name, where, source):
     assert type(twin.model) is type(presets.preset(name).model)
     assert twin.text.word_vectors == ("captions" if family_inputs(twin).sentence else "")
     assert twin.train.epochs <= 30
+
+
+FIRST_WEIGHTS = {"resnet152": "resnet152-394f9c45.pth", "vgg19": "vgg19-dcbb9e9d.pth"}  # torchvision's files
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith(("_coco", "_flickr30k"))])
+def test_published_systems_read_weights_of_their_years(name):
+    """torchvision's default weights of ResNet-152 are of 2021 (82.28 % top-1), later than the papers that name it."""
+    backbone = presets.preset(name).features.backbone
+    if not isinstance(backbone, TorchvisionBackbone.Config):
+        return
+    assert registry.build("backbone", backbone).identity()["weights"] == FIRST_WEIGHTS[backbone.arch]
+    assert backbone.weights != "default" or len(get_model_weights(backbone.arch)) == 1
 
 
 def test_presets_are_told_apart():
