@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -84,6 +84,11 @@ class Journal:
         if where.startswith(os.pardir + os.sep):
             where = os.path.abspath(path)
         self._append("artifact", {"path": where, "under": under})
+
+    def files(self, names: Iterable[str]) -> None:
+        """Files that lie in the run's folder, as artifacts: named from the journal, wherever that is kept."""
+        for name in names:
+            self.artifact(self.path.parent / name)
 
     def model(self, name: str, *, alias: str, path: str, digest: str, tags: Mapping[str, Any] | None = None) -> None:
         """A packed model (`vse.served_model`) in the folder `path` below the run, to be a version of the registered

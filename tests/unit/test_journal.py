@@ -34,6 +34,7 @@ def test_what_is_written_is_read(path: Path) -> None:
     (path.parent / "evaluation").mkdir()
     book.artifact(path.parent / "evaluation" / "table.json", under="tables")
     book.artifact("/elsewhere/alpha.png")
+    book.files(["page.html", "figures/alpha.svg"])
     book.end()
     story = read(path)
     assert (story.run, story.name, story.experiment, story.parent) == ("0123abcd", "univse seed 0", "alpha", "ffff0000")
@@ -47,7 +48,12 @@ def test_what_is_written_is_read(path: Path) -> None:
         ("train/loss", 2): 2.5,
     }
     assert story.latest() == {"train/loss": 2.5, "val/rsum": 120.5}
-    assert set(story.artifacts) == {("evaluation/table.json", "tables"), ("/elsewhere/alpha.png", "")}
+    assert set(story.artifacts) == {
+        ("evaluation/table.json", "tables"),
+        ("/elsewhere/alpha.png", ""),
+        ("page.html", ""),
+        ("figures/alpha.svg", ""),
+    }
 
 
 def test_the_last_offer_of_a_model_counts(path: Path) -> None:

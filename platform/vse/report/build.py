@@ -56,8 +56,7 @@ def build_report(request: Request) -> str:
         headline, files = _of_runs(workspace, options.runs, folder, request)
     journal = workspace.journal(folder)
     journal.start(f"report-{name}", name=f"report {name}", tags={"kind": "report"})
-    for file in files:
-        journal.artifact(journal.path.with_name(file))  # named from the journal, wherever that is kept
+    journal.files(files)
     journal.end("finished")
     outputs = {file.replace(".", "_"): folder.address(file) for file in files}
     return write_summary(folder, job=request.job, started=started, options=options, headline=headline, outputs=outputs)

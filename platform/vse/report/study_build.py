@@ -55,9 +55,7 @@ def _tell(findings: Mapping[str, Any], name: str, folder: Folder, workspace: Wor
         for claim, verdict in each.items()
     }
     parent.start(name, name=name.replace("-", " "), tags={**tags, **verdicts})
-    if folder.is_local:
-        for file in (RESULTS, TABLE, PAGE, *FIGURES.values()):
-            parent.artifact(folder.local(file))
+    parent.files((RESULTS, TABLE, PAGE, *FIGURES.values()))
     for arm, values in _arms(findings).items():
         below = arm.replace(" ", "-").replace("=", "")
         child = workspace.journal(folder.child("arms", below))

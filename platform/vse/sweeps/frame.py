@@ -106,7 +106,7 @@ class Frame:
             return
         journal.start(self.name, name=self.name, tags={"kind": kind, **run_tags()})
         journal.params({**flatten(self.plan.config), **flatten(self.request.options), "rule": rule})
-        journal.artifact(journal.path.parent / "definition.json")
+        journal.files(["definition.json"])
 
 
 def side_by_side(request: Request, train: TrainConfig) -> int:
@@ -208,8 +208,7 @@ def tell_report(
     for step, values in charts:
         journal.metrics(values, step=step)
     journal.metrics(numbers, step=0)
-    for name in files:
-        journal.artifact(journal.path.parent / name)
+    journal.files(files)
     return journal
 
 

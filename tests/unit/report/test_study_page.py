@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import s3
 from vse import journal
 from vse.report.html import Provenance
 from vse.report.study_build import report_study
@@ -91,6 +92,23 @@ def test_page_says_claims_numbers_and_command(findings):
         assert text in cells.text
     assert cells.text.count("2.5 could be seen") == 2  # of the undecided claim alone
     assert "the second drawing, never trained on" in cells.text
+
+
+def test_a_study_on_s3_names_its_files_as_one_on_a_disk(findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
+    with s3.server() as place:
+        workspace = Workspace.open(s3.address(place, "space"))
+        report_study(findings, workspace, Folder.open(tmp_path / "out"))
+        report = workspace.report("study-planted")
+        parent = journal.parse(report.read_bytes(journal.FILE_NAME))
+        assert {path for path, _ in parent.artifacts} == {
+            "results.json",
+            "table.csv",
+            "systems.png",
+            "systems.svg",
+            "report.html",
+        }
+        assert all(report.exists(path) for path, _ in parent.artifacts)
 
 
 def test_files_and_runs(findings, tmp_path: Path):
