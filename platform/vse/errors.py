@@ -28,6 +28,11 @@ class NotMadeError(Exception):
     """What a stage makes is not there, and the caller may only read; its text is the folder's address."""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 _FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
 
 

@@ -5,7 +5,6 @@ that has one mapped keeps it, since the system frees a file's blocks when the la
 """
 
 import contextlib
-import fcntl
 import logging
 import os
 import shutil
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from vse.errors import InputError
+from vse.file_lock import take
 from vse.storage import Folder
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fi
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.with_suffix(".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # the other processes of this node wait instead of working too
+                take(lock)  # the other processes of this node wait instead of working too
                 values = _open(path, shape)
                 if values is None:
                     values = _make(cache, path, shape, np.dtype(dtype), fill, limit)
@@ -88,11 +88,7 @@ def _limit() -> int | None:
 def _is_held(file: Path) -> bool:
     """Whether a process is writing it."""
     with file.open("rb") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not take(stream, wait=0)
 
 
 def _make(
@@ -103,11 +99,11 @@ def _make(
     try:
         with contextlib.ExitStack() as held:
             with (cache / ".room").open("w") as room:
-                fcntl.flock(room, fcntl.LOCK_EX)  # the room that is made here is for this array alone
+                take(room)  # the room that is made here is for this array alone
                 make_room(cache, int(np.prod(shape)) * dtype.itemsize, limit)
                 values = np.lib.format.open_memmap(unfinished, "w+", dtype=dtype, shape=shape)
                 stream = held.enter_context(unfinished.open("r+b"))
-                fcntl.flock(stream, fcntl.LOCK_EX)  # until it is done, or this process is
+                take(stream)  # until it is done, or this process is
                 # Room for every page, or an error now: a mapped page that finds none kills the process (SIGBUS).
                 os.posix_fallocate(stream.fileno(), 0, unfinished.stat().st_size)
             fill(values)

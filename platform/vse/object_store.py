@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from vse.errors import InputError, StorageError
+from vse.errors import InputError, StorageError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +273,7 @@ class ObjectStore:
                 "~/.aws, or run where an instance profile is"
             ) from None
         except BotoCoreError as error:
-            raise StorageError(f"{where}: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
+            raise StorageError(f"{where}: {first_line(error)}") from None
 
 
 def _take(store: ObjectStore, name: str, seconds: float, wait: float) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from vse.capacity import LAUNCHED, Capacity, Kind, launched_plan, living, planned
 from vse.config import knob
 from vse.environment import gpus, usable_cores
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 from vse.metrics import show_progress
 from vse.node_watch import watched
 from vse.workspace import Workspace
@@ -205,9 +205,7 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise InputError(
-            f"ray.address={address}: no cluster answers ({(str(error).splitlines() or [''])[0]})"
-        ) from None
+        raise InputError(f"ray.address={address}: no cluster answers ({first_line(error)})") from None
 
 
 def _session(started: bool) -> Session:

@@ -98,7 +98,7 @@ def read_status(workspace: Workspace, tracking: str | None = None) -> Status:
         inside = [run for run in lines if run.parent == name]
         cpu, gpu = (sum(getattr(run, key) for run in (line, *inside)) for key in ("cpu_hours", "gpu_hours"))
         lines.append(replace(line, cpu_hours=cpu, gpu_hours=gpu))
-        failures += [(f"{name} {_point(entry)}", _last(entry.error)) for entry in entries if entry.state == "failed"]
+        failures += [(f"{name} {_point(entry)}", entry.why) for entry in entries if entry.state == "failed"]
     lines += _stages(workspace, now)
     return Status(workspace.root.uri, lines, failures, spooled)
 
@@ -185,10 +185,6 @@ def _stages(workspace: Workspace, now: float) -> Iterator[Line]:
 
 def _point(entry: Entry) -> str:
     return " ".join(f"{key}={value}" for key, value in entry.changes.items() if key not in ("material", "kind"))
-
-
-def _last(error: str) -> str:
-    return (error.strip().splitlines() or ["it did not say why"])[-1]
 
 
 def _number(value: Any) -> int | None:

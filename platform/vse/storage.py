@@ -7,7 +7,6 @@ condition that nobody else wrote one meanwhile.
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -20,7 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from vse.errors import InputError, NotMadeError, StorageError, storage_failure
+from vse.errors import InputError, NotMadeError, StorageError, first_line, storage_failure
+from vse.file_lock import take
 from vse.object_store import ObjectStore
 
 MANIFEST = "manifest.json"
@@ -54,10 +54,6 @@ def _sync_folder(path: Path) -> None:
 
 def _as_json(value: Any) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +237,7 @@ class Folder:
         try:
             return json.loads(self.read_bytes(name))
         except ValueError as error:
-            raise InputError(f"{self.uri}/{name}: not JSON ({_first_line(error)})") from None
+            raise InputError(f"{self.uri}/{name}: not JSON ({first_line(error)})") from None
 
     def write_json(self, name: str, value: Any) -> None:
         """Like `write_bytes`; NaN and infinities are refused, since they are not JSON."""
@@ -271,7 +267,7 @@ class Folder:
         except OSError as error:
             raise self.refusal("its lock", error) from None
         with stream:
-            fcntl.flock(stream, fcntl.LOCK_EX)  # the system releases it however the process ends
+            take(stream)
             yield
 
     def leased(self, wait: float = float("inf")) -> contextlib.AbstractContextManager[None]:
@@ -285,7 +281,7 @@ class Folder:
             self.write_bytes(probe, b"")
             self.delete(probe)
         except OSError as error:
-            reason = error.strerror or _first_line(error)
+            reason = error.strerror or first_line(error)
             raise InputError(f"{self.uri}: cannot be written to ({reason})") from None
         return self
 

@@ -6,7 +6,6 @@ goes wrong is one warning and a later try: tracking cannot fail a job.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import logging
@@ -20,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from vse import journal, metrics
-from vse.errors import InputError, StorageError
+from vse.errors import InputError, StorageError, first_line
+from vse.file_lock import take
 from vse.journal import Story
 from vse.redaction import redact_text
 from vse.storage import MANIFEST, Folder
@@ -345,18 +345,8 @@ class Shipper:
     def _locked(self, wait: float) -> Iterator[bool]:
         """Hold the workspace's shipping lock; yields whether it was free in time. The system frees it on a crash."""
         self._home.mkdir(parents=True, exist_ok=True)
-        deadline = time.monotonic() + wait
         with (self._home / "shipper.lock").open("a") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= deadline:
-                        yield False
-                        return
-                    time.sleep(0.1)
-            yield True
+            yield take(file, wait)
 
     def _load(self) -> dict[str, _Sent]:
         from vse import tracking_store
@@ -397,4 +387,4 @@ def _parents_first(
 
 
 def _one_line(error: Exception) -> str:
-    return redact_text((str(error).splitlines() or [type(error).__name__])[0])[:300]
+    return redact_text(first_line(error))[:300]

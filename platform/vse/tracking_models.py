@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 
 DIGEST_TAG = "vse.digest"
 _LOADER = "vse.served_model"
@@ -39,7 +39,7 @@ def register(
         client.set_registered_model_alias(name, alias, str(version))
     except MlflowException as error:
         if error.error_code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST"):
-            raise InputError(str(error).splitlines()[0]) from error
+            raise InputError(first_line(error)) from error
         raise
     return version
 

@@ -7,7 +7,7 @@ from pathlib import Path
 # Rooms (files or folders of the package) from the ground up; a room may import its own floor and those below it.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"config", "registry", "errors", "redaction", "progress", "journal", "environment", "storage"})
-    | {"capacity", "object_store", "node_cache"},
+    | {"capacity", "object_store", "node_cache", "file_lock"},
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
     frozenset({"runtime", "ray_data", "node_watch", "metrics", "tracking", "tracking_store", "tracking_models"}),
@@ -37,6 +37,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "spacy": ("language.parser", "language.parser_training"),
     "torchvision": ("features",),
     "argparse": ("command",),
+    "fcntl": ("file_lock",),
 }
 NOT_EACH_OTHER = (("models", "objectives"), ("objectives", "models"))
 PURE_OF = ("ray", "mlflow", "argparse", "hyperopt")

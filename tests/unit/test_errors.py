@@ -6,7 +6,7 @@ import os
 import pytest
 
 from vse import command
-from vse.errors import PlacementError, StorageError, storage_failure
+from vse.errors import PlacementError, StorageError, first_line, storage_failure
 
 
 class WrappedError(Exception):
@@ -45,6 +45,19 @@ def chained(error: Exception, *, explicit: bool) -> Exception:
 )
 def test_a_full_disk_is_found_behind_what_wraps_it(error: Exception) -> None:
     assert storage_failure(error) == "/data/x: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("one\ntwo"), "one"),
+        (ValueError("\n  one  \ntwo"), "one  "),
+        (RuntimeError(), "RuntimeError"),
+        (KeyError("k"), "'k'"),
+    ],
+)
+def test_the_first_line_of_an_error(error: Exception, line: str) -> None:
+    assert first_line(error) == line
 
 
 def test_its_own_line_is_kept() -> None:

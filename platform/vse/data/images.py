@@ -11,6 +11,7 @@ import PIL.ImageOps
 
 from vse.data.places import below
 from vse.data.scenes.render import render
+from vse.errors import first_line
 from vse.storage import Folder
 
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
@@ -85,7 +86,7 @@ def _decode(data: bytes) -> PIL.Image.Image:
     except PIL.Image.DecompressionBombError:
         raise UnreadableImage(f"more than {MAX_PIXELS} pixels") from None
     except Exception as error:  # decoders meet damaged bytes with almost any exception
-        raise UnreadableImage(f"cannot be decoded: {type(error).__name__}: {str(error).splitlines()[:1]}") from None
+        raise UnreadableImage(f"cannot be decoded: {type(error).__name__}: {first_line(error)}") from None
 
 
 def _upright(picture: PIL.Image.Image) -> PIL.Image.Image:

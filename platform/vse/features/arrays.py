@@ -16,7 +16,7 @@ import numpy as np
 from vse.config import knob
 from vse.data.places import below
 from vse.data.records import Image, Records
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 from vse.features.backbone import REVISION
 from vse.features.forward import shard_rows
 from vse.features.shards import Output, half, read_receipts, write_shard
@@ -87,7 +87,7 @@ def _load(path: Path) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: is no array file that can be read ({str(error).splitlines()[0]})") from None
+        raise InputError(f"{path}: is no array file that can be read ({first_line(error)})") from None
 
 
 def import_arrays(records: Records, config: ReadyMade.Config, folder: Folder, root: str) -> FeatureStore:

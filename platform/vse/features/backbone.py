@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 from vse.features.transforms import Transform
 
 REVISION = 1  # raise it when the same backbone and weights would give other features
@@ -120,7 +120,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             warnings.filterwarnings("ignore", message="Detected pickle protocol")  # the refusal below says enough
             state = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         if isinstance(error, pickle.UnpicklingError):  # torch's own advice is to trust the file
             reason = "it holds more than tensors, and a pickle may run code; expected a state dict or .safetensors"
         raise InputError(f"{path}: not a file of weights that can be read safely ({reason[:120]})") from None

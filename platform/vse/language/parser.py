@@ -18,7 +18,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from vse.config import fingerprint, knob
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 from vse.language.lemmas import LEMMAS_FILE, LemmaTable
 from vse.language.parse import Parse, ParsedToken
 from vse.language.tokens import Token, tokenize
@@ -123,16 +123,12 @@ def _load(name: str) -> tuple[Language, Path]:
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"parser.pipeline={name}: cannot be loaded ({_first_line(error)})") from error
+        raise InputError(f"parser.pipeline={name}: cannot be loaded ({first_line(error)})") from error
     finally:
         logger.setLevel(level)
     if "parser" not in nlp.pipe_names or not {"tagger", "morphologizer"} & set(nlp.pipe_names):
         raise InputError(f"parser.pipeline={name}: has no tagger and parser; its parts are {', '.join(nlp.pipe_names)}")
     return nlp, Path(nlp.path) if nlp.path is not None else folder
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _digest(folder: Path) -> str:

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 from vse.preflight.checks import Check
 from vse.preflight.lint import problems
 
@@ -62,5 +62,5 @@ def _schema(config: Mapping[str, Any]) -> str:
         try:
             validate_config(prepare_config(copy.deepcopy(dict(config))))
         except Exception as error:  # a schema error, or whatever a provider makes of nonsense
-            return (str(error).strip().splitlines() or [type(error).__name__])[0]
+            return first_line(error)
     return ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vse.environment import gpus, versions
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 from vse.preflight.checks import Check, State
 from vse.workspace import Workspace
 
@@ -49,7 +49,7 @@ def _cuda() -> str:
             found = torch.ones(64, 64, device=f"cuda:{device}") @ torch.ones(64, 64, device=f"cuda:{device}")
             assert found[0, 0].item() == 64
     except (AssertionError, RuntimeError) as error:
-        return (str(error).splitlines() or [type(error).__name__])[0]
+        return first_line(error)
     if torch.cuda.device_count() != len(gpus()):
         return f"torch sees {torch.cuda.device_count()} of {len(gpus())} GPUs"
     return ""
@@ -111,7 +111,7 @@ def check_nodes(workspace: str, wait: float = 300.0) -> list[Check]:
             found: Any = ray.get(probe.facts.remote(workspace), timeout=wait)
             skew, sure = _skew(lambda probe=probe: ray.get(probe.clock.remote(), timeout=wait))
         except RayError as error:
-            checks.append(Check("node", where, "problem", f"does not answer ({str(error).splitlines()[0]})"))
+            checks.append(Check("node", where, "problem", f"does not answer ({first_line(error)})"))
             continue
         checks += judge(where, found, versions(), float(node["Resources"].get("GPU", 0)))
         told = f"{skew:+.3f} s from the head's, ± {sure:.3f}"

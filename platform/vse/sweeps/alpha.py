@@ -271,7 +271,7 @@ class _Sweep:
                 journal.metrics({"alpha": entry.result["alpha"]}, step=0)
             journal.end("finished")
         else:
-            journal.note(entry.error.rsplit("\n", 1)[-1])
+            journal.note(entry.why)
             journal.end("failed")
 
 

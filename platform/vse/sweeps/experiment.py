@@ -160,9 +160,8 @@ def require_finished(entries: Sequence[Entry], what: str, ledger: Ledger) -> Non
     failed = [entry for entry in entries if entry.state == "failed"]
     if failed:
         first = failed[0]
-        why = first.error.rsplit("\n", 1)[-1]
         raise RuntimeError(
-            f"{len(failed)} of {len(entries)} {what} failed; trial {first.id} {first.changes}: {why} "
+            f"{len(failed)} of {len(entries)} {what} failed; trial {first.id} {first.changes}: {first.why} "
             f"(the whole story: {ledger.folder}/{FILE_NAME})"
         )
 

@@ -6,17 +6,16 @@ by the fingerprint of its changes, so the same point is the same trial whatever 
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from vse.config import canonical, fingerprint
 from vse.errors import InputError
+from vse.file_lock import take
 from vse.object_store import LEASE_SECONDS
 from vse.storage import Folder
 from vse.workspace import Workspace
@@ -36,6 +35,11 @@ class Entry:
     seconds: float = 0.0
     error: str = ""
     attempts: int = 1
+
+    @property
+    def why(self) -> str:
+        """The last line of the error, which says what it was."""
+        return (self.error.strip().splitlines() or ["it did not say why"])[-1]
 
 
 def trial_id(changes: Mapping[str, Any]) -> str:
@@ -209,13 +213,6 @@ def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[None]:
     except OSError as error:
         raise folder.refusal("its lock", error) from None
     with file:
-        deadline = time.monotonic() + wait
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise InputError(f"{folder}: another job is running this sweep") from None
-                time.sleep(0.1)
+        if not take(file, wait):
+            raise InputError(f"{folder}: another job is running this sweep")
         yield

@@ -34,7 +34,7 @@ def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, le
     for changes in plan.points_in(ledger):
         entries = [ledger.get(trial) for trial in plan.trials_of(changes, material)]
         known = [entry for entry in entries if entry is not None]
-        failed |= {trial_label(e): e.error.rsplit("\n", 1)[-1] for e in known if e.state == "failed"}
+        failed |= {trial_label(e): e.why for e in known if e.state == "failed"}
         finished = [entry for entry in known if entry.state == "finished"]
         if finished:
             points.append(_point(plan, changes, finished))

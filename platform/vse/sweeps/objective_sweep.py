@@ -189,7 +189,7 @@ class _Sweep:
             journal.metrics({"cost/seconds": seconds, "cost/gpu_hours": seconds * self.plan.need().gpus / 3600}, step=0)
             journal.end("finished")
         else:
-            journal.note(entry.error.rsplit("\n", 1)[-1])
+            journal.note(entry.why)
             journal.end("failed")
 
     def report(self, results: ResponseResults, results_digest: str) -> Report:

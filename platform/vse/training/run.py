@@ -13,7 +13,7 @@ from vse.config import flatten, to_dict
 from vse.data.batches import Collator
 from vse.data.examples import Examples
 from vse.environment import run_tags
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 from vse.evaluation.codes import encode_examples
 from vse.evaluation.retrieval import retrieve
 from vse.journal import Journal, read
@@ -199,7 +199,7 @@ def train_worker(
         if rank == 0:
             killed = isinstance(error, KeyboardInterrupt | SystemExit)
             if not killed:
-                journal.note(f"{type(error).__name__}: {error}".splitlines()[0][:300])
+                journal.note(f"{type(error).__name__}: {first_line(error)}"[:300])
             journal.end("killed" if killed else "failed")
         raise
     finally:
@@ -286,5 +286,5 @@ def _close_journal(config: RunConfig, journal: Journal, result: dict[str, Any]) 
     best = {f"best/{name}": value for name, value in result["metrics"].items() if name.startswith("val/")}
     journal.metrics(best, step=result["best"])
     journal.metrics(cost(config.train, result["seconds"]), step=result["epochs"])
-    journal.artifact(journal.path.with_name("config.json"))  # named from the journal, wherever that is kept
+    journal.files(["config.json"])
     journal.end("finished")

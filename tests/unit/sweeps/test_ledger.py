@@ -1,5 +1,6 @@
 """The ledger survives kills, never forgets a finished trial, and a name stands for one definition."""
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -38,6 +39,8 @@ def test_replay_gives_back_what_was_recorded(folder: Folder) -> None:
     entry = again.get(B)
     assert entry is not None
     assert (entry.state, entry.error, entry.attempts) == ("failed", "ValueError: no", 1)
+    assert dataclasses.replace(entry, error="Traceback:\n  line 3\nValueError: no\n").why == "ValueError: no"
+    assert dataclasses.replace(entry, error="").why == "it did not say why"
 
 
 def test_pending_are_new_and_failed_trials_once_each_in_order(folder: Folder) -> None:
