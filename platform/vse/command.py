@@ -5,12 +5,14 @@ pickles may be defined in the job file itself, because there it would belong to 
 """
 
 import argparse
+import difflib
 import errno
 import json
 import os
 import re
 import signal
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -156,7 +158,12 @@ def _read(
     if default_preset is not None:
         parser.add_argument("--preset", metavar="NAME|FILE.json", default=default_preset, help="run configuration")
     parser.add_argument("--dry-run", action="store_true", help="check everything and say what would be done")
-    parser.add_argument("changes", metavar="key=value", nargs="*", help="a setting; keys are listed by --help")
+    parser.add_argument(
+        "changes",
+        metavar="key=value",
+        nargs="*",
+        help="a setting: --help lists the keys of the preset and components it is given, as in data=karpathy --help",
+    )
     known = parser.parse_intermixed_args(list(argv))
 
     chosen = getattr(known, "preset", None)
@@ -173,9 +180,6 @@ def _read(
     if run_config is not None:
         both = own & {f.name for f in fields(run_config)}
         assert not both, f"{job}: options and run configuration share {sorted(both)}"
-    if known.help:
-        _help(parser, run_config, options, presets)
-        return None
     changes = _pairs(known.changes)
     for_job = {k: v for k, v in changes.items() if k.split(".")[0] in own}
     for_run = {k: v for k, v in changes.items() if k not in for_job}
@@ -191,6 +195,9 @@ def _read(
     for settings in (run_config, options):
         for key, value in configuration.flatten(settings).items() if settings is not None else ():
             _holds_no_credential(key, value)
+    if known.help:
+        _help(parser, run_config, options, presets)
+        return None
     request = Request(
         job=job,
         workspace=_workspace(known.workspace),
@@ -206,7 +213,7 @@ def _read(
 def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> tuple[Any, Any, set[str]]:
     """(run configuration, options, keys set) of a preset, or of a JSON file, which may name its base as "preset"."""
     if not chosen.partition("?")[0].endswith(".json"):
-        return presets.preset(chosen), options, set()
+        return _preset(chosen, presets), options, set()
     folder, name = Folder.holding(chosen)
     try:
         data = json.loads(folder.read_bytes(name))
@@ -222,7 +229,7 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
         raise InputError(f"--preset {chosen}: not JSON: {error}") from None
     if not isinstance(data, dict):
         raise InputError(f"--preset {chosen}: expected an object of settings, found {type(data).__name__}")
-    base = presets.preset(str(data.pop("preset", default_preset)))
+    base = _preset(str(data.pop("preset", default_preset)), presets)
     own = {f.name for f in fields(options)} if options is not None else set()
     for_job = {k: v for k, v in data.items() if k.split(".")[0] in own}
     for_run = {k: v for k, v in data.items() if k not in for_job}
@@ -230,6 +237,17 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
     if for_job:
         options = configuration.from_dict(options, for_job, chosen)
     return loaded, options, set(_leaf_keys(data))
+
+
+def _preset(name: str, presets: Presets) -> Any:
+    """The preset of that name. Raises InputError that names those with a name like it: there are more than a line of
+    all."""
+    known = presets.names()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
+        told = f"did you mean {', '.join(near)}? " if near else ""
+        raise InputError(f"preset {name!r}: unknown; {told}--help lists all {len(known)}")
+    return presets.preset(name)
 
 
 def _leaf_keys(data: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
@@ -272,7 +290,8 @@ def _workspace(given: str | None) -> str:
 def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, presets: Presets | None) -> None:
     print(parser.format_help())
     if presets is not None:
-        print("presets:\n  " + " ".join(presets.names()) + "\n")
+        names = " ".join(presets.names())
+        print("presets:\n" + textwrap.fill(names, 118, initial_indent="  ", subsequent_indent="  ") + "\n")
     for title, keys in (("options of this job:", options), ("run configuration:", run_config)):
         if keys is not None:
             print(title)

@@ -53,12 +53,13 @@ def override(config: T, changes: Mapping[str, Any]) -> T:
 
 def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
     by_name = {f.name: f for f in fields(config)}
+    above = "".join(f"{part}." for part in key.split(".")[: -len(path)])
     if path[0] not in by_name:
-        raise InputError(f"{key}: no such key; {_nearest(path[0], by_name)}")
+        raise InputError(f"{key}: no such key; {_nearest(path[0], by_name, above)}")
     spec, current = by_name[path[0]], getattr(config, path[0])
     if len(path) > 1:
         if not is_dataclass(current):
-            raise InputError(f"{key}: {path[0]} is a value and has no keys below it")
+            raise InputError(f"{key}: {above}{path[0]} is a value and has no keys below it")
         return replace(config, **{path[0]: _set(current, path[1:], value, key)})
     if "kind" in spec.metadata:
         if isinstance(value, str):
@@ -75,11 +76,13 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
     return replace(config, **{path[0]: value})
 
 
-def _nearest(name: str, known: Mapping[str, Any]) -> str:
+def _nearest(name: str, known: Mapping[str, Any], above: str) -> str:
     import difflib
 
     close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    if close:
+        return f"did you mean {above}{close[0]}?"
+    return f"known are {', '.join(above + each for each in known)}"
 
 
 def _coerce(value: Any, hint: Any, key: str) -> Any:

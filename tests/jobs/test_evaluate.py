@@ -102,7 +102,7 @@ WRONG = {
     ),
     "alpha": (["run=RUN", "measure.alpha=1.2"], "measure.alpha=1.2: must be between 0 and 1"),
     "words": (["run=RUN", "measure.attacks=all"], "measure.attacks=all: expected one of shared, disjoint"),
-    "key": (["run=RUN", "measure.split=test"], "measure.split: no such key; did you mean splits?"),
+    "key": (["run=RUN", "measure.split=test"], "measure.split: no such key; did you mean measure.splits?"),
     "folds": (["run=RUN", "measure.folds=4", "measure.attacks="], "5 images cannot be divided into 4 equal folds"),
     "components": (["run=RUN", "measure.components=verbs"], "verbs: expected one of object, attribute, relation"),
     "training": (["run=RUN", "optim.lr=1"], "optim.lr: no such key"),

@@ -110,7 +110,7 @@ WRONG = {
     "negative": (["objective.margin=-0.1"], "objective.margin=-0.1: must be >= 0"),
     "one": (["train.batch_size=1"], "train.batch_size=1: must be >= 2"),
     "workers": (["train.workers=64"], "train.workers=64: needs 64 CPUs, but this machine has"),
-    "preset": (["--preset", "univse"], "preset 'univse': unknown; known are"),
+    "preset": (["--preset", "univse"], "preset 'univse': unknown; did you mean univse_"),
     "pair": (["optim.lr"], "optim.lr: expected key=value"),
     "twice": (["seed=1", "seed=2"], "seed: given twice"),
     "component": (["objective=infonse"], "objective"),

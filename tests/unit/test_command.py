@@ -16,8 +16,9 @@ import jsonschema
 import pytest
 
 from tests import s3
-from vse import command
-from vse.config import knob
+from vse import command, registry
+from vse.config import knob, part
+from vse.data.scenes.source import Scenes
 from vse.errors import InputError
 from vse.storage import Folder
 from vse.summary import SCHEMA, SCHEMA_VERSION, write_summary
@@ -116,15 +117,17 @@ def test_workspace_comes_from_the_argument_then_the_environment(
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["optim.lrr=1"], ["optim.lrr", "did you mean lr"]),
+        (["optim.lrr=1"], ["optim.lrr", "did you mean optim.lr?"]),
         (["optim.lr=fast"], ["optim.lr=fast", "a number"]),
         (["optim.lr=0"], ["optim.lr=0", "greater than 0"]),
         (["sweep.seeds=0"], ["sweep.seeds=0", ">= 1"]),
-        (["sweep.seed=2"], ["sweep.seed", "did you mean seeds"]),
+        (["sweep.seed=2"], ["sweep.seed", "did you mean sweep.seeds?"]),
         (["epochs"], ["epochs", "key=value"]),
         (["epochs=1", "epochs=2"], ["epochs", "twice"]),
         (["--presett", "x"], ["--presett"]),
-        (["--preset", "nope"], ["nope", "tiny, long"]),
+        (["--preset", "nope"], ["preset 'nope': unknown; --help lists all 2"]),
+        (["--preset", "tinny"], ["preset 'tinny': unknown; did you mean tiny? --help lists all 2"]),
+        (["--help", "optim.lrr=1"], ["optim.lrr", "did you mean optim.lr?"]),
         (["--preset", "/no/such/file.json"], ["/no/such/file.json", "No such file"]),
         (["--workspace"], ["--workspace"]),
         (["--workspace", "s3://id:secret@bucket/x"], ["--workspace: holds a credential", "AWS_SECRET_ACCESS_KEY"]),
@@ -174,6 +177,32 @@ def test_help_lists_every_key_with_type_and_default(capsys: pytest.CaptureFixtur
     assert (status, request) == (0, None)
     for line in ("optim.lr=0.0002  [a number] learning rate", "epochs=30  [an integer]", "sweep.seeds=3", "tiny long"):
         assert line in told
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Optics:
+    """A run configuration with a component in it."""
+
+    data: registry.ComponentConfig = part("source", default=Scenes.Config(), doc="images and captions")
+
+
+class OpticsPresets(Presets):
+    def preset(self, name: str) -> Any:
+        return Optics()
+
+
+def test_help_lists_the_keys_of_what_is_set(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*argv: str) -> str:
+        status = command.main(
+            "demo", print, description="", default_preset="tiny", presets=OpticsPresets(), argv=["--help", *argv]
+        )
+        assert status == 0
+        return capsys.readouterr().out
+
+    assert "data.num_train=700" in told()
+    assert "data.root=" not in told()
+    assert 'data.root="/photographs"' in told("data=karpathy", "data.root=/photographs")
+    assert "data.num_train" not in told("data=karpathy")
 
 
 def test_dry_run_plans_and_does_nothing(capsys: pytest.CaptureFixture[str]) -> None:

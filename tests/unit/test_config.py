@@ -97,8 +97,10 @@ def test_text_becomes_the_declared_type(key: str, text: str, value: Any) -> None
     ("key", "value", "words"),
     [
         ("sede", 1, ["sede", "did you mean seed"]),
-        ("optim.lrr", 1, ["optim.lrr", "did you mean lr"]),
+        ("optim.lrr", 1, ["optim.lrr", "did you mean optim.lr?"]),
+        ("optim.speed", 1, ["optim.speed", "known are optim.lr, "]),
         ("seed.x", 1, ["seed.x", "no keys below"]),
+        ("optim.lr.x", 1, ["optim.lr.x: optim.lr is a value"]),
         ("optim", 1, ["optim", "optim.lr"]),
         ("seed", "1.5", ["seed=1.5", "an integer"]),
         ("seed", True, ["seed=True", "an integer"]),
