@@ -7,14 +7,13 @@ goes wrong is one warning and a later try: tracking cannot fail a job.
 
 import contextlib
 import hashlib
-import json
 import logging
 import os
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from vse.file_lock import take
 from vse.journal import Story
 from vse.redaction import redact_text
 from vse.storage import MANIFEST, Folder
+from vse.tracking_state import Sent, newest, read_state, write_state
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -42,17 +42,6 @@ class Shipped:
     seconds: float = 0.0
     trouble: str = ""
     models: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Sent:
-    """How far a run has been shipped."""
-
-    run_id: str
-    offset: int = 0
-    parent: str = ""
-    files: dict[str, list[int]] = field(default_factory=dict)
-    refused: bool = False
 
 
 def embedded_uri(workspace: str) -> str:
@@ -137,7 +126,7 @@ class Shipper:
         """(key, folder, whether something waits to be sent) of every run with a journal. Changes nothing."""
         yield from self._survey(self._load())
 
-    def _survey(self, sent: dict[str, _Sent]) -> Iterator[tuple[str, Folder, bool]]:
+    def _survey(self, sent: dict[str, Sent]) -> Iterator[tuple[str, Folder, bool]]:
         for key, folder in self._journals():
             there = folder.size(journal.FILE_NAME)
             yield key, folder, key not in sent or not (sent[key].refused or sent[key].offset == there)
@@ -166,16 +155,11 @@ class Shipper:
         sent = self._load()
         if self._embedded and sent:
             tracking_store.relocate(self.uri, self._home / "artifacts")
-        pending: dict[tuple[str, str], tuple[Folder, Story, bytes]] = {}
-        for _, folder, waiting in self._survey(sent):
-            if not waiting:
-                continue
-            data = folder.read_bytes(journal.FILE_NAME)
-            data = data[: data.rfind(b"\n") + 1]  # a line being written is for the next pass
-            story = journal.parse(data)
-            if story.run:
-                pending[story.experiment, story.run] = (folder, story, data)
-        result.waiting = len(pending)
+        result.waiting = len(pending := self._pending(sent))
+        asks = bool(sent) and self._store is None and not self.uri.startswith("sqlite:")  # files were asked in `_load`
+        if asks and not self._connected().knows(newest(sent)):
+            sent.clear()  # another store at the same address
+            result.waiting = len(pending := self._pending(sent))
         if not pending:
             return
         store = self._connected()
@@ -197,6 +181,17 @@ class Shipper:
         finally:
             self._save(sent)
 
+    def _pending(self, sent: dict[str, Sent]) -> dict[tuple[str, str], tuple[Folder, Story, bytes]]:
+        pending = {}
+        for _, folder, waiting in self._survey(sent):
+            if waiting:
+                data = folder.read_bytes(journal.FILE_NAME)
+                data = data[: data.rfind(b"\n") + 1]  # a line being written is for the next pass
+                story = journal.parse(data)
+                if story.run:
+                    pending[story.experiment, story.run] = (folder, story, data)
+        return pending
+
     def _connected(self) -> Any:
         if self._store is None:
             from vse import tracking_store  # the slow import, on the path that has something to do
@@ -204,7 +199,7 @@ class Shipper:
             self._store = tracking_store.Store(self.uri, self._home / "artifacts" if self._embedded else None)
         return self._store
 
-    def _ship_one(self, sent: dict[str, _Sent], folder: Folder, story: Story, data: bytes) -> dict[str, int]:
+    def _ship_one(self, sent: dict[str, Sent], folder: Folder, story: Story, data: bytes) -> dict[str, int]:
         from vse import tracking_store
 
         key = self._key(folder)
@@ -214,7 +209,7 @@ class Shipper:
                 run_id, there = self._store.find_or_create(
                     story.experiment, story.run, name=story.name, started=story.started
                 )
-                state = sent[key] = _Sent(run_id)
+                state = sent[key] = Sent(run_id)
                 params, points = self._store.known(run_id) if there else (set(), set())
                 clean = tracking_store.clean_key
                 before = Story(
@@ -242,7 +237,7 @@ class Shipper:
                 break
         return {}
 
-    def _send(self, state: _Sent, before: Story, story: Story, folder: Folder) -> dict[str, int]:
+    def _send(self, state: Sent, before: Story, story: Story, folder: Folder) -> dict[str, int]:
         if story.parent and (not state.parent or story.parent != before.parent):
             state.parent, _ = self._store.find_or_create(
                 story.experiment, story.parent, name=story.parent, started=story.started
@@ -271,7 +266,7 @@ class Shipper:
             if (version := self._register(state, folder, name, alias, model))
         }
 
-    def _register(self, state: _Sent, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:
+    def _register(self, state: Sent, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:
         """The version of a packed model in the registry; None, and a warning, where that cannot be."""
         try:
             packed = run.child(*str(model["path"]).split("/"))
@@ -292,7 +287,7 @@ class Shipper:
             self._warn(f"models:/{name}@{alias} is not registered ({_one_line(error)})")
             return None
 
-    def _send_file(self, state: _Sent, folder: Folder, path: str, under: str, scratch: Path) -> None:
+    def _send_file(self, state: Sent, folder: Folder, path: str, under: str, scratch: Path) -> None:
         if folder.is_local or os.path.isabs(path):
             file = Path(path) if os.path.isabs(path) else folder.local(path)
             if not file.exists():
@@ -348,21 +343,16 @@ class Shipper:
         with (self._home / "shipper.lock").open("a") as file:
             yield take(file, wait)
 
-    def _load(self) -> dict[str, _Sent]:
+    def _load(self) -> dict[str, Sent]:
         from vse import tracking_store
 
-        if self._embedded and not tracking_store.is_whole(self._home / "mlflow.db"):
+        sent = read_state(self._state_file)
+        if sent and self.uri.startswith("sqlite:") and not tracking_store.file_knows(self.uri, newest(sent)):
             return {}  # whatever was sent is not there any more
-        try:
-            saved = json.loads(self._state_file.read_text())
-            return {key: _Sent(**entry) for key, entry in saved.items()}
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):
-            return {}
+        return sent
 
-    def _save(self, sent: dict[str, _Sent]) -> None:
-        unfinished = self._state_file.with_suffix(".new")
-        unfinished.write_text(json.dumps({key: asdict(state) for key, state in sent.items()}))
-        os.replace(unfinished, self._state_file)
+    def _save(self, sent: dict[str, Sent]) -> None:
+        write_state(self._state_file, sent)
 
     def _warn(self, text: str) -> None:
         if not self._warned:

@@ -76,6 +76,18 @@ class Store:
             return False
         return True
 
+    def knows(self, run_id: str) -> bool:
+        """Whether a run is there, deleted by a user or not. Raises where MLflow does not answer."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._client.get_run(run_id)
+        except MlflowException as error:
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return False
+            raise
+        return True
+
     def find_or_create(self, experiment: str, run: str, *, name: str, started: int) -> tuple[str, bool]:
         """(MLflow's id of the run tagged `run`, whether it was there already)."""
         place = self._experiment(experiment)
@@ -261,13 +273,24 @@ def _wait_less_for_the_disk(uri: str) -> None:
 
 def is_whole(database: Path) -> bool:
     """Whether an embedded store is there with its tables complete: MLflow's first experiment is the last thing made."""
+    return _counts(database, "SELECT count(*) FROM experiments")
+
+
+def file_knows(uri: str, run_id: str) -> bool:
+    """`Store.knows` of a SQLite file, without importing MLflow."""
+    database = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    return _counts(database, "SELECT count(*) FROM runs WHERE run_uuid = ?", run_id)
+
+
+def _counts(database: Path, query: str, *values: str) -> bool:
+    """Whether a file is a database with such rows; one that is only busy, or read-only, is taken to have them."""
     if not database.is_file():
         return False
     try:
         with closing(sqlite3.connect(database, timeout=10)) as connection:
-            return connection.execute("SELECT count(*) FROM experiments").fetchone()[0] > 0
+            return connection.execute(query, values).fetchone()[0] > 0
     except sqlite3.OperationalError as error:
-        return "no such table" not in str(error)  # else it is only busy, or read-only
+        return "no such table" not in str(error)
     except sqlite3.DatabaseError:
         return False
 

@@ -10,7 +10,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     | {"capacity", "object_store", "node_cache", "file_lock"},
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
-    frozenset({"runtime", "ray_data", "node_watch", "metrics", "tracking", "tracking_store", "tracking_models"}),
+    frozenset({"runtime", "placement", "ray_data", "node_watch", "metrics"})
+    | {"tracking", "tracking_state", "tracking_store", "tracking_models"},
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
     | {"judging", "ensemble"},
     frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),

@@ -102,6 +102,21 @@ def test_a_server_that_goes_away_while_runs_write_gets_everything_once(tmp_path:
             assert len(_artifacts(server.uri, runs[name], "tables")) == epochs[name] // 20
 
 
+def test_a_server_whose_database_was_lost_is_filled_again(tmp_path: Path) -> None:
+    """All runs had ended, so no journal says anything new."""
+    write_run(tmp_path / "w", "a").end()
+    server = mlflow_server(f"sqlite:///{tmp_path}/server.db", str(tmp_path / "art"), tmp_path)
+    with serving(server):
+        assert Shipper(str(tmp_path / "w"), server.uri).ship().runs == 1
+        assert Shipper(str(tmp_path / "w"), server.uri).ship().runs == 0
+        server.stop(signal.SIGKILL)
+        for file in tmp_path.glob("server.db*"):
+            file.unlink()
+        server.start()
+        assert Shipper(str(tmp_path / "w"), server.uri).ship().runs == 1
+        assert set(runs_of(server.uri)) == {"a"}
+
+
 def _need(condition: bool) -> None:
     assert condition
 

@@ -1,0 +1,114 @@
+"""What was shipped is forgotten where MLflow has lost it, whatever its address."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.test_tracking import write_run
+from tests.unit.test_tracking_files import Store
+from vse.journal import FILE_NAME, Journal
+from vse.tracking import Shipper
+from vse.tracking_state import Sent, newest, read_state, write_state
+
+
+def test_the_state_is_what_was_written_and_nothing_where_it_is_torn(tmp_path: Path) -> None:
+    file, sent = tmp_path / "shipped.json", {"runs/a": Sent("1", 12, files={"|x": [1, 2]}), "runs/b": Sent("2")}
+    assert read_state(file) == {}
+    write_state(file, sent)
+    assert read_state(file) == sent
+    assert [path.name for path in tmp_path.iterdir()] == ["shipped.json"]
+    for torn in ("{", "[]", '{"runs/a": 3}', '{"runs/a": {"id": 3}}'):
+        file.write_text(torn)
+        assert read_state(file) == {}
+
+
+def test_the_run_to_ask_for_is_the_last_that_was_not_refused() -> None:
+    a, b, c = Sent("a"), Sent("b"), Sent("c", refused=True)
+    assert newest({"a": a, "b": b, "c": c}) == "b"
+    assert newest({"c": c}) == "c"
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with its tables and nothing else."""
+    from vse.tracking_store import Store as MlflowStore
+
+    database = tmp_path_factory.mktemp("empty") / "mlflow.db"
+    MlflowStore(f"sqlite:///{database}", database.parent / "artifacts")
+    return database
+
+
+@pytest.mark.parametrize("place", ["mlflow/mlflow.db", "elsewhere.db"])
+def test_a_lost_store_is_filled_again_where_all_runs_have_ended(place: str, tmp_path: Path, empty_store: Path) -> None:
+    """Each job a process of its own: MLflow remembers what it opened."""
+    database = tmp_path / place
+    database.parent.mkdir(exist_ok=True)
+    shutil.copy(empty_store, database)
+    write_run(tmp_path, "a").end()
+    code = """
+import sys
+from vse.tracking import Shipper
+shipper = Shipper(*sys.argv[1:])
+print(sum(waits for *_, waits in shipper.survey()), shipper.ship().runs)
+"""
+
+    def job() -> list[str]:
+        command = [sys.executable, "-c", code, str(tmp_path), f"sqlite:///{database}"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    assert [job(), job()] == [["1", "1"], ["0", "0"]]
+    for file in database.parent.glob(f"{database.name}*"):
+        file.unlink()
+    assert not database.exists()
+    if place == "elsewhere.db":
+        shutil.copy(empty_store, database)  # a new store; the other is made by the job
+    assert job() == ["1", "1"]
+
+
+class Served(Store):
+    """A server of which it is known what it has; every connection is counted."""
+
+    runs: frozenset[str] = frozenset()
+    asked: tuple[str, ...] = ()
+
+    def __init__(self, *_: Any) -> None:
+        super().__init__()
+
+    def find_or_create(self, experiment: str, run: str, **more: Any) -> tuple[str, bool]:
+        there = run in Served.runs
+        Served.runs |= {run}
+        return run, there
+
+    def known(self, run_id: str) -> tuple[set[str], set[tuple[str, int]]]:
+        return set(), set()
+
+    def knows(self, run_id: str) -> bool:
+        Served.asked += (run_id,)
+        return run_id in Served.runs
+
+
+def test_a_server_that_lost_its_runs_gets_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One question a connection; also where all runs have ended, and where it lost only what came last."""
+    from vse import tracking_store
+
+    monkeypatch.setattr(tracking_store, "Store", Served)
+    monkeypatch.setattr(Served, "runs", frozenset())
+    monkeypatch.setattr(Served, "asked", ())
+    uri = "http://127.0.0.1:9"
+    for run in ("a", "b"):
+        book = Journal(tmp_path / "runs" / run / FILE_NAME)
+        book.start(run)
+        book.end()
+    assert Shipper(str(tmp_path), uri).ship().runs == 2
+    assert Served.asked == ()  # nothing was sent there before
+    shipper = Shipper(str(tmp_path), uri)
+    assert [shipper.ship().runs, shipper.ship().runs] == [0, 0]
+    assert Served.asked == ("b",)
+    for left in (frozenset(), frozenset({"a"})):
+        Served.runs = left
+        assert Shipper(str(tmp_path), uri).ship().runs == 2
+        assert Served.runs == {"a", "b"}
