@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from vse import registry
 from vse.command import Request, main
+from vse.placement import preflight
 from vse.runtime import Config as RayConfig
-from vse.runtime import preflight, set_up_logging, steady_nodes
+from vse.runtime import set_up_logging, steady_nodes
 from vse.summary import write_summary
 from vse.tracking import Shipper
 from vse.training.run import run_training, trains_here

@@ -13,19 +13,17 @@ import signal
 import sys
 import tempfile
 import threading
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vse.capacity import LAUNCHED, Capacity, Kind, launched_plan, living, planned
+from vse.capacity import LAUNCHED, launched_plan, planned
 from vse.config import knob
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError, first_line
 from vse.metrics import show_progress
 from vse.node_watch import watched
-from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -227,57 +225,6 @@ def _signal_handlers() -> dict[int, Any]:
     return {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
 
-def preflight(
-    workspace: str,
-    config: Config,
-    *,
-    workers: int = 1,
-    cpus_per_worker: float = 1,
-    gpus_per_worker: float = 0,
-    labels: Mapping[str, str] | None = None,
-    key: str = "workers",
-) -> None:
-    """Refuse, before any Ray process starts, what could never run. Raises InputError naming `key` and what there is.
-
-    Checks the largest the machine or cluster could ever be (an autoscaler's limits count; `labels`: of the nodes that
-    workers belong on), and that the workspace can be written to, from every node that may work on it.
-    """
-    Workspace.open(workspace).check_writable()
-    most, here = capacity(config), cluster_address(config) is None
-    place = "this machine has" if here else "the cluster can have"
-    total, where = most.total(labels), "".join(f" on nodes labelled {k}: {v}" for k, v in (labels or {}).items())
-    if gpus_per_worker and not total["GPU"]:
-        raise InputError(f"{key}: a GPU is asked for, but {place} none")
-    for kind, each in (("GPU", gpus_per_worker), ("CPU", cpus_per_worker)):
-        if workers * each > total[kind]:
-            raise InputError(
-                f"{key}={workers}: needs {workers * each:g} {kind}s, but {place} {total[kind]:g}{where}; "
-                f"at most {_that_fit(int(total[kind] // each))}"
-            )
-    fit = most.room(cpus_per_worker, gpus_per_worker, labels)
-    if workers > fit:
-        raise InputError(
-            f"{key}={workers}: each needs {cpus_per_worker:g} CPUs and {gpus_per_worker:g} GPUs of one node, and "
-            f"{place} room for {fit}{where}; at most {_that_fit(fit)}"
-        )
-    if not here and not gpus_per_worker and (unused := most.total()["GPU"]):
-        log.warning("trains on CPUs, though the cluster can have %g GPUs; train.gpus_per_worker=1 uses them", unused)
-    local = Workspace.open(workspace).root.is_local
-    if most.nodes > 1 and local and not config.shared_workspace:
-        with running_ray(config) as session:
-            if session.nodes > 1:
-                check_shared(workspace)
-                return
-        raise InputError(
-            f"--workspace {workspace}: a local path, but the cluster can have {most.nodes} nodes, and none is there "
-            "yet to show that it sees this folder; name an s3:// address, or say ray.shared_workspace=true if it is NFS"
-        )
-
-
-def _that_fit(count: int) -> str:
-    return f"{count} {'worker fits' if count == 1 else 'workers fit'}"
-
-
 def steady_nodes(config: Config, gpus: float) -> dict[str, str] | None:
     """Labels of the nodes that ranks of one training belong on; None where any will do.
 
@@ -301,55 +248,16 @@ def placement_seconds() -> float:
     return float(os.environ.get(_PLACEMENT, "900"))
 
 
+def started_here() -> bool:
+    """Whether the Ray that this process is connected to is its own, which has no autoscaler."""
+    return _started_here
+
+
 def num_gpus() -> int:
     """GPUs that this process may compute on: those of the machine that it sees, or that Ray gave it."""
     ray = sys.modules.get("ray")  # not imported: not a worker of one
     given = ray.get_runtime_context().get_accelerator_ids() if ray is not None and ray.is_initialized() else {}
     return max(len(gpus()), len(given.get("GPU", ())))
-
-
-def capacity(config: Config | None = None) -> Capacity:
-    """The nodes that there can be: of the Ray this process is connected to, else of the one that `config` means.
-
-    A launched cluster can become what its file allows. A machine, and a cluster whose file says nothing of what its
-    nodes have, are what they are.
-    """
-    ray, config = sys.modules.get("ray"), config or Config()  # not imported: not connected
-    connected = ray is not None and ray.is_initialized()
-    if not connected and cluster_address(config) is None:
-        visible = float(config.gpus if config.gpus is not None else len(gpus()))
-        return Capacity((Kind(float(config.cpus or usable_cores() + 1), visible),))
-    most = planned({} if connected and _started_here else launched_plan() or {})
-    if any(most.total().values()):
-        return most
-    with running_ray(config):  # joins, starts nothing
-        return living(sys.modules["ray"].nodes())
-
-
-def check_shared(workspace: str) -> None:
-    """On a running cluster: refuse a local workspace that some node cannot see, by a marker file. Raises InputError."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    root = Workspace.open(workspace).root
-    nodes = [node for node in ray.nodes() if node["Alive"]]
-    if not root.is_local or len(nodes) < 2:
-        return
-    marker = f"marker-{uuid.uuid4().hex[:8]}"
-    root.write_bytes(marker, b"")
-    try:
-        look = ray.remote(num_cpus=0)(os.path.exists)
-        there = {
-            node["NodeManagerAddress"]: look.options(
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            ).remote(str(root.local(marker)))
-            for node in nodes
-        }
-        blind = [host for host, seen in there.items() if not ray.get(seen, timeout=120)]
-    finally:
-        root.delete(marker)
-    if blind:
-        raise InputError(f"--workspace {workspace}: node {blind[0]} does not see this folder; name an s3:// address")
 
 
 def set_threads(count: int) -> None:

@@ -20,9 +20,9 @@ from vse.errors import InputError
 from vse.features.decoding import decode
 from vse.features.shards import write_shard
 from vse.features.transforms import Transform
+from vse.placement import capacity
 from vse.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
 from vse.registry import ComponentConfig
-from vse.runtime import capacity
 from vse.storage import Folder
 
 DECODE_ROWS = 32

@@ -13,15 +13,8 @@ from vse.config import flatten
 from vse.environment import run_tags, usable_cores
 from vse.errors import InputError
 from vse.journal import Journal, read
-from vse.runtime import (
-    capacity,
-    check_shared,
-    cluster_address,
-    preflight,
-    running_ray,
-    set_up_logging,
-    steady_nodes,
-)
+from vse.placement import capacity, check_shared, preflight
+from vse.runtime import cluster_address, running_ray, set_up_logging, steady_nodes
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary

@@ -1,0 +1,127 @@
+"""What fits, and what is refused before anything starts."""
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from vse import placement, runtime
+from vse.errors import InputError
+from vse.placement import preflight
+from vse.runtime import Config
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [n for n in os.environ if n.startswith(("RAY_", "TUNE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+
+
+def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = str(tmp_path / "w")
+    preflight(space, Config(cpus=4, gpus=0), workers=4)
+    with pytest.raises(InputError, match=r"train\.workers=5: needs 5 CPUs, but this machine has 4; at most 4 workers"):
+        preflight(space, Config(cpus=4, gpus=0), workers=5, key="train.workers")
+    with pytest.raises(InputError, match="a GPU is asked for, but this machine has none"):
+        preflight(space, Config(cpus=4, gpus=0), gpus_per_worker=1)
+    with pytest.raises(InputError, match="at most 1 worker fits"):
+        preflight(space, Config(cpus=4, gpus=1), workers=2, gpus_per_worker=1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file"):
+        preflight(str(tmp_path / "file" / "w"), Config(cpus=4))
+
+
+LAUNCHED = """
+max_workers: 3
+head_node_type: head
+available_node_types:
+  head: {resources: {CPU: 8}, node_config: {}}
+  gpu: {resources: {CPU: 8, GPU: 1}, max_workers: 3, node_config: {}}
+"""
+
+
+def test_preflight_knows_what_an_autoscaler_can_bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "ray_bootstrap_config.yaml").write_text(LAUNCHED)
+    shared = Config(shared_workspace=True)
+    preflight(str(tmp_path / "w"), shared, workers=3, gpus_per_worker=1)
+    with pytest.raises(InputError, match="workers=4: needs 4 GPUs, but the cluster can have 3"):
+        preflight(str(tmp_path / "w"), shared, workers=4, gpus_per_worker=1)
+
+    looked: list[str] = []
+    here = 1
+
+    @contextlib.contextmanager
+    def joined(config: Config) -> Iterator[runtime.Session]:
+        yield runtime.Session(address="10.0.0.4:6379", started=False, cpus=8, gpus=0, nodes=here)
+
+    monkeypatch.setattr(placement, "running_ray", joined)
+    monkeypatch.setattr(placement, "check_shared", looked.append)
+    with pytest.raises(InputError, match="a local path, but the cluster can have 4 nodes, and none is there yet"):
+        preflight(str(tmp_path / "w"), Config())
+    here = 2
+    preflight(str(tmp_path / "w"), Config())
+    assert looked == [str(tmp_path / "w")]
+
+
+STEADY = """
+  spot: {resources: {CPU: 8, GPU: 1}, labels: {vse.lifecycle: spot}, max_workers: 2, node_config: {}}
+  steady: {resources: {CPU: 8, GPU: 1}, labels: {vse.lifecycle: on-demand}, max_workers: 1, node_config: {}}
+"""
+
+
+def test_ranks_beyond_the_nodes_that_stay_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "ray_bootstrap_config.yaml").write_text(
+        LAUNCHED.replace(": 3\n", ": 9\n") + STEADY.lstrip("\n")
+    )
+    space, shared = str(tmp_path / "w"), Config(shared_workspace=True)
+    steady = runtime.steady_nodes(shared, gpus=1)
+    assert steady == {"vse.lifecycle": "on-demand"}
+    assert runtime.steady_nodes(shared, gpus=0) is runtime.steady_nodes(Config(address="local"), gpus=1) is None
+    preflight(space, shared, workers=6, gpus_per_worker=1)
+    preflight(space, shared, workers=1, gpus_per_worker=1, labels=steady)
+    with pytest.raises(
+        InputError,
+        match=r"train\.workers=2: needs 2 GPUs, but the cluster can have 1 on nodes labelled vse\.lifecycle: ",
+    ):
+        preflight(space, shared, workers=2, gpus_per_worker=1, labels=steady, key="train.workers")
+    with pytest.raises(
+        InputError, match="each needs 9 CPUs and 0 GPUs of one node, and the cluster can have room for 0"
+    ):
+        preflight(space, shared, workers=1, cpus_per_worker=9)
+
+
+def test_gpus_that_a_training_leaves_unused_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "ray_bootstrap_config.yaml").write_text(LAUNCHED)
+    with caplog.at_level(logging.WARNING):
+        preflight(str(tmp_path / "w"), Config(shared_workspace=True), gpus_per_worker=1)
+        preflight(str(tmp_path / "w"), Config(address="local", cpus=1, gpus=1))
+        assert not caplog.records
+        preflight(str(tmp_path / "w"), Config(shared_workspace=True))
+    assert [record.message for record in caplog.records] == [
+        "trains on CPUs, though the cluster can have 3 GPUs; train.gpus_per_worker=1 uses them"
+    ]
+
+
+def test_a_cluster_file_counts_only_for_the_cluster_it_launched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "ray_bootstrap_config.yaml").write_text(LAUNCHED)
+    assert placement.capacity().total() == {"CPU": 32, "GPU": 3}
+    assert placement.capacity(Config(address="local", cpus=2, gpus=0)).total() == {"CPU": 2, "GPU": 0}
+    up = [{"Alive": True, "Resources": {"CPU": 5.0}, "Labels": {}}]
+    monkeypatch.setattr(runtime, "_session", lambda started: None)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True, nodes=lambda: up))
+    assert placement.capacity().total() == {"CPU": 32, "GPU": 3}
+    monkeypatch.setattr(runtime, "_started_here", True)
+    assert placement.capacity().total() == {"CPU": 5, "GPU": 0}
