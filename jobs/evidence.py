@@ -30,8 +30,10 @@ class StudyOptions:
     processes: int = knob(0, "trainings side by side; 0: one a core", low=0)
     root: str = knob("", "data.root of the photographs")
     weights: str = knob("", "features.backbone.weights of the photographs' backbone")
+    mean: tuple[float, ...] = knob((), "features.backbone.mean of these weights, empty: ImageNet's")
+    std: tuple[float, ...] = knob((), "features.backbone.std of these weights, empty: ImageNet's")
     vectors: str = knob("", "text.word_vectors of the photographs' families; the floor model has none")
-    out: str = knob("evidence", "folder for the result, below the working directory")
+    out: str = knob("", "folder for the result; empty: `evidence` in the workspace")
     results: str = knob("", "folder of the results of single trainings; empty: `evidence` in the workspace")
 
 
@@ -56,11 +58,12 @@ def run(request: Request) -> str:
             "data.root": options.root,
             "data.file": "",
             "features.backbone.weights": options.weights,
-            "features.backbone.mean": (0.5, 0.5, 0.5),
-            "features.backbone.std": (0.5, 0.5, 0.5),
         }
+        if options.mean and options.std:
+            given |= {"features.backbone.mean": options.mean, "features.backbone.std": options.std}
         if options.vectors:
             given["text.word_vectors"] = options.vectors
+    out = Folder.open(options.out) if options.out else workspace.root.child("evidence")
     kept = Folder.open(options.results).uri if options.results else ""
     planner = Planner(study, workspace, given, options.seeds or study.seeds, kept, options.arms)
     processes = options.processes or usable_cores()
@@ -81,7 +84,7 @@ def run(request: Request) -> str:
     outputs = {"workspace": workspace.root.uri}
     if planner.answerable(tasks):
         found = findings(planner, tasks, command_line())
-        outputs |= report_study(found, workspace, Folder.open(options.out).child(study.name))
+        outputs |= report_study(found, workspace, out.child(study.name))
         ship_all(request.workspace, request.tracking)
     return write_summary(
         workspace.root.child("evidence"),

@@ -8,7 +8,7 @@ outside the workspace: a study then goes on in another workspace, or on another 
 import io
 import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import Attacked, AttackSet, attack
 from vse.evaluation.codes import Codes
 from vse.evaluation.metrics import Retrieval
-from vse.evaluation.per_image import PerImage, per_image
+from vse.evaluation.own_pool import evaluate_own_pool
+from vse.evaluation.per_image import PerImage, own_pools, per_image
 from vse.evaluation.retrieval import count_retrieval
 from vse.language.contrast.rules import CLASSES
 from vse.models.family import Family
@@ -40,7 +41,7 @@ from vse.workspace import Workspace
 
 WORDS = ("shared", "disjoint")
 _KEY = ("split", "words", "alpha", "metric")
-REVISION = 2  # of what is measured: adversaries included
+REVISION = 3  # of what is measured: adversaries included
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,11 @@ def _measure(task: Task, workspace: Workspace, run: Folder) -> tuple[dict[str, n
         owner = codes.owner.cpu().numpy()
         for words in WORDS if split != "val" else WORDS[:1]:
             sets = encode_adversaries(trained, attack_split(task.config, workspace, material, split, words), material)
+            contrast: dict[str, AttackSet] = {}
             if task.contrast and split != "val":
                 others = contrast_split(task.config, workspace, material, split, words)
-                chosen = first_of_each(others, tuple(CLASSES), task.contrast)
-                found_sets = encode_adversaries(trained, chosen, material)
-                sets |= {f"contrast_{name}": each for name, each in found_sets.items()}
+                contrast = encode_adversaries(trained, first_of_each(others, tuple(CLASSES), task.contrast), material)
+                sets |= {f"contrast_{name}": each for name, each in contrast.items()}
             found: dict[str, tuple[Any, Any]] = {}
             if task.alphas:
                 points = evaluate_alphas(trained.family, codes.images, codes.captions, owner, sets, task.alphas)
@@ -115,6 +116,8 @@ def _measure(task: Task, workspace: Workspace, run: Folder) -> tuple[dict[str, n
                 found = {"none": _retrieved(trained.family, codes, sets)}
             if split != "val":
                 tables |= _tables(f"{split}|{words}", found, codes)
+            if contrast:
+                tables |= _own_pools(f"{split}|{words}", trained.family, codes, contrast, task.alphas)
     for name, changes in task.transfers:
         other = pipeline.elsewhere(task.config, dict(changes), workspace, material)
         codes = encode_split(trained, other, "test")
@@ -142,6 +145,18 @@ def _tables(
         for alpha, (retrieval, attacked) in found.items()
         for metric, value in per_image(retrieval, attacked, owner, num_images).items()
     }
+
+
+def _own_pools(
+    head: str, family: Family, codes: Codes, sets: Mapping[str, AttackSet], alphas: Sequence[float]
+) -> dict[str, np.ndarray]:
+    owner, num_images = codes.owner.cpu().numpy(), len(next(iter(codes.images.values())))
+    tables: dict[str, np.ndarray] = {}
+    for alpha in alphas or (None,):
+        knobs, name = (None, "none") if alpha is None else ({"alpha": alpha}, f"{alpha:g}")
+        pools = evaluate_own_pool(family, codes.images, codes.captions, owner, sets, knobs=knobs).folds[0]
+        tables |= {f"{head}|{name}|{m}": v for m, v in own_pools({k: pools[k] for k in sets}, num_images).items()}
+    return tables
 
 
 def _packed(tables: Mapping[str, np.ndarray]) -> bytes:
@@ -284,7 +299,7 @@ def run_tasks(tasks: Iterable[Task], processes: int, deadline: float, say: Calla
     todo = [task for task in tasks if read_summary(task) is None]
     complete, waiting, again = True, list(reversed(todo)), list[Task]()
     while waiting:
-        # One task a process: memory of a training goes back to the system when it ends.
+        # A few tasks a process: memory that trainings leave behind goes back to the system when it ends.
         with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), max_tasks_per_child=4) as pool:
             for task, error, running in _performed(partial(pool.submit, perform), waiting, processes, deadline):
                 state = "done" if error is None else f"failed: {error!r}"

@@ -164,7 +164,7 @@ def test_univse_coco_is_as_published():
 
 
 @pytest.mark.parametrize(
-    ("name", "frame"), [("jwae_mh_scan_t2i", "scan_t2i_lse"), ("jwae_mh_scan_i2t", "scan_i2t_lse")]
+    ("name", "frame"), [("jwae_mh_scan_t2i", "scan_t2i_avg"), ("jwae_mh_scan_i2t", "scan_i2t_avg")]
 )
 def test_jwae_with_scan_has_the_schedule_of_scan(name, frame):
     found, scan = flatten(presets.preset(f"{name}_coco")), flatten(presets.preset(f"{frame}_coco"))

@@ -30,6 +30,11 @@ def per_image(retrieval: Retrieval, attacks: Mapping[str, Attacked], owner: np.n
     return table
 
 
+def own_pools(ranks: Mapping[str, Ranks], num_images: int) -> PerImage:
+    """Recalls of the image among all true captions and its own adversaries of each class, per image."""
+    return {f"own_pool_{name}/r{k}": _of_images(each, k, num_images) for name, each in ranks.items() for k in RECALLS}
+
+
 def _of_images(ranks: Ranks, k: int, num_images: int) -> np.ndarray:
     return _summed(ranks.hits(k).cpu().numpy(), ranks.queries.cpu().numpy(), num_images)
 

@@ -17,7 +17,10 @@ ATTACKS = ("object", "attribute", "relation")
 _ATTACKED = tuple(f"attack_{kind}/{metric}" for kind in ATTACKS for metric in ("r1", "rsum3", "pair_accuracy"))
 PLAIN = ("rsum", "i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10")
 METRICS = (*PLAIN, *_ATTACKED)
-_CONTRAST = tuple(f"attack_contrast_{kind}/{metric}" for kind in CLASSES for metric in ("r1", "pair_accuracy"))
+_CONTRAST = (
+    *(f"own_pool_{kind}/r1" for kind in CLASSES),
+    *(f"attack_contrast_{kind}/{metric}" for kind in CLASSES for metric in ("r1", "pair_accuracy")),
+)
 SCHEMA_VERSION = 1
 
 

@@ -145,8 +145,8 @@ _FAMILIES = {
     "vsepp_sigmoid": ("vsepp_sigmoid",),
     "cse": ("cse",),
     "relational": ("relational_basic", "relational_pool", "relational_attention"),
-    "scan_t2i": ("scan_t2i_lse",),
-    "scan_i2t": ("scan_i2t_lse",),
+    "scan_t2i": ("scan_t2i_avg",),
+    "scan_i2t": ("scan_i2t_avg",),
     "jwae_mh_scan": ("jwae_mh_scan_t2i", "jwae_mh_scan_i2t"),
 }
 _WORDLESS = {  # one fixed vector a caption
@@ -220,7 +220,7 @@ FAMILIES_PHOTOGRAPHS = Study(
         **_twins(
             {
                 name: (name,)
-                for name in ("order", "jwae_mh_gru", "vse_infinity", "relational_attention", "scan_t2i_lse")
+                for name in ("order", "jwae_mh_gru", "vse_infinity", "relational_attention", "scan_t2i_avg")
             },
             "flickr8k",
             {"model.word_dim": 300},
@@ -237,7 +237,7 @@ FAMILIES_PHOTOGRAPHS = Study(
             "jwae_mh_gru",
             "vse_infinity",
             "relational_attention",
-            "scan_t2i_lse",
+            "scan_t2i_avg",
         )
     },
     splits=("test",),

@@ -38,7 +38,8 @@ def attack_columns(rows: Sequence[Findings]) -> tuple[Column, ...]:
     """R@1 under each attack and the share of pairs that come out right, of the attacks that were measured."""
     named = [(f"attack_{kind}", kind, "UniVSE's attacks") for kind in ATTACKS]
     named += [(f"attack_contrast_{kind}", kind, "VSE-C's attacks") for kind in CLASSES]
-    return tuple(
+    own = [Column(f"own_pool_{kind}/r1", kind, "VSE-C's, own pool: R@1") for kind in CLASSES]
+    return tuple(column for column in own if any(column.metric in row for row in rows)) + tuple(
         Column(f"{attack}/{metric}", kind, f"{group}: {title}")
         for metric, title in (("r1", "R@1"), ("pair_accuracy", "pairs right"))
         for attack, kind, group in named

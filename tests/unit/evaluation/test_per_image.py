@@ -7,7 +7,8 @@ from tests.unit.evaluation.models import Cosine
 from tests.unit.evaluation.test_attacks import planted
 from vse.errors import InputError
 from vse.evaluation.attacks import attack
-from vse.evaluation.per_image import counts_of, per_image, terms_of
+from vse.evaluation.own_pool import evaluate_own_pool
+from vse.evaluation.per_image import counts_of, own_pools, per_image, terms_of
 from vse.evaluation.retrieval import count_retrieval
 from vse.evaluation.statistics import Sample
 
@@ -31,6 +32,17 @@ def test_per_image_results_give_back_the_metrics():
         hits, queries = counts_of(table, metric)
         assert Sample(hits=hits[None], queries=queries, images="test").value() == pytest.approx(expected[metric])
     assert table["i2t/r1"][:, 1].tolist() == (np.bincount(owner, minlength=23) > 0).astype(float).tolist()
+
+
+def test_own_pools_give_back_their_metrics():
+    images, captions, owner, attacked = planted()
+    pools = evaluate_own_pool(Cosine(), images, captions, owner, {"noun": attacked})
+    table = own_pools({"noun": pools.folds[0]["noun"]}, len(images["v"]))
+    for k in (1, 10):
+        hits, queries = counts_of(table, f"own_pool_noun/r{k}")
+        found = Sample(hits=hits[None], queries=queries, images="test").value()
+        assert found == pytest.approx(pools.metrics[f"test/own_pool_noun/r{k}"])
+    assert pools.metrics["test/own_pool_noun/r1"] < pools.metrics["test/own_pool_none/r1"]
 
 
 def test_terms():

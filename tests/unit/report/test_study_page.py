@@ -21,6 +21,7 @@ def row(arm: str, split: str, alpha: float | None, level: float, attacked: bool)
     metrics = [column.metric for column in plain_columns()]
     if attacked:
         metrics += ["attack_object/r1", "attack_contrast_noun/r1", "attack_contrast_noun/pair_accuracy"]
+        metrics += ["own_pool_noun/r1"]
     numbers = {metric: [level + k, level + k - 1, level + k + 3] for k, metric in enumerate(metrics)}
     return {"arm": arm, "split": split, "alpha": alpha, "seeds": 5, "seconds": 12.5, **numbers}
 
@@ -53,6 +54,7 @@ def test_tables_have_a_line_an_arm_and_what_was_measured(findings):
     assert (first.mean, first.half, first.count) == (40.0, 2.0, 5)
     attacks = attack_columns(rows)
     assert [c.metric for c in attacks] == [
+        "own_pool_noun/r1",
         "attack_object/r1",
         "attack_contrast_noun/r1",
         "attack_contrast_noun/pair_accuracy",
@@ -62,7 +64,7 @@ def test_tables_have_a_line_an_arm_and_what_was_measured(findings):
 
 def test_csv_has_every_number_once(findings):
     lines = list(csv.DictReader(io.StringIO(to_csv(findings))))
-    assert len(lines) == 2 * (10 + 10 + 7)
+    assert len(lines) == 2 * (11 + 11 + 7)
     chosen = [
         r for r in lines if (r["words"], r["arm"], r["split"], r["metric"]) == ("shared", "univse", "test", "rsum")
     ]
