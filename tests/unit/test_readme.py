@@ -11,6 +11,8 @@ import torch
 from tests.synthetic import synthetic
 from vse import presets, registry
 from vse.config import flatten, knob, override
+from vse.data.karpathy import Karpathy
+from vse.data.table import Table
 from vse.models.encoders import PooledEncoder, WordTable, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.objectives.ranking import Ranking
@@ -111,6 +113,19 @@ def test_the_example_family_trains():
     finally:
         registry._COMPONENTS["family"].pop("mean_words", None)
         catalogue._PRESETS.pop("mean_words_scenes", None)
+
+
+def test_the_example_data_are_read(tmp_path):
+    (table,), (karpathy,) = blocks("csv"), blocks("json")
+    (tmp_path / "captions.csv").write_text(table)
+    records = Table(Table.Config(file="captions.csv", root=str(tmp_path))).describe()
+    assert len(table.splitlines()) == 4
+    assert [image.uri for image in records.images] == ["beach/001.jpg", "crossing.png"]
+    assert [caption.image for caption in records.captions] == ["beach/001.jpg", "beach/001.jpg", "crossing.png"]
+    (tmp_path / "dataset_mine.json").write_text(karpathy)
+    records = Karpathy(Karpathy.Config(root=str(tmp_path))).describe()
+    assert [(image.id, image.uri, image.split) for image in records.images] == [("42", "val2014/1.jpg", "train")]
+    assert [(caption.id, caption.text) for caption in records.captions] == [("7", "A dog runs.")]
 
 
 def test_every_published_system_stands_in_the_table():

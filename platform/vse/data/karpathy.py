@@ -14,7 +14,10 @@ _SPLITS = ("train", "val", "test", "restval")
 
 @register("source", "karpathy")
 class Karpathy:
-    """Images and raw sentences of one Karpathy JSON file. An image's id is its COCO id, else its file name."""
+    """Images and raw sentences of one Karpathy JSON file. An image's id is its COCO id, else its file name.
+
+    A sentence without a `sentid` is called after its image.
+    """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
@@ -53,8 +56,10 @@ class Karpathy:
             gathered.image(image, where)
             for k, sentence in enumerate(field(entry, "sentences", list, where)):
                 here = f"{where}.sentences[{k}]"
-                number_or_name = field(sentence, "sentid", (int, str), here)
-                gathered.caption(Caption(str(number_or_name), image.id, field(sentence, "raw", str, here)), here)
+                text = field(sentence, "raw", str, here)
+                known = "sentid" in sentence
+                caption = str(field(sentence, "sentid", (int, str), here)) if known else f"{image.id}#{k}"
+                gathered.caption(Caption(caption, image.id, text), here)
         name = readable_name(path.stem.removeprefix("dataset_"), "karpathy")
         return arranged(gathered.records(name, {"source": "karpathy", "restval": self.config.restval}), self.config)
 

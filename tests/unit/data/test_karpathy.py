@@ -64,6 +64,20 @@ def test_restval_can_be_left_out_and_coco_ids_win(tmp_path: Path) -> None:
     assert [(i.id, i.uri) for i in records.images] == [("4711", "val2014/a.jpg"), ("c.jpg", "c.jpg")]
 
 
+def test_sentences_may_lack_their_ids(tmp_path: Path) -> None:
+    data = copy.deepcopy(DATA)
+    for image in data["images"][:2]:
+        for sentence in image["sentences"]:
+            del sentence["sentid"]
+    records = _source(tmp_path, data).describe()
+    assert [(c.id, c.text) for c in records.captions][:4] == [
+        ("a.jpg#0", "A cat ."),
+        ("a.jpg#1", "Two cats sit"),
+        ("b.jpg#0", "A dog"),
+        ("3", "A bird"),
+    ]
+
+
 def test_image_root(tmp_path: Path) -> None:
     source = _source(tmp_path)
     assert source.image_root == str(tmp_path)

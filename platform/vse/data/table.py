@@ -1,0 +1,191 @@
+"""A table of captions that anybody can write: CSV, TSV or JSON lines with the columns image and caption."""
+
+import csv
+import hashlib
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vse.config import knob
+from vse.data.records import Caption, Image, Records
+from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, readable_name
+from vse.errors import InputError
+from vse.registry import register
+
+_SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One caption; `line` is where it begins. Empty are an id and a split that the file does not give."""
+
+    line: int
+    image: str
+    caption: str
+    id: str
+    split: str
+
+
+@register("source", "table")
+class Table:
+    """A line for each caption; captions of one image need not stand together. An image's id is its path.
+
+    Without a column `split`, an image is in the split that a hash of its path says: its captions lie together, and
+    images that are added move no others.
+    """
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(SourceConfig):
+        file: str = knob(
+            "", "CSV, TSV or JSON lines with image and caption, perhaps id and split; below root, or any path"
+        )
+        root: str = knob("", "folder of the images; default: that of the file")
+        val: float = knob(0.1, "share of the images for validation, where the file has no column split", low=0, high=1)
+        test: float = knob(0.1, "share of the images for the test, where the file has no column split", low=0, high=1)
+        seed: int = knob(0, "which images these are", low=0)
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    @property
+    def image_root(self) -> str:
+        """Folder of the images."""
+        return str(folder(self.config.root, "the images") if self.config.root else self._file().parent)
+
+    def describe(self) -> Records:
+        """Records of the file; raises InputError naming the line for a damaged or contradictory one."""
+        path = self._file()
+        gathered, first, number = Gathered(str(path)), dict[str, _Row](), Counter[str]()
+        for row in _rows(path):
+            where = f"{path}: line {row.line}"
+            before = first.setdefault(row.image, row)
+            if row is before:
+                self._agree(row, next(iter(first.values())), where)
+                gathered.image(Image(row.image, row.image, row.split or self._drawn(row.image)), where)
+            elif row.split != before.split:
+                raise InputError(
+                    f"{where}: image {row.image!r} has split {row.split!r} here and {before.split!r} in line "
+                    f"{before.line}; all captions of an image share one"
+                )
+            caption = row.id or f"{row.image}#{number[row.image]}"
+            number[row.image] += 1
+            gathered.caption(Caption(caption, row.image, row.caption), where)
+        return arranged(gathered.records(readable_name(path.stem, "table"), {"source": "table"}), self.config)
+
+    def _file(self) -> Path:
+        config = self.config
+        if not config.file:
+            raise InputError("data.file: name the table of captions, with the columns image and caption")
+        below = (folder(config.root, "the images") if config.root else Path()) / config.file
+        path = below if below.is_file() else Path(config.file)
+        if not path.is_file():
+            also = f" in {config.root} or" if config.root else ""
+            raise InputError(f"data.file={config.file}: no such file{also} in {Path.cwd()}")
+        return path
+
+    def _agree(self, row: _Row, first: _Row, where: str) -> None:
+        """Either every line has a split or none has, and then the shares leave something to train on."""
+        if row.split and row.split not in _SPLITS:
+            raise InputError(f"{where}: unknown split {row.split!r}; known are {', '.join(_SPLITS)}")
+        if bool(row.split) != bool(first.split):
+            one, other = ("a", "none") if row.split else ("no", "one")
+            raise InputError(
+                f"{where}: has {one} split, and line {first.line} has {other}; give every line one, or none"
+            )
+        if not row.split and self.config.val + self.config.test >= 1:
+            raise InputError(
+                f"data.val={self.config.val:g}, data.test={self.config.test:g}: must leave images to train on"
+            )
+
+    def _drawn(self, image: str) -> str:
+        digest = hashlib.sha256(f"{self.config.seed} {image}".encode("utf-8", "surrogatepass")).digest()
+        share = int.from_bytes(digest[:8], "big") / 2**64
+        if share < self.config.val:
+            return "val"
+        return "test" if share < self.config.val + self.config.test else "train"
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    """The captions of a file, whose form is told from its content."""
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8-sig")  # spreadsheets begin a file with a byte order mark
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}: line {line}: is not UTF-8 text; save the table as UTF-8") from None
+    return _of_json(path, text) if text.lstrip()[:1] == "{" else _of_columns(path, text)
+
+
+def _of_json(path: Path, text: str) -> Iterator[_Row]:
+    """One object a line. Lines end at line feeds alone: JSON may hold U+2028 and the like inside a text."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}: line {number}"
+        try:
+            item = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{where}: is not JSON ({error.msg}); expected one object a line") from None
+        except RecursionError:
+            raise InputError(f"{where}: is nested too deeply to be a caption") from None
+        found: dict[str, Any] = {key: field(item, key, str, where) for key in ("image", "caption")}
+        for key, kinds in (("id", (int, str)), ("split", (str,))):
+            found[key] = str(field(item, key, kinds, where)) if item.get(key) is not None else ""
+        yield _row(number, found, where)
+
+
+def _of_columns(path: Path, text: str) -> Iterator[_Row]:
+    """Fields between commas, or between tabs where the first line has one; those with either in them are quoted."""
+    delimiter, named = ("\t", "tab") if "\t" in text.partition("\n")[0] else (",", "comma")
+    # newline="": the reader itself finds the ends of lines, some of which stand inside quoted fields
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
+    header: list[str] = []
+    while True:
+        number = reader.line_num + 1
+        where = f"{path}: line {number}"
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise InputError(
+                f"{where}: {error}; a quoted field doubles the quotes within it, and ends in one"
+            ) from None
+        if fields is None:
+            break
+        if not fields:
+            continue
+        if not header:
+            header = [name.strip().lower() for name in fields]
+            _check_header(header, where)
+            continue
+        if len(fields) != len(header):
+            raise InputError(
+                f"{where}: {len(fields)} fields, but the header has {len(header)}; put a field that holds a {named} "
+                "in double quotes"
+            )
+        yield _row(number, dict(zip(header, fields, strict=True)), where)
+    if not header:
+        raise InputError(f"{path}: is empty; expected a header with the columns image and caption")
+
+
+def _check_header(header: list[str], where: str) -> None:
+    for name in ("image", "caption", "id", "split"):
+        if header.count(name) > 1:
+            raise InputError(f"{where}: the column {name} is there {header.count(name)} times")
+    if "image" not in header or "caption" not in header:
+        raise InputError(
+            f"{where}: expected JSON lines, or a header with the columns image and caption between commas or tabs; "
+            f"found {', '.join(header)[:200]}"
+        )
+
+
+def _row(number: int, found: Mapping[str, str], where: str) -> _Row:
+    image = found["image"].strip()
+    if not image:
+        raise InputError(f"{where}: image is empty; expected a path below the folder of the images")
+    return _Row(number, image, found["caption"], found.get("id", "").strip(), found.get("split", "").strip())
