@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -18,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from vse import journal, metrics
-from vse.errors import InputError, StorageError, first_line
+from vse.errors import InputError, StorageError
 from vse.file_lock import take
 from vse.journal import Story
 from vse.redaction import redact_text
-from vse.storage import MANIFEST, Folder
+from vse.storage import Folder
+from vse.tracking_run import RunShipper, one_line
 from vse.tracking_state import Sent, newest, read_state, write_state
 from vse.workspace import Workspace
 
@@ -101,7 +101,7 @@ class Shipper:
                 else:
                     result.trouble = "another job is shipping this workspace"
         except Exception as error:
-            result.trouble = _one_line(error)
+            result.trouble = one_line(error)
             self._store = None  # a fresh connection next time
             self._warn(f"{redact_text(self.uri)} cannot be used now ({result.trouble}); runs stay in their journals")
         result.seconds = time.monotonic() - started
@@ -163,16 +163,17 @@ class Shipper:
         if not pending:
             return
         store = self._connected()
+        shipper = RunShipper(store, self.workspace, self._warn)
         try:
             for folder, story, data in _parents_first(pending):
                 try:
-                    result.models |= self._ship_one(sent, folder, story, data)
+                    result.models |= shipper.ship(sent, self._key(folder), folder, story, data)
                 except StorageError:
                     raise  # the workspace's trouble, not this run's
                 except Exception as error:
                     if not store.answers():
                         raise
-                    result.trouble = f"{story.name}: {_one_line(error)}"
+                    result.trouble = f"{story.name}: {one_line(error)}"
                     self._warn(f"{result.trouble}; this run stays in its journal and is tried again")
                     continue
                 result.runs, result.waiting = result.runs + 1, result.waiting - 1
@@ -198,126 +199,6 @@ class Shipper:
 
             self._store = tracking_store.Store(self.uri, self._home / "artifacts" if self._embedded else None)
         return self._store
-
-    def _ship_one(self, sent: dict[str, Sent], folder: Folder, story: Story, data: bytes) -> dict[str, int]:
-        from vse import tracking_store
-
-        key = self._key(folder)
-        state = sent.get(key)
-        for last in (False, True):
-            if state is None:
-                run_id, there = self._store.find_or_create(
-                    story.experiment, story.run, name=story.name, started=story.started
-                )
-                state = sent[key] = Sent(run_id)
-                params, points = self._store.known(run_id) if there else (set(), set())
-                clean = tracking_store.clean_key
-                before = Story(
-                    params={k: v for k, v in story.params.items() if clean(k) in params},
-                    metrics={(k, n): v for (k, n), v in story.metrics.items() if (clean(k), n) in points},
-                )
-            elif len(data) < state.offset:
-                sent.pop(key)  # not the journal that was shipped
-                state = None
-                continue
-            else:
-                before = journal.parse(data[: state.offset])
-            try:
-                models = self._send(state, before, story, folder)
-                state.offset = len(data)
-                return models
-            except tracking_store.RunUnknownError:
-                if last:
-                    raise
-                sent.pop(key)
-                state = None
-            except tracking_store.RunRefusedError as error:
-                state.refused = True
-                self._warn(f"{story.name}: MLflow refuses this run ({_one_line(error)}); it is not sent again")
-                break
-        return {}
-
-    def _send(self, state: Sent, before: Story, story: Story, folder: Folder) -> dict[str, int]:
-        if story.parent and (not state.parent or story.parent != before.parent):
-            state.parent, _ = self._store.find_or_create(
-                story.experiment, story.parent, name=story.parent, started=story.started
-            )
-        notes = story.notes if story.notes != before.notes else []
-        self._store.send(
-            state.run_id,
-            params={k: v for k, v in story.params.items() if k not in before.params},
-            tags={k: v for k, v in story.tags.items() if before.tags.get(k) != v},
-            metrics={k: v for k, v in story.metrics.items() if k not in before.metrics},
-            parent=state.parent if before.parent != story.parent else "",
-            notes=notes,
-        )
-        records = story.tags.get("fingerprint.records")
-        if records and before.tags.get("fingerprint.records") != records:
-            self._store.name_dataset(state.run_id, str(story.params.get("data", "data")), records)
-        with tempfile.TemporaryDirectory() as scratch:
-            for path, under in story.artifacts:
-                self._send_file(state, folder, path, under, Path(scratch))
-        if (story.status, story.ended) != (before.status, before.ended):
-            self._store.set_status(state.run_id, story.status, story.ended)
-        offered = {key: model for key, model in story.models.items() if model != before.models.get(key)}
-        return {
-            f"models:/{name}@{alias}": version
-            for (name, alias), model in offered.items()
-            if (version := self._register(state, folder, name, alias, model))
-        }
-
-    def _register(self, state: Sent, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:
-        """The version of a packed model in the registry; None, and a warning, where that cannot be."""
-        try:
-            packed = run.child(*str(model["path"]).split("/"))
-            manifest = packed.read_manifest()
-            if manifest is None or (packed.is_local and not self._own(packed.local(), run)):
-                raise InputError(f"{packed}: no complete packed model of this workspace")
-            files = [*manifest["files"], MANIFEST]
-            with tempfile.TemporaryDirectory() as scratch:
-                for file in files:
-                    packed.child(*file.split("/"))  # refuses names that would lead out of the folder
-                    place = Path(scratch, "packed", file)
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes(packed.read_bytes(file))
-                return self._store.register(
-                    state.run_id, Path(scratch, "packed"), name, alias, digest=model["digest"], tags=model["tags"]
-                )
-        except InputError as error:
-            self._warn(f"models:/{name}@{alias} is not registered ({_one_line(error)})")
-            return None
-
-    def _send_file(self, state: Sent, folder: Folder, path: str, under: str, scratch: Path) -> None:
-        if folder.is_local or os.path.isabs(path):
-            file = Path(path) if os.path.isabs(path) else folder.local(path)
-            if not file.exists():
-                return  # it may come with a later pass, or belong to another machine
-            if not self._own(file, folder):
-                self._warn(f"{file}: named by a journal, but not of this workspace; it is not sent")
-                return
-            status = file.stat()
-            mark = [status.st_size, status.st_mtime_ns]
-        else:
-            size = folder.size(path)
-            if size is None:
-                return
-            mark = [size, 0]
-            file = scratch / Path(path).name
-        if state.files.get(f"{under}|{path}") == mark:
-            return
-        if not file.exists():
-            file.write_bytes(folder.read_bytes(path))
-        self._store.send_file(state.run_id, file, under)
-        state.files[f"{under}|{path}"] = mark
-
-    def _own(self, file: Path, run: Folder) -> bool:
-        """Whether a file, or all that a folder holds, lies in the workspace (or where it has a link to keep this run),
-        or in its cache: a journal that came with a workspace from elsewhere must not send other files of this machine.
-        """
-        space = Workspace.open(self.workspace)
-        places = [place.local().resolve() for place in (space.root, space.cache(), run) if place.is_local]
-        parts = [file, *file.rglob("*")] if file.is_dir() else [file]
-        return all(any(part.resolve().is_relative_to(place) for place in places) for part in parts)
 
     def _journals(self) -> Iterator[tuple[str, Folder]]:
         root = Folder.open(self.workspace)
@@ -374,7 +255,3 @@ def _parents_first(
 
     for key in pending:
         yield from visit(key)
-
-
-def _one_line(error: Exception) -> str:
-    return redact_text(first_line(error))[:300]

@@ -11,7 +11,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
     frozenset({"runtime", "placement", "ray_data", "node_watch", "metrics"})
-    | {"tracking", "tracking_state", "tracking_store", "tracking_models"},
+    | {"tracking", "tracking_run", "tracking_state", "tracking_store", "tracking_models"},
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
     | {"judging", "ensemble"},
     frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),

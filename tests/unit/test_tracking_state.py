@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.test_tracking import write_run
-from tests.unit.test_tracking_files import Store
+from tests.unit.test_tracking_run import Store
 from vse.journal import FILE_NAME, Journal
 from vse.tracking import Shipper
 from vse.tracking_state import Sent, newest, read_state, write_state
