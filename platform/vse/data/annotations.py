@@ -1,5 +1,6 @@
 """Ground truth beyond captions: objects with boxes and attributes, and relations; one format for every source."""
 
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -60,7 +61,7 @@ class Annotations:
     def from_bytes(cls, data: bytes, where: str = "annotations") -> "Annotations":
         """Read what `to_bytes` wrote; raises InputError naming `where` and the line for anything else."""
         images: dict[str, Annotation] = {}
-        for number, line in enumerate(data.decode(errors="replace").splitlines(), start=1):
+        for number, line in enumerate(io.StringIO(data.decode(errors="replace")), start=1):
             try:
                 row = json.loads(line)
                 annotation = _annotation(row)

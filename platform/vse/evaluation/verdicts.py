@@ -5,6 +5,7 @@ that may not be passed on can be kept and counted by anybody, and be read by tho
 """
 
 import hashlib
+import io
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -114,7 +115,7 @@ def to_json_lines(verdicts: Iterable[Verdict]) -> str:
 def from_json_lines(text: str, where: str) -> list[Verdict]:
     """Read back what `to_json_lines` wrote; raises InputError naming `where` and the line."""
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(io.StringIO(text), 1):
         try:
             row = json.loads(line)
             edits = tuple((int(start), int(end), str(new)) for start, end, new in row.pop("edits"))

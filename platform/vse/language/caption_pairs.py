@@ -5,6 +5,7 @@ SugarCrepe (Hsieh et al., NeurIPS 2023) has one JSON object a file, numbered ent
 """
 
 import csv
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,7 +71,7 @@ def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
 def _tabular(text: str, file: Path) -> Iterator[tuple[str, Any]]:
     tabs = file.suffix == ".tsv"
     quoting = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
-    reader = csv.DictReader(text.splitlines(), delimiter="\t" if tabs else ",", quoting=quoting)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",", quoting=quoting)
     yield from ((f"line {reader.line_num}", row) for row in reader)
 
 

@@ -18,6 +18,16 @@ def test_round_trip(tmp_path: Path) -> None:
     assert KNOWN["a"].objects[0] == CAT
 
 
+def test_signs_that_end_no_line_stay_inside_a_text() -> None:
+    for sign in "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e":
+        odd = Annotations(
+            {f"a{sign}b": Annotation((AnnotatedObject(f"c{sign}d", (0.0, 0.0, 1.0, 1.0)),)), "c": KNOWN["a"]}
+        )
+        assert Annotations.from_bytes(odd.to_bytes()) == odd
+    assert Annotations.from_bytes(b"") == Annotations({})
+    assert Annotations.from_bytes(KNOWN.to_bytes().replace(b"\n", b"\r\n")) == KNOWN
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -76,7 +76,7 @@ def test_rows_count_both_questions():
 
 
 def test_files():
-    kept = [verdict(), verdict(grammatical=None, false=None)]
+    kept = [verdict(), verdict(grammatical=None, false=None), verdict(sample="a\u2028b\x85c")]
     assert from_json_lines(to_json_lines(kept), "file") == kept
     assert CAPTION not in to_json_lines(kept)
     for torn in ("{}", "[]", to_json_lines([verdict()]).replace("true", "3"), "no json"):

@@ -28,6 +28,16 @@ def test_formats(tmp_path, name, text):
     assert read_pairs(str(path)) == (PAIR, PAIR)
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+def test_only_an_end_of_line_ends_a_row(tmp_path, name):
+    """Captions from the web hold separators of lines and of paragraphs, which `str.splitlines` takes for ends."""
+    path, comma = tmp_path / name, "," if name == "x.csv" else "\t"
+    pair = CaptionPair("1.jpg", "a\u2028dog\x85", "a\u2029cat\x0b\x0c\x1e", "x")
+    rows = [("filename", "caption", "negative_caption"), (pair.filename, pair.caption, pair.negative)]
+    path.write_text("".join(comma.join(row) + "\r\n" for row in rows), newline="")
+    assert read_pairs(str(path)) == (pair,)
+
+
 def test_a_category_of_its_own_and_a_single_line(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(ROW | {"category": "swap"}))

@@ -70,7 +70,7 @@ def read_scores(path: str) -> dict[str, float]:
     Raises InputError naming file and line.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text ({error})") from None
     scores: dict[str, float] = {}

@@ -48,8 +48,8 @@ def test_wrong_shares_and_empty_sources():
 
 def test_files(tmp_path):
     path = tmp_path / "scores.txt"
-    path.write_text("\ufeffDog\t0.9\n\nidea\t-1.5\ndog\t0.1\n", encoding="utf-8")
-    assert read_scores(str(path)) == {"dog": 0.9, "idea": -1.5}
+    path.write_text("\ufeffDog\t0.9\n\nidea\t-1.5\ndog\t0.1\nx\x85y\t1\n", encoding="utf-8")
+    assert read_scores(str(path)) == {"dog": 0.9, "idea": -1.5, "x\x85y": 1.0}
     for line in ("dog 0.9", "dog\tmuch", "dog\tnan"):
         path.write_text(f"cat\t1\n{line}\n")
         with pytest.raises(InputError, match=r"scores.txt, line 2: expected word<TAB>score"):
