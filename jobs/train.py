@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from vse import registry
 from vse.command import Request, main
 from vse.placement import preflight
+from vse.pipeline import foresee
 from vse.runtime import Config as RayConfig
 from vse.runtime import set_up_logging, steady_nodes
 from vse.summary import write_summary
 from vse.tracking import Shipper
+from vse.training.inputs import check_objective
 from vse.training.run import run_training, trains_here
 from vse.workspace import Workspace
 
@@ -25,6 +27,7 @@ class Options:
 def run(request: Request) -> str:
     """Train to the end (or find the run finished), send it to MLflow and write its summary."""
     started, config, train = time.time(), request.config, request.config.train
+    check_objective(config)
     preflight(
         request.workspace,
         request.options.ray,
@@ -63,11 +66,13 @@ _SHOWN = {"train/sent", "val/i2t/r1", "val/t2i/r1", "val/rsum"}
 def plan(request: Request) -> list[str]:
     """What a dry run says."""
     config = request.config
+    check_objective(config)
     family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
     return [
         f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
         f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
-        f"{config.train.gpus_per_worker:g} GPU(s) each"
+        f"{config.train.gpus_per_worker:g} GPU(s) each",
+        *foresee(config),
     ]
 
 

@@ -117,7 +117,11 @@ WRONG = {
     "vectors": (["text.word_vectors=absent.vec"], "absent.vec: no such file of word vectors"),
     "root": (["--preset", "vsepp_flickr8k"], "data.root: name the folder"),
     "truth": (["--preset", "vsepp_flickr8k", "data.root=absent"], "data.root=absent: no such folder"),
-    "mixed": (["objective=univse"], "use objective=ranking"),
+    "mixed": (["objective=univse"], "objective=univse: trains family univse, not vsepp; use objective=ranking"),
+    "sole": (
+        ["--preset", "jwae_mh_scenes", "objective=infonce"],
+        "objective=infonce: family jwae trains with objective=jwae only",
+    ),
 }
 WITHOUT_GPU = {
     "gpu": (["train.gpus_per_worker=1"], "a GPU is asked for, but this machine has none"),
@@ -137,9 +141,10 @@ def refused(
     lines = [[*start, *([] if "--preset" in more else TINY), *more] for more, _ in wrong.values()]
     lines += [["train", "--workspace", str(folder / "file" / "below"), *TINY]]
     lines += [["train", "--workspace", str(folder / "dry"), *TINY, "--dry-run", "optim.lr=1e-5"]]
+    lines += [["train", "--workspace", str(folder / "dry"), *TINY, "--dry-run", "objective=cse"]]
     found = run_without_ray(lines, folder)
     assert not (folder / "dry").exists()
-    return dict(zip((*wrong, "unwritable", "dry"), found, strict=True))
+    return dict(zip((*wrong, "unwritable", "dry", "dry pair"), found, strict=True))
 
 
 @pytest.mark.parametrize("case", [*WRONG, *WITHOUT_GPU, "unwritable"])
@@ -161,6 +166,11 @@ def test_a_dry_run_says_what_it_would_do(refused: dict[str, tuple[int | None, st
     assert (status, error) == (0, "")
     assert "optim.lr=1e-05  (set)" in out
     assert "train vsepp on scenes with seed 0: 2 epochs of 64 captions a step, 1 worker(s), 0 GPU(s) each" in out
+
+
+def test_a_dry_run_refuses_what_does_not_train_together(refused: dict[str, tuple[int | None, str, str]]) -> None:
+    status, _, error = refused["dry pair"]
+    assert (status, error) == (2, "train: objective=cse: trains family cse, not vsepp; use objective=ranking\n")
 
 
 def test_a_failure_while_running_is_status_one(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

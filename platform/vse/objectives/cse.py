@@ -1,6 +1,7 @@
 """The losses of CSE (thesis, section 1.4.3): the triplet loss over all negatives, and the same for lower layers."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ class CSELoss(Objective):
 
     gathers = frozenset({"images", "captions", "middle"})
     matching = frozenset({"sent", "middle"})
+    sole = MappingProxyType({"cse": {}})
+    families = frozenset(sole)
     semi_supervised = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,6 +9,7 @@ ready-made loss of a framework would: the regulariser then weighs as many times 
 """
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from torch import Tensor
 
@@ -35,6 +36,8 @@ class JWAELoss(HingeObjective):
     gathers = frozenset({"images", "captions", "scores", "image_codes", "caption_codes"})
     local = frozenset({"mse", "image", "text", "gauss_image", "gauss_text", "discriminator"})
     matching = frozenset({"sent", "mse"})
+    sole = MappingProxyType({"jwae": {}, "jwae_scan": {}})
+    families = frozenset(sole)
     semi_supervised = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)

@@ -45,6 +45,8 @@ class Objective:
     in `local` sum over the worker's own rows only and add up over workers; others are computed whole by every worker.
     Losses in `averaged` enter what is descended as means over the global batch, others as sums; logged are the sums.
     Into losses in `matching` only captions enter whose image is known to be theirs, into others all of a batch.
+    `families` names those whose tensors it compares (None: any that gives codes of both sides, or scores). `sole` names
+    families of which parts learn from it alone, with the settings under which they do: these train with no other.
     """
 
     gathers: frozenset[str] = frozenset()
@@ -52,6 +54,8 @@ class Objective:
     local: frozenset[str] = frozenset()
     averaged: frozenset[str] = frozenset()
     matching: frozenset[str] = frozenset({"sent"})
+    families: frozenset[str] | None = None
+    sole: Mapping[str, Mapping[str, object]] = MappingProxyType({})
     semi_supervised: bool = False  # batches may hold items whose partner is not known (`paired` says which)
     negatives: NegativeCounts | None = None  # what batches must draw, for objectives over components
     adversaries: tuple[tuple[str, ...], int] | None = None  # kinds and number a caption, for objectives over them

@@ -7,6 +7,7 @@ as printed; v'_i is a mean of unit nodes and is not normalised again, s being an
 """
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -63,6 +64,7 @@ class RelationalLoss(HingeObjective):
 
     gathers = frozenset({"images", "captions", "image_pools", "caption_pools", "image_nodes", "caption_nodes"})
     ragged = frozenset({"caption_nodes"})
+    sole = MappingProxyType({"relational": {"structure": "pool"}})
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(HingeConfig):

@@ -5,6 +5,7 @@ components of a type, the sum over captions; the relevance map of eq. 2 has a te
 """
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -96,6 +97,8 @@ class UniVSELoss(HingeObjective):
         {"images", "sentences", "bags", "bag_mask", "captions", "frozen_images"}
         | {"image_group", "text_group", "sampled_relations", "sampled_relation"}
     )
+    sole = MappingProxyType({"univse": {}})
+    families = frozenset(sole)
     local = frozenset({"obj", "attr_word", "attr_noun", "rel_word", "rel_subject", "rel_object", "rel_batch"})
 
     @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,6 +18,7 @@ from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import Ledger, stem
 from vse.sweeps.space import Space, check_space, expand, label, load_space
 from vse.training.config import RunConfig, identity
+from vse.training.inputs import check_objective
 
 ALPHA = "model.alpha"
 
@@ -150,6 +151,8 @@ def make_plan(request: Request) -> Plan:
         theirs = registry.name_of("family", reference.model)
         against = theirs if theirs not in arms else "reference"
         arms[against] = reference
+    for arm in arms.values():
+        check_objective(arm)
     return Plan(
         name=options.name or f"alpha-{stem(request.preset)}",
         named=bool(options.name),

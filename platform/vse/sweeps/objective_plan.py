@@ -17,7 +17,7 @@ from vse.sweeps.objective_trials import MATERIAL, OBJECTIVES, SEED
 from vse.sweeps.search import check_searchable
 from vse.sweeps.space import Space, canonical_point, check_space, expand, load_space, placements
 from vse.training.config import RunConfig, identity
-from vse.training.inputs import family_inputs
+from vse.training.inputs import check_objective, family_inputs
 from vse.workspace import Workspace
 
 METHODS = ("grid", "random", "hyperopt", "asha")
@@ -156,6 +156,7 @@ def make_plan(request: Request) -> Plan:
     config: RunConfig = override(request.config, {"seed": 0})
     space = load_space(options.space)
     check_space(space, config, request.changed)
+    check_objective(config)
     if SEED in space.keys:
         raise InputError(f"search space {options.space}: seed: a sweep takes its seeds from sweep.seeds")
     for key in RESERVED:
@@ -205,6 +206,7 @@ def _listed(space: Space, options: SweepOptions, config: RunConfig) -> list[dict
         point = canonical_point(config, changes)
         changed = override(config, point)
         family_inputs(changed)
+        check_objective(changed)
         points.setdefault(fingerprint(changed), point)
     found = list(points.values())
     return found if space.is_grid else found[: options.samples]

@@ -30,6 +30,7 @@ from vse.language.pools import PoolConfig, WordPools, build_pools
 from vse.language.tokens import words
 from vse.language.word_vectors import WordVectors, coverage
 from vse.models.family import Context, Family, Inputs
+from vse.objectives.objective import Objective
 from vse.training.config import RunConfig, identity
 
 
@@ -157,6 +158,28 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
     )
 
 
+def check_objective(config: RunConfig) -> None:
+    """Raises InputError where the configured family and objective do not train together.
+
+    Such a pair fails at its first step, or leaves parameters of the family without a gradient.
+    """
+    family, name = registry.name_of("family", config.model), registry.name_of("objective", config.objective)
+    for other in registry.names("objective"):
+        settings: Mapping[str, object] | None = registry.component("objective", other).sole.get(family)
+        if other == name or settings is None:
+            continue
+        if all(getattr(config.model, key) == value for key, value in settings.items()):
+            where = "".join(f" with model.{key}={value}" for key, value in settings.items())
+            raise InputError(f"objective={name}: family {family}{where} trains with objective={other} only")
+    objective: Objective = registry.build("objective", config.objective)
+    if objective.families is not None and family not in objective.families:
+        theirs = " or ".join(sorted(objective.families))
+        raise InputError(f"objective={name}: trains family {theirs}, not {family}; use objective=ranking")
+    if registry.component("family", family).pairwise and "scores" not in objective.gathers:
+        raise InputError(f"objective={name}: compares codes, but family {family} scores pairs; use objective=ranking")
+    adversaries_wanted(config)
+
+
 def adversaries_wanted(config: RunConfig) -> tuple[tuple[str, ...], int] | None:
     """(kinds, number a caption) of the adversaries that the configured objective trains against.
 
@@ -234,8 +257,7 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
     if data.truth is not None:
         extras.append(Truth(data.truth))
     if counts is not None:
-        if data.pools is None:
-            raise InputError("objective: it compares components, but this family encodes none; use objective=ranking")
+        assert data.pools is not None, "an objective over components needs a family that encodes them"
         if config.text.drop_components:
             extras.append(Drop(config.text.drop_components, config.seed))
         pools = pool_ids(data.pools, data.vocabulary)

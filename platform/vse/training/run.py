@@ -28,6 +28,7 @@ from vse.training.config import RunConfig, TrainConfig
 from vse.training.inputs import (
     Material,
     TrainingInputs,
+    check_objective,
     family_inputs,
     feature_blocks,
     initial_family,
@@ -82,6 +83,7 @@ def run_training(
     write to the same directory. `report` hears the numbers of every epoch; `parent` is the run under which trackers
     nest this one; `ray` says which Ray, unless this process is connected to one.
     """
+    check_objective(config)
     material = pipeline.prepare(config, workspace, ray=ray)
     name = run_name(config, material)
     folder = workspace.run(name)

@@ -154,12 +154,6 @@ def test_an_empty_pool_is_one_line(material):
         inputs.pool_ids(data.pools, empty)
 
 
-def test_component_objectives_need_a_component_family(material):
-    config, data = opened(material, "vsepp_tiny", objective="univse")
-    with pytest.raises(InputError, match="use objective=ranking"):
-        make_collator(config, data, family_inputs(config), registry_objective(config).negatives)
-
-
 def test_only_the_control_arm_sees_the_truth(material):
     assert opened(material)[1].truth is None
     config, data = opened(material, objective__mask="truth")
