@@ -66,7 +66,7 @@ def test_intervals_cover_and_p_values_agree_with_them():
         low, high = result.interval()
         assert result.p_above(low - 1) < 0.025 < result.p_above(low + 1)
         assert result.p_below(high + 1) < 0.025 < result.p_below(high - 1)
-    assert all(85 <= count <= 100 for count in covered.values()), covered
+    assert all(count >= 93 for count in covered.values()), covered  # conservative: chance in cells is drawn twice
 
 
 def test_acceleration_is_that_of_a_jackknife():
