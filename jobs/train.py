@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from vse import registry
 from vse.command import Request, main
 from vse.placement import preflight
-from vse.pipeline import foresee
 from vse.runtime import Config as RayConfig
 from vse.runtime import set_up_logging, steady_nodes
 from vse.summary import write_summary
@@ -71,8 +70,7 @@ def plan(request: Request) -> list[str]:
     return [
         f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
         f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
-        f"{config.train.gpus_per_worker:g} GPU(s) each",
-        *foresee(config),
+        f"{config.train.gpus_per_worker:g} GPU(s) each"
     ]
 
 
