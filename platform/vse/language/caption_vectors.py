@@ -16,7 +16,7 @@ from vse.errors import InputError
 from vse.language.tokens import words as token_words
 from vse.language.word_vectors import WordVectors
 
-REVISION = 1
+REVISION = 2
 DIM, WINDOW, SMOOTHING = 300, 5, 0.75
 
 

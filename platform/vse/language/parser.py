@@ -33,7 +33,7 @@ _UNUSED = (
     "entity_linker",
     "textcat",
 )  # tokens are given; the others say nothing of syntax
-_REVISION = 1  # of how pipelines are fed and read here
+_REVISION = 2  # of how pipelines are fed and read here
 
 
 @register("parser", "spacy")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 # signs, points, accents) belong to the character before them: without that, words of Devanagari or Thai fall to pieces.
 _PIECES = r"""
     \d+(?:[.,:]\d+)*                       # 12  3,000  10:30
-  | [^\W\d_]+(?=n['\u2019]t\b)             # is|n't  (the word before a negation)
-  | n['\u2019]t\b                          # n't
-  | ['\u2019](?:s|re|ve|ll|d|m)\b          # 's 're 've 'll 'd 'm
+  | [^\W\d_]+(?=n't\b)                     # is|n't  (the word before a negation)
+  | n't\b                                  # n't
+  | '(?:s|re|ve|ll|d|m)\b                 # 's 're 've 'll 'd 'm
   | [^\W\d_]+(?:[MARKS]+[^\W\d_]*)*       # letters of any script, with their marks
   | (?:[^\w\s]|_)[MARKS]*                  # punctuation and symbols, one by one
 """
@@ -35,7 +35,7 @@ def _pieces() -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A stretch of a text: `text == source[start:end]`."""
+    """A stretch of a text: `source[start:end]`, with a typographic apostrophe as the one of keyboards."""
 
     text: str
     start: int
@@ -43,10 +43,13 @@ class Token:
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
-    """Tokens of `text` in order, with character offsets; white space and control characters separate and vanish."""
+    """Tokens of `text` in order, with character offsets; white space and control characters separate and vanish.
+
+    An apostrophe is ' however it was typed: "don\u2019t" has the tokens of "don't", with offsets into what was given.
+    """
     return tuple(
         Token(match.group(), match.start(), match.end())
-        for match in _pieces().finditer(text)
+        for match in _pieces().finditer(text.replace("\u2019", "'"))
         if match.group().isprintable()
     )
 

@@ -69,6 +69,15 @@ def test_any_text_is_parsed(parser, text):
     extract(parse)
 
 
+def test_the_apostrophe_of_a_keyboard_and_that_of_print_parse_alike(parser):
+    typed = "The man's dog isn't on the boys' sofa, it's under it"
+    printed = typed.replace("'", "\u2019")
+    parse = parser.parse(printed)
+    assert parse == parser.parse(typed)
+    assert [printed[t.start : t.end].replace("\u2019", "'") for t in parse] == [t.text for t in parse]
+    assert extract(parse) == extract(parser.parse(typed))
+
+
 def test_a_caption_of_500_words(parser):
     parse = parser.parse(" and ".join(["a red dog on a mat"] * 84))
     assert len(parse) > 500
