@@ -1,9 +1,13 @@
 """One random edit of each of UniVSE's attacks (supplement B.2) on a parsed caption; truth is judged elsewhere."""
 
 import random
+import re
+import unicodedata
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 from vse.language.components import Attribute, Components, Relation
 from vse.language.parse import Parse
@@ -217,19 +221,31 @@ def noun_phrase(entry: NounEntry) -> str:
     return f"{determiner} {entry.singular}".strip()
 
 
-_SILENT_H = ("hour", "honest", "honor", "honour", "heir", "herb")
-_CONSONANT_SOUND = (
-    "uni", "use", "usu", "uti", "ute", "uri", "ufo", "uku", "eu", "ewe", "one", "once", "ubi", "unanim"
-)  # fmt: skip
+_NUMBER = re.compile(r"\d+(?:,\d{3})*")
+_SILENT_H = re.compile(r"herb(?!iv|er)")  # herb, herbs, herbal, herbed: as Americans say it, who wrote most captions
 
 
+@cache
 def article(following: str) -> str:
-    """`a` or `an`, by the sound that the next word begins with."""
-    word = following.lower()
-    if word.startswith(_SILENT_H):
-        return "an"
-    vowel = word[:1] in "aeiou" and (not word.startswith(_CONSONANT_SOUND) or word.startswith(("unin", "unim")))
-    return "an" if vowel and word else "a"
+    """`a` or `an`, by the sound that the next word begins with; numbers as they are read out."""
+    word = unicodedata.normalize("NFD", following.lower()).lstrip()
+    number = _NUMBER.match(word)
+    if number:
+        digits = number.group().replace(",", "")
+        leading = digits[: (len(digits) - 1) % 3 + 1]  # 11,000 is eleven thousand, 1100 may be one thousand
+        return "an" if digits[0] == "8" or leading in ("11", "18") else "a"
+    if not word[:1].isalpha():
+        return "a"
+    return "an" if _SILENT_H.match(word) else str(_engine().a(word)).split()[0]
+
+
+@cache
+def _engine() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the library's own imports
+        import inflect  # takes a second
+
+        return inflect.engine()
 
 
 def _capital(words: str) -> str:
