@@ -11,7 +11,7 @@ from vse import registry
 from vse.command import Request, main
 from vse.config import knob
 from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
-from vse.pipeline import describe
+from vse.pipeline import describe, of_data
 from vse.runtime import Config as RayConfig
 from vse.runtime import running_ray, set_threads, set_up_logging
 from vse.summary import write_summary
@@ -86,6 +86,7 @@ def plan(request: Request) -> Iterable[str]:
     outputs = _outputs(request)
     backbone.check(outputs)
     source = registry.build("source", request.config.data)
+    yield from of_data(source.describe())
     yield f"images below {source.image_root or '(rendered)'}"
     yield f"backbone {backbone.identity()}"
     yield f"outputs {', '.join(outputs)}"

@@ -2,10 +2,13 @@
 
 import sys
 import time
+from collections.abc import Iterable
 
+from vse import registry
 from vse.artefacts import Options, measure_artefacts, numbers
 from vse.command import Request, main
 from vse.evaluation.artefacts import table
+from vse.pipeline import of_data
 from vse.runtime import set_up_logging
 from vse.summary import write_summary
 from vse.workspace import Workspace
@@ -36,6 +39,11 @@ def run(request: Request) -> str:
     )
 
 
+def plan(request: Request) -> Iterable[str]:
+    """Check the data set."""
+    yield from of_data(registry.build("source", request.config.data).describe())
+
+
 if __name__ == "__main__":
     sys.exit(
         main(
@@ -44,5 +52,6 @@ if __name__ == "__main__":
             description="How far adversaries can be told from real captions without looking at an image.",
             default_preset="univse_scenes",
             options=Options(),
+            plan=plan,
         )
     )

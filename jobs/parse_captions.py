@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from vse import registry
 from vse.command import Request, main
 from vse.config import knob
 from vse.language.parsing import language_fingerprint, parse_captions
-from vse.pipeline import describe
+from vse.pipeline import describe, of_data
 from vse.runtime import Config as RayConfig
 from vse.runtime import cluster_of, set_up_logging
 from vse.summary import write_summary
@@ -59,6 +60,7 @@ def run(request: Request) -> str:
 def plan(request: Request) -> Iterable[str]:
     """Say what would be parsed with what."""
     parser = request.config.text.parser
+    yield from of_data(registry.build("source", request.config.data).describe())
     yield f"parser {parser.pipeline}, language fingerprint {language_fingerprint(parser)}"
 
 

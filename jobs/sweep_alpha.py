@@ -3,6 +3,7 @@
 import sys
 
 from vse.command import main
+from vse.pipeline import foresee
 from vse.sweeps.alpha import describe_plan, run_alpha_sweep
 from vse.sweeps.alpha_plan import Options
 
@@ -14,6 +15,6 @@ if __name__ == "__main__":
             description="Train UniVSE and VSE++ over seeds, measure every alpha, choose one on validation, report.",
             default_preset="univse_scenes",
             options=Options(),
-            plan=describe_plan,
+            plan=lambda request: [*describe_plan(request), *foresee(request.config)],
         )
     )

@@ -3,6 +3,7 @@
 import sys
 
 from vse.command import main
+from vse.pipeline import foresee
 from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, SweepOptions
 from vse.sweeps.objective_sweep import run_objective_sweep
@@ -16,6 +17,6 @@ if __name__ == "__main__":
             "alignment of pools and of cross attention, or search them (sweep.space=margin_joint).",
             default_preset="relational_attention_scenes",
             options=Options(sweep=SweepOptions(space="margin")),
-            plan=describe_plan,
+            plan=lambda request: [*describe_plan(request), *foresee(request.config)],
         )
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from vse import registry
 from vse.command import Request, main
+from vse.pipeline import foresee
 from vse.placement import preflight
 from vse.runtime import Config as RayConfig
 from vse.runtime import set_up_logging, steady_nodes
@@ -70,7 +71,8 @@ def plan(request: Request) -> list[str]:
     return [
         f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
         f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
-        f"{config.train.gpus_per_worker:g} GPU(s) each"
+        f"{config.train.gpus_per_worker:g} GPU(s) each",
+        *foresee(config),
     ]
 
 

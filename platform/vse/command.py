@@ -157,7 +157,7 @@ def _read(
     )
     if default_preset is not None:
         parser.add_argument("--preset", metavar="NAME|FILE.json", default=default_preset, help="run configuration")
-    parser.add_argument("--dry-run", action="store_true", help="check everything and say what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="check what takes no work, say what would be done")
     parser.add_argument(
         "changes",
         metavar="key=value",
@@ -299,11 +299,12 @@ def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, preset
 
 
 def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> None:
+    lines = list(plan(request)) if plan is not None else ["checked: keys and values of settings, and nothing else"]
     print(f"{request.job}: dry run, nothing is started or written")
     print(f"workspace {redact_text(request.workspace)}")
     for keys in (request.options, request.config):
         if keys is not None:
             for key, value in configuration.flatten(keys).items():
                 print(f"  {key}={json.dumps(redact(value, key))}" + ("  (set)" if key in request.changed else ""))
-    for line in plan(request) if plan is not None else ():
+    for line in lines:
         print(redact_text(line))

@@ -6,7 +6,9 @@ A stage is made under a lock of its folder: of several processes that lack it, o
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from vse import registry
 from vse.config import override
 from vse.data.records import Records
+from vse.data.sources import rejects
 from vse.data.vocabulary import build_vocabulary
 from vse.errors import InputError
 from vse.features.extraction import extract, features_fingerprint
@@ -24,27 +27,88 @@ from vse.language.corpus import Language
 from vse.language.parser import Parser
 from vse.language.parsing import language_fingerprint, parse_captions
 from vse.language.sentence.stage import SentenceStore, fitted
+from vse.language.word_vector_files import split_path
 from vse.language.word_vectors import WordVectors, file_digits, word_vectors
 from vse.registry import ComponentConfig
 from vse.runtime import Config as RayConfig
 from vse.runtime import cluster_of, running_ray
-from vse.storage import Folder
+from vse.storage import MANIFEST, Folder
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, adversaries_wanted, family_inputs
 from vse.workspace import Workspace, dataset_name
+
+log = logging.getLogger(__name__)
 
 OWN_CAPTIONS = "captions"  # text.word_vectors: made of the training captions
 Vectors = Callable[[Sequence[str]], WordVectors]
 
 
+def check(config: RunConfig) -> None:
+    """What can be told of a configuration before any data are read.
+
+    Raises InputError where the family reads what is not configured, or a file of word vectors or weights is missing.
+    """
+    if family_inputs(config).sentence:
+        _refuse_without_sentences(config)
+    adversaries_wanted(config)
+    if config.text.word_vectors not in ("", OWN_CAPTIONS):
+        split_path(config.text.word_vectors)
+    registry.build("backbone", config.features.backbone)
+
+
+def foresee(config: RunConfig) -> Iterator[str]:
+    """What a dry run checks of a training, and says of its data; nothing is written.
+
+    Raises InputError as `prepare` does before it shows the first image to the backbone.
+    """
+    check(config)
+    records = trainable(registry.build("source", config.data).describe())
+    registry.build("backbone", config.features.backbone).check((family_inputs(config).image,))
+    yield from of_data(records)
+
+
+def of_data(records: Records) -> Iterator[str]:
+    """What a dry run says of a data set, and what it has not looked at."""
+    images, captions = Counter(i.split for i in records.images), Counter[str]()
+    split = {image.id: image.split for image in records.images}
+    captions.update(split[caption.image] for caption in records.captions)
+    parts = (f"{name} {images[name]} images with {captions[name]} captions" for name in records.split_names)
+    yield f"data set {records.name}: {'; '.join(parts)}"
+    if told := left_out(records):
+        yield told
+    yield "not checked: image files, what is in files of weights and vectors, downloads, the workspace, machines"
+
+
+def left_out(records: Records) -> str:
+    """How many images and captions the source left out, and why; empty where none."""
+    reasons = Counter(reject.reason for reject in rejects(records))
+    told = ", ".join(f"{count} x {reason}" for reason, count in reasons.most_common())
+    return f"{records.name}: {reasons.total()} left out ({told})" if told else ""
+
+
+def trainable(records: Records) -> Records:
+    """The records. Raises InputError where they have nothing to train or to validate on."""
+    there = records.split_names
+    for split in ("train", "val"):
+        if split not in there:
+            fold = ", or let data.folds=5 take a fifth of train and val for validation" if split == "val" else ""
+            raise InputError(
+                f"{records.name}: no split {split!r}; it has {', '.join(there)}; training needs train and val: give "
+                f"some images that split in the data set{fold}"
+            )
+    return records
+
+
 def describe(config: RunConfig, workspace: Workspace) -> Records:
-    """Stage 1: the records of the configured source, kept in datasets/<name>."""
+    """Stage 1: the records of the configured source, kept in datasets/<name>. What was left out is told once."""
     source = registry.build("source", config.data)
     records = source.describe()
     folder = workspace.dataset(records)
     if folder.read_manifest() is None:
         with folder.locked():
             records.save(folder)
+        if told := left_out(records):
+            log.info("%s; each is listed in %s under source.rejects", told, folder.address(MANIFEST))
     return records
 
 
@@ -123,13 +187,9 @@ def prepare(
     are features that other families will want of the same images: one pass makes them all. `ray`: which Ray stages use
     and what they ask of it, where there is much to do.
     """
-    inputs = family_inputs(config)
-    if inputs.sentence:
-        _refuse_without_sentences(config)
-    contrast = adversaries_wanted(config) is not None
-    records = describe(config, workspace)
-    for split in ("train", "val"):
-        records.split(split)  # what is missing is told before hours of extraction
+    check(config)  # what is missing is told before hours of extraction
+    inputs, contrast = family_inputs(config), adversaries_wanted(config) is not None
+    records = trainable(describe(config, workspace))
     store = show(config, workspace, records, tuple({inputs.image, *outputs}), ray)
     parses = say(config, workspace, records, ray) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": _identity(config, records, inputs.image)}

@@ -25,7 +25,8 @@ def preflight(
     labels: Mapping[str, str] | None = None,
     key: str = "workers",
 ) -> None:
-    """Refuse, before any Ray process starts, what could never run. Raises InputError naming `key` and what there is.
+    """Refuse, before any Ray process starts, what could never run. Raises InputError naming `key`, or beside it
+    `gpus_per_worker` or `threads` where one worker is too large, and what there is.
 
     Checks the largest the machine or cluster could ever be (an autoscaler's limits count; `labels`: of the nodes that
     workers belong on), and that the workspace can be written to, from every node that may work on it.
@@ -34,9 +35,12 @@ def preflight(
     most, here = capacity(config), cluster_address(config) is None
     place = "this machine has" if here else "the cluster can have"
     total, where = most.total(labels), "".join(f" on nodes labelled {k}: {v}" for k, v in (labels or {}).items())
+    beside = key.removesuffix("workers")
     if gpus_per_worker and not total["GPU"]:
-        raise InputError(f"{key}: a GPU is asked for, but {place} none")
-    for kind, each in (("GPU", gpus_per_worker), ("CPU", cpus_per_worker)):
+        raise InputError(f"{beside}gpus_per_worker={gpus_per_worker:g}: a GPU is asked for, but {place} none{where}")
+    for kind, each, one in (("GPU", gpus_per_worker, "gpus_per_worker"), ("CPU", cpus_per_worker, "threads")):
+        if each > total[kind]:
+            raise InputError(f"{beside}{one}={each:g}: needs {each:g} {kind}s, but {place} {total[kind]:g}{where}")
         if workers * each > total[kind]:
             raise InputError(
                 f"{key}={workers}: needs {workers * each:g} {kind}s, but {place} {total[kind]:g}{where}; "

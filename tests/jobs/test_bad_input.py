@@ -137,7 +137,7 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
     "a feature array of the wrong width": (
         write_arrays,
         (*PRECOMP, "features.backbone.width=2048"),
-        ("train_ims.npy: features are 16 wide, expected 2048 (backbone.width)",),
+        ("train_ims.npy: features are 16 wide, expected 2048 (features.backbone.width)",),
     ),
     "feature arrays of two widths": (
         functools.partial(write_arrays, dev=np.zeros((4, 15), np.float32)),

@@ -115,6 +115,12 @@ WRONG = {
     "twice": (["seed=1", "seed=2"], "seed: given twice"),
     "component": (["objective=infonse"], "objective"),
     "vectors": (["text.word_vectors=absent.vec"], "absent.vec: no such file of word vectors"),
+    "vectors planned": (["--dry-run", "text.word_vectors=no.vec"], "no.vec: no such file of word vectors"),
+    "weights planned": (["--dry-run", "features.backbone.weights=no.pt"], "features.backbone.weights=no.pt: no such"),
+    "table planned": (
+        ["--dry-run", "--preset", "vsepp_tiny", "data=table", "data.file=no.csv"],
+        "data.file=no.csv: no such file",
+    ),
     "root": (["--preset", "vsepp_flickr8k"], "data.root: name the folder"),
     "truth": (["--preset", "vsepp_flickr8k", "data.root=absent"], "data.root=absent: no such folder"),
     "mixed": (["objective=univse"], "objective=univse: trains family univse, not vsepp; use objective=ranking"),
@@ -124,7 +130,7 @@ WRONG = {
     ),
 }
 WITHOUT_GPU = {
-    "gpu": (["train.gpus_per_worker=1"], "a GPU is asked for, but this machine has none"),
+    "gpu": (["train.gpus_per_worker=1"], "train.gpus_per_worker=1: a GPU is asked for, but this machine has none"),
     "gpus": (["train.gpus_per_worker=1", "train.workers=2"], "a GPU is asked for, but this machine has none"),
 }
 

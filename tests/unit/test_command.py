@@ -216,6 +216,9 @@ def test_dry_run_plans_and_does_nothing(capsys: pytest.CaptureFixture[str]) -> N
         raise InputError("cluster.gpus=4: there is no GPU here")
 
     assert call("--dry-run", plan=refuse)[0] == 2
+    assert capsys.readouterr().out == ""
+    call("--dry-run")
+    assert "checked: keys and values of settings, and nothing else" in capsys.readouterr().out
 
 
 def test_a_job_without_run_configuration() -> None:

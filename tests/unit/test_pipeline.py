@@ -1,6 +1,7 @@
 """Stages run if their output is missing and only then; folds share them; what was rejected leaves the records."""
 
 import dataclasses
+import json
 import os
 from pathlib import Path
 
@@ -168,6 +169,62 @@ def test_word_vectors_are_part_of_a_run_by_content(place, first, tmp_path):
     assert {k: v for k, v in prints[0].items() if k != "word_vectors"} == dict(first.fingerprints)
     with pytest.raises(InputError, match="absent: no such file of word vectors"):
         pipeline.prepare(tiny(text__word_vectors="absent"), place)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"text__word_vectors": "absent.vec"}, "absent.vec: no such file of word vectors"),
+        ({"features__backbone__weights": "absent.pt"}, "features.backbone.weights=absent.pt: no such file"),
+        ({"data__num_val": 0}, "scenes: no split 'val'; it has train, test, shifted; .* or let data.folds=5 take a"),
+        ({"data__num_train": 0}, "scenes: no split 'train'; it has val, test, shifted; training needs train and val"),
+    ],
+)
+def test_what_is_missing_is_told_before_features_and_by_a_dry_run_alike(tmp_path, monkeypatch, changes, message):
+    monkeypatch.setattr(pipeline, "extract", lambda *a, **k: pytest.fail("extracted first"))
+    config, told = tiny(**changes), set()
+    for ask in (
+        lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
+        lambda: list(pipeline.foresee(config)),
+    ):
+        with pytest.raises(InputError, match=message) as caught:
+            ask()
+        told.add(str(caught.value))
+    assert len(told) == 1
+
+
+def test_vectors_of_sentences_are_missed_before_features_and_by_a_dry_run_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(pipeline, "extract", lambda *a, **k: pytest.fail("extracted first"))
+    config = tiny("cca_scenes", text__word_vectors="")
+    for ask in (
+        lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
+        lambda: list(pipeline.foresee(config)),
+    ):
+        with pytest.raises(InputError, match=r"^text\.word_vectors: vectors of captions are made of word vectors"):
+            ask()
+
+
+def test_a_dry_run_says_what_it_saw_and_what_not():
+    told = list(pipeline.foresee(tiny("vsepp_tiny")))
+    assert told[0].startswith("data set scenes: train 8 images with ")
+    assert told[-1].startswith("not checked: image files")
+
+
+def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
+    rows = ["a.jpg,A dog,train", "a.jpg,,train", "b.jpg, ,train", "c.jpg,A cat,val"]
+    (tmp_path / "mine.csv").write_text("\n".join(["image,caption,split", *rows]))
+    config = override(preset("vsepp_tiny"), {"data": "table", "data.file": str(tmp_path / "mine.csv")})
+    place = Workspace.open(str(tmp_path / "workspace"))
+    with caplog.at_level("INFO", logger="vse"):
+        records = pipeline.describe(config, place)
+        assert pipeline.describe(config, place).images == records.images
+        pipeline.describe(override(config, {"data": "scenes", **SMALL}), place)
+    (line,) = [record.getMessage() for record in caplog.records]
+    told, _, place_told = line.partition("; each is listed in ")
+    assert told == "mine: 3 left out (2 x caption without a word, 1 x image without a caption)"
+    listed = json.loads(Path(place_told.removesuffix(" under source.rejects")).read_text())["source"]["rejects"]
+    assert [name for name, _ in listed] == ["a.jpg#1", "b.jpg#0", "b.jpg"]
+    assert told in list(pipeline.foresee(config))
 
 
 def test_rejected_images_leave_with_their_captions(place, first, monkeypatch):

@@ -155,7 +155,7 @@ def _checked(path: Path, features: np.ndarray, width: int, last: int) -> np.ndar
             f"{path}: expected floats of shape (images, ..., channels), got {features.dtype} {features.shape}"
         )
     if width and features.shape[-1] != width:
-        raise InputError(f"{path}: features are {features.shape[-1]} wide, expected {width} (backbone.width)")
+        raise InputError(f"{path}: features are {features.shape[-1]} wide, expected {width} (features.backbone.width)")
     if last >= len(features):
         raise InputError(f"{path}: has {len(features)} rows, but an image asks for row {last}")
     return features

@@ -103,7 +103,10 @@ class Backbone(ABC):
             if name not in known:
                 raise InputError(f"output {name!r}: this backbone has {', '.join(known)}")
             if self.transform.num_crops > 1 and len(known[name]) > 1:
-                raise InputError(f"output {name!r}: a map has no mean over mirrored crops; use transform=crop or scale")
+                raise InputError(
+                    f"output {name!r}: a map has no mean over mirrored crops; "
+                    "use features.backbone.transform=crop or scale"
+                )
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:

@@ -88,7 +88,7 @@ class SmallBackbone(Backbone):
         self.config = config
         self.transform = Transform(name="scale", size=SIZE, resize=SIZE)
         if config.weights not in ("shipped", "random") and not Path(config.weights).is_file():
-            raise InputError(f"backbone.weights={config.weights}: no such file, nor shipped or random")
+            raise InputError(f"features.backbone.weights={config.weights}: no such file, nor shipped or random")
 
     @cached_property
     def _file(self) -> Path | None:

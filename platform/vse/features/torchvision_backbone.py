@@ -61,13 +61,16 @@ class TorchvisionBackbone(Backbone):
     def __init__(self, config: Config) -> None:
         self.config = config
         if not config.arch.startswith(FAMILIES) or config.arch not in _architectures():
-            raise InputError(f"backbone.arch={config.arch}: expected a torchvision network of {', '.join(FAMILIES)}")
+            known = ", ".join(FAMILIES)
+            raise InputError(f"features.backbone.arch={config.arch}: expected a torchvision network of {known}")
         preset = self._published.transforms() if self._published else None
         as_published = preset is not None and preset.crop_size[0] == config.size
         published = preset.resize_size[0] if preset is not None and as_published else round(config.size * 256 / 224)
         resize = config.resize or published
         if config.transform != "scale" and resize < config.size:
-            raise InputError(f"backbone.resize={resize}: must be at least backbone.size={config.size}")
+            raise InputError(
+                f"features.backbone.resize={resize}: must be at least features.backbone.size={config.size}"
+            )
         interpolation = preset.interpolation.value if preset is not None else "bilinear"
         self.transform = Transform(name=config.transform, size=config.size, resize=resize, interpolation=interpolation)
         mean = tuple(preset.mean) if preset is not None else IMAGENET.mean
@@ -88,7 +91,9 @@ class TorchvisionBackbone(Backbone):
         if self.config.weights in ("random", "none") or Path(self.config.weights).is_file():
             return None
         choices = ", ".join(known.__members__)
-        raise InputError(f"backbone.weights={self.config.weights}: no such file, nor one of default, random, {choices}")
+        raise InputError(
+            f"features.backbone.weights={self.config.weights}: no such file, nor one of default, random, {choices}"
+        )
 
     def identity(self) -> dict[str, Any]:
         """Published weights are named by their address, which carries their hash; a file by its SHA-256."""
@@ -139,7 +144,8 @@ class TorchvisionBackbone(Backbone):
             return dict(self._published.get_state_dict(progress=False, check_hash=True, weights_only=True))
         except OSError as error:  # urllib's errors are OSErrors
             raise InputError(
-                f"backbone.weights={self.config.weights}: cannot be downloaded ({error}); give a local state-dict file"
+                f"features.backbone.weights={self.config.weights}: cannot be downloaded ({error}); "
+                "give a local state-dict file"
             ) from None
 
     def _trunk(self, model: nn.Module, outputs: Sequence[str]) -> _Trunk:
@@ -200,6 +206,7 @@ def _map_node(model: nn.Module, size: int, arch: str) -> str:
         hook.remove()
     if not seen:
         raise InputError(
-            f"backbone.arch={arch}: its last convolution leaves no grid at {size} pixels; raise backbone.size"
+            f"features.backbone.arch={arch}: its last convolution leaves no grid at {size} pixels; "
+            "raise features.backbone.size"
         )
     return seen[-1]

@@ -74,7 +74,7 @@ def test_wrong_files_are_one_line(tmp_path):
     with pytest.raises(InputError, match=r"train_ims\.npy"):
         attempt()
     save(tmp_path, "train", (5, 9))
-    with pytest.raises(InputError, match=r"9 wide, expected 2048 \(backbone\.width\)"):
+    with pytest.raises(InputError, match=r"9 wide, expected 2048 \(features\.backbone\.width\)"):
         attempt(Config(width=2048))
     with pytest.raises(InputError, match="5 rows, but an image asks for row 6"):
         attempt(rows=7)

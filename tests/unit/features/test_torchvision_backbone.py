@@ -169,10 +169,10 @@ def test_a_file_that_is_not_plain_weights_is_refused_and_never_executed(tmp_path
     [
         ({"arch": "resnet153"}, "resnet153"),
         ({"arch": "vit_b_16"}, "vit_b_16"),
-        ({"weights": "/nowhere/x.pth"}, "no such file"),
+        ({"weights": "/nowhere/x.pth"}, r"^features\.backbone\.weights=/nowhere/x\.pth: no such file"),
         ({"weights": "IMAGENET1K_V9"}, "IMAGENET1K_V1"),
         ({"mean": (0.5,)}, "three numbers"),
-        ({"resize": 50}, "at least"),
+        ({"resize": 50}, r"^features\.backbone\.resize=50: must be at least features\.backbone\.size="),
     ],
 )
 def test_wrong_requests_are_one_line(fields, message):
@@ -181,7 +181,7 @@ def test_wrong_requests_are_one_line(fields, message):
 
 
 def test_an_image_too_small_for_the_network_is_refused():
-    with pytest.raises(InputError, match=r"raise backbone\.size"):
+    with pytest.raises(InputError, match=r"^features\.backbone\.arch=.* raise features\.backbone\.size"):
         build("squeezenet1_1", size=32).shapes()
 
 
