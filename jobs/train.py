@@ -12,6 +12,7 @@ from vse.runtime import Config as RayConfig
 from vse.runtime import set_up_logging, steady_nodes
 from vse.summary import write_summary
 from vse.tracking import Shipper
+from vse.training.collapse import collapse
 from vse.training.inputs import check_objective
 from vse.training.run import run_training, trains_here
 from vse.workspace import Workspace
@@ -40,13 +41,21 @@ def run(request: Request) -> str:
     set_up_logging()
     workspace = Workspace.open(request.workspace)
 
+    warned = False
+
     def epoch_done(numbers: dict[str, float]) -> None:
+        nonlocal warned
         shown = f"epoch {int(numbers['epoch'])}/{train.epochs}"
         shown += "".join(f"  {key} {value:.3f}" for key, value in numbers.items() if key in _SHOWN)
         print(shown, file=sys.stderr, flush=True)
+        if not warned and (line := collapse(config, numbers, int(numbers["epoch"]))):
+            print(f"warning: {line}", file=sys.stderr, flush=True)
+            warned = True
 
     with Shipper(request.workspace, request.tracking).every(30) as shipper:
         result = run_training(config, workspace, report=epoch_done, ray=request.options.ray)
+    if not result.trained:
+        print(f"{result.run} was trained already, {result.epochs} epochs; nothing is left to do", file=sys.stderr)
     return write_summary(
         result.folder,
         job="train",

@@ -46,9 +46,24 @@ def test_again_it_trains_nothing_and_a_copy_of_the_workspace_serves(
     done: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     shutil.copytree(done[0], tmp_path / "moved", ignore=shutil.ignore_patterns("mlflow"))
-    again = summary_of(run("train", tmp_path / "moved", *TINY, "seed=3", "optim.lr=1e-5"))
+    result = run("train", tmp_path / "moved", *TINY, "seed=3", "optim.lr=1e-5")
+    again = summary_of(result)
+    assert (
+        result.stderr == f"{Path(again['outputs']['run']).name} was trained already, 2 epochs; nothing is left to do\n"
+    )
     assert again["headline"] == done[1]["headline"] | {"trained": False}
     assert again["outputs"]["run"].startswith(str(tmp_path))
+
+
+def test_a_collapse_is_one_warning(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    for part in ("datasets", "features"):
+        shutil.copytree(done[0] / part, tmp_path / "workspace" / part)
+    # a margin beside which scores are nothing: every epoch's loss is that of equal codes
+    result = run("train", tmp_path / "workspace", *TINY, "objective.warmup=0", "objective.margin=1e4")
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("warning: epoch 1: the loss is that of codes that are all alike")
+    assert "try objective.warmup=1 or an optim.lr below" in warnings[0]
 
 
 def test_the_run_is_in_mlflow(done: tuple[Path, dict[str, Any]]) -> None:

@@ -15,6 +15,7 @@ from vse.errors import InputError, StorageError
 from vse.models.family import Family
 from vse.objectives.objective import Objective
 from vse.training.checkpoint import Checkpoints, Progress
+from vse.training.collapse import SHARE, collapse
 from vse.training.collectives import together, world
 from vse.training.config import RunConfig
 from vse.training.prefetch import prefetched
@@ -63,6 +64,7 @@ class Loop:
         self.rank, self.workers = world()
         self.device = next(family.parameters()).device
         self.model = self._distributed()
+        self.collapsed = False  # whether that was told
         self.waited = 0.0  # seconds in which a step waited for its batch
         self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision)
         # A family fitted in closed form is done when the loop starts: one epoch of no step validates and saves it.
@@ -181,16 +183,15 @@ class Loop:
         return self.workers == 1
 
     def _watch_collapse(self, numbers: Numbers, epoch: int) -> None:
-        level = self.objective.collapse_level(epoch)
-        if level is None or self.rank != 0 or f"train/{level[0]}" not in numbers:
+        """Put the loss as a share of its collapsed level into `numbers`; the first collapsed epoch is worth a note."""
+        name, value = self.objective.collapse_level(epoch) or ("", 0.0)
+        if not value or self.rank != 0 or f"train/{name}" not in numbers:
             return
-        name, value = level
-        numbers["train/collapse"] = numbers[f"train/{name}"] / value
-        if numbers["train/collapse"] > 0.98:
-            self.hooks.note(
-                f"epoch {epoch + 1}: loss per caption {numbers[f'train/{name}']:.4f} is the level of collapsed codes "
-                f"({value:g}); try objective.warmup=1 or a lower optim.lr"
-            )
+        numbers[SHARE] = numbers[f"train/{name}"] / value
+        line = collapse(self.config, numbers, epoch + 1)
+        if line and not self.collapsed:
+            self.hooks.note(line)
+            self.collapsed = True
 
     def _validate(self, progress: Progress) -> Numbers:
         """Numbers on validation; updates what is best. Every worker learns rank 0's verdict."""

@@ -10,6 +10,7 @@ from tests.synthetic import make_family, make_objective, synthetic
 from vse.config import override
 from vse.data.batches import Collator, epoch_batches
 from vse.data.companions import Unpaired, known_images
+from vse.objectives.ranking import Ranking
 from vse.presets import preset
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints
@@ -153,16 +154,17 @@ def test_a_collapsed_run_says_so(tmp_path, hinge):
     if hinge == "hardest":
         assert run.told[0][1]["train/collapse"] == pytest.approx(1.0, abs=0.02)
         assert len(run.notes) == 1
-        assert run.notes[0].startswith("epoch 1: loss per caption 0.4")
-        assert "objective.warmup=1" in run.notes[0]
+        assert run.notes[0].startswith("epoch 1: the loss is that of codes that are all alike (train/collapse 1.0")
     else:
         assert run.notes == []
         assert "train/collapse" not in run.told[0][1]
 
 
-def test_a_note_comes_with_every_epoch_at_the_level_and_with_no_other(tmp_path):
-    run = Run(tmp_path, train__epochs=4)
-    shares = iter([1.2, 0.981, 0.979, 0.1])
+@pytest.mark.parametrize(("hinge", "warmup", "told"), [("hardest", 0, [2]), ("hardest", 2, [3]), ("sum", 0, [])])
+def test_one_note_comes_with_the_first_epoch_at_the_level_of_its_own_phase(tmp_path, hinge, warmup, told):
+    run = Run(tmp_path, train__epochs=5)
+    run.objective = Ranking(Ranking.Config(hinge=hinge, warmup=warmup))
+    shares = iter(given := [1.2, 0.981, 1.003, 0.979, 0.1])
     step = Stepper.step
     loop = run.loop()
     current = {}
@@ -175,8 +177,16 @@ def test_a_note_comes_with_every_epoch_at_the_level_and_with_no_other(tmp_path):
 
     loop.stepper.step = set_share
     loop.run()
-    assert [numbers["train/collapse"] for _, numbers in run.told] == pytest.approx([1.2, 0.981, 0.979, 0.1])
-    assert [note.split(":")[0] for note in run.notes] == ["epoch 1", "epoch 2"]
+    found = [numbers.get("train/collapse") for _, numbers in run.told]
+    assert [share for share in found if share is not None] == pytest.approx(given[warmup:] if hinge != "sum" else [])
+    assert [note.split(":")[0] for note in run.notes] == [f"epoch {epoch}" for epoch in told]
+
+
+def test_without_a_margin_there_is_no_level(tmp_path):
+    run = Run(tmp_path, train__epochs=1)
+    run.objective = Ranking(Ranking.Config(margin=0.0))
+    run.loop().run()
+    assert "train/collapse" not in run.told[0][1]
 
 
 def test_checkpoints_within_an_epoch_come_by_the_clock(tmp_path, monkeypatch):
