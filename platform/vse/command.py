@@ -15,7 +15,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Protocol, runtime_checkable
@@ -26,6 +26,7 @@ from vse.redaction import redact, redact_text
 from vse.storage import Folder
 
 WRONG_INPUT = 2
+_FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
 _STAYS = "what was finished stays, and the same command goes on from there"
 
 
@@ -198,12 +199,13 @@ def _read(
     if known.help:
         _help(parser, run_config, options, presets)
         return None
+    workspace = _workspace(known.workspace)
     request = Request(
         job=job,
-        workspace=_workspace(known.workspace),
+        workspace=workspace,
         preset=chosen,
         config=run_config,
-        options=options,
+        options=_by_name(options, workspace),
         changed=frozenset(changed | set(changes)),
         tracking=known.tracking,
     )
@@ -287,6 +289,45 @@ def _workspace(given: str | None) -> str:
     return str(Path(where.removeprefix("file://")).expanduser().resolve())
 
 
+def _named(options: Any) -> dict[str, tuple[str, ...]]:
+    """Option -> the runs or sweeps of the workspace that it names."""
+    values = {key: getattr(options, key, None) for key in _FOLDERS}
+    return {k: (v,) if isinstance(v, str) else v for k, v in values.items() if isinstance(v, str | tuple)}
+
+
+def _by_name(options: Any, workspace: str) -> Any:
+    """The options with names where the user gave paths of runs or sweeps, such as the line a job printed last."""
+    changes: dict[str, Any] = {}
+    for key, given in _named(options).items():
+        names = tuple(_name(workspace, _FOLDERS[key], each) for each in given)
+        changes[key] = names if isinstance(getattr(options, key), tuple) else names[0]
+    return replace(options, **changes) if changes else options
+
+
+def _name(workspace: str, kind: str, given: str) -> str:
+    path, root = (text.partition("?")[0] if "://" in text else text for text in (given, workspace))
+    head, slash, name = path.rstrip("/").removesuffix("/summary.json").rpartition("/")
+    if not slash:
+        return given
+    if "://" in root:
+        return name if head in (kind, f"{root}/{kind}") else given
+    there = Path(head.removeprefix("file://")).expanduser()
+    return name if str(there) == kind or there.resolve() == Path(root) / kind else given
+
+
+def _are_there(request: Request) -> list[str]:
+    """The options whose runs or sweeps were found in the workspace. Raises InputError as the job itself would."""
+    from vse.workspace import Workspace
+
+    workspace, found = Workspace.open(request.workspace), []
+    for key, names in _named(request.options).items():
+        for name in names or ("",):
+            if name or key == "run":  # a job on one kind of thing needs it; others take one or the other
+                workspace.existing(_FOLDERS[key], name, key)
+                found.append(f"{key}={name}")
+    return found
+
+
 def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, presets: Presets | None) -> None:
     print(parser.format_help())
     if presets is not None:
@@ -299,7 +340,8 @@ def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, preset
 
 
 def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> None:
-    lines = list(plan(request)) if plan is not None else ["checked: keys and values of settings, and nothing else"]
+    checked = ["keys and values of settings", *(f"that {named} is there" for named in _are_there(request))]
+    lines = list(plan(request)) if plan is not None else [f"checked: {', '.join(checked)}; nothing else"]
     print(f"{request.job}: dry run, nothing is started or written")
     print(f"workspace {redact_text(request.workspace)}")
     for keys in (request.options, request.config):

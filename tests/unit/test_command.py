@@ -218,7 +218,54 @@ def test_dry_run_plans_and_does_nothing(capsys: pytest.CaptureFixture[str]) -> N
     assert call("--dry-run", plan=refuse)[0] == 2
     assert capsys.readouterr().out == ""
     call("--dry-run")
-    assert "checked: keys and values of settings, and nothing else" in capsys.readouterr().out
+    assert "checked: keys and values of settings; nothing else" in capsys.readouterr().out
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    run: tuple[str, ...] = knob((), "runs to measure")
+    sweep: str = knob("", "a sweep")
+
+
+def measured(workspace: str, *argv: str) -> tuple[int, Any]:
+    seen: list[Any] = []
+    status = command.main(
+        "measure",
+        lambda request: seen.append(request.options),
+        description="",
+        options=Measured(),
+        argv=["--workspace", workspace, *argv],
+    )
+    return status, seen[0] if seen else None
+
+
+def test_runs_are_named_as_jobs_print_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    space = tmp_path / "space"
+    for given in ("a", "runs/a", "./runs/a/", "space/runs/a", f"{space}/runs/a", f"file://{space}/runs/a/summary.json"):
+        status, options = measured("space", f"run={given},b")
+        assert (status, options.run) == (0, ("a", "b")), given
+    assert measured("space", f"sweep={space}/sweeps/s/summary.json")[1].sweep == "s"
+    for given in (f"{tmp_path}/other/runs/a", "../runs", "/runs/a", "sweeps/a"):
+        assert measured("space", f"run={given}")[1].run == (given,)
+    remote = "s3://bucket/x?scheme=http"
+    for given in ("runs/a", "s3://bucket/x/runs/a?scheme=http", "s3://bucket/x/runs/a/summary.json?scheme=http"):
+        assert measured(remote, f"run={given}")[1].run == ("a",), given
+    assert measured(remote, "run=s3://bucket/y/runs/a")[1].run == ("s3://bucket/y/runs/a",)
+
+
+def test_a_dry_run_looks_for_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "runs" / "a").mkdir(parents=True)
+    assert measured(str(tmp_path), "--dry-run", "run=runs/a") == (0, None)
+    assert "checked: keys and values of settings, that run=a is there; nothing else" in capsys.readouterr().out
+    for argv, line in (
+        (["run=a,b"], "measure: run=b: no such run; there are a\n"),
+        ([], "measure: run=: no such run; there are a\n"),
+        (["run=a", "sweep=s"], "measure: sweep=s: no such sweep; there are none\n"),
+    ):
+        assert measured(str(tmp_path), "--dry-run", *argv) == (2, None)
+        told = capsys.readouterr()
+        assert (told.out, told.err) == ("", line)
 
 
 def test_a_job_without_run_configuration() -> None:
