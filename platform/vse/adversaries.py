@@ -19,7 +19,7 @@ from vse.language.attacks import Adversary, ParsedCaption
 from vse.language.contrast import rules as contrast
 from vse.language.contrast.candidates import Generator, by_image
 from vse.language.contrast.evaluation_sets import PER_CLASS, PLURAL, SETS, evaluation_set, report
-from vse.language.contrast.rules import Rules
+from vse.language.contrast.rules import PARADIGMS, Rules
 from vse.language.contrast.words import ContrastWords
 from vse.language.lexicon.compact import knowledge
 from vse.language.parsing import parse_texts_to
@@ -84,10 +84,13 @@ def contrast_split(
 ) -> Adversaries:
     """VSE-C's evaluation set of a split, made if it is missing: noun, numeral, relation, shuffle, preposition, plural.
 
-    `words` as in `attack_split`, or `all`. The manifest says how many captions have all twenty of each class.
+    `words` as in `attack_split`, or `all`. rules: by default those of `text.contrast` with every paradigm, so that a
+    lexicon or rules of the user's own hold here too; models that are compared must agree in them, whether or not they
+    were trained on such captions. The manifest says how many captions have all twenty of each class.
     """
     assert material.parses is not None, "attacks need the parses of the captions"
-    rules, records, parses = rules or Rules(), material.records, material.parses
+    rules = rules or dataclasses.replace(config.text.contrast, paradigms=PARADIGMS)
+    records, parses = material.records, material.parses
     known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
     train = records.split("train").captions
     chosen = ContrastWords(((parses.parse(c.text), parses.components(c.text)) for c in train), rules, known).of(words)

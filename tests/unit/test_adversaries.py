@@ -5,11 +5,12 @@ import pytest
 
 from vse import adversaries as stage
 from vse import pipeline
-from vse.adversaries import FILE, attack_split
+from vse.adversaries import FILE, attack_split, contrast_split
 from vse.config import override
 from vse.data.scenes.source import Scenes
 from vse.errors import InputError
 from vse.language.attacks import ATTACKS
+from vse.language.contrast.rules import Rules
 from vse.language.tokens import words
 from vse.presets import preset
 from vse.workspace import Workspace
@@ -96,6 +97,20 @@ def test_the_file_is_made_once_and_serves_every_model(place, made, monkeypatch):
     again = attack_split(other, workspace, material, "test", made.words)
     assert (again.fingerprint, again.texts) == (made.fingerprint, made.texts)
     assert all(np.array_equal(again.owner[a], made.owner[a]) for a in ATTACKS)
+
+
+def test_vse_c_sets_follow_the_rules_of_the_configuration(place):
+    """A lexicon, scores or rules of the user's own, in all paradigms whichever the run trains with."""
+    workspace, material = place
+    ours = contrast_split(CONFIG, workspace, material, "shifted", "all")
+    assert ours.fingerprint == contrast_split(CONFIG, workspace, material, "shifted", "all", Rules()).fingerprint
+    few = override(CONFIG, {"text.contrast.paradigms": "noun"})
+    assert contrast_split(few, workspace, material, "shifted", "all").fingerprint == ours.fingerprint
+    rules = {"text.contrast.agreement": False, "text.contrast.concrete_share": 0.5}
+    other = contrast_split(override(CONFIG, rules), workspace, material, "shifted", "all")
+    assert other.texts != ours.texts
+    given = Rules(agreement=False, concrete_share=0.5)
+    assert other.fingerprint == contrast_split(CONFIG, workspace, material, "shifted", "all", given).fingerprint
 
 
 def test_splits_and_words_have_their_own(place, made, monkeypatch):
