@@ -1,6 +1,6 @@
 """Trained runs that are measured as one: each reads captions and images in its own way, all of them the same ones."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -78,8 +78,8 @@ class Members:
         images, captions = (joined([getattr(one, side) for one in codes]) for side in ("images", "captions"))
         return Codes(images, captions, codes[0].owner)
 
-    def attacked(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, dict[str, AttackSet]]:
-        """The adversaries that `make` finds for every member, and by attack their codes.
+    def attackers(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, ...]:
+        """The adversaries that `make` finds for each member: the same texts, as each reads them.
 
         Raises InputError where members are attacked by different texts: those that train with other word pools, or
         read captions with another parser.
@@ -89,20 +89,23 @@ class Members:
             if other.texts != made[0].texts or any((made[0].owner[k] != other.owner[k]).any() for k in other.owner):
                 raise InputError(
                     f"run={self.names}: {self.each[0].name} and {member.name} are attacked by different captions "
-                    "(their text.pools, text.parser or training captions differ); leave measure.attacks and "
-                    "measure.contrast empty"
+                    "(their text.pools, text.contrast, text.parser or training captions differ); leave "
+                    "measure.attacks and measure.contrast empty"
                 )
+        return tuple(made)
+
+    def encode_attacks(self, made: Sequence[Adversaries]) -> dict[str, AttackSet]:
+        """Every adversary, by attack, as each member encodes it; `made` as `attackers` gives them."""
         sets = [member.encode_attacks(found) for member, found in zip(self.each, made, strict=True)]
-        together = {
+        return {
             attack: AttackSet(encoded=joined([one[attack].encoded for one in sets]), caption=first.caption)
             for attack, first in sets[0].items()
         }
-        return made[0], together
 
     def unknown_words(self, texts: Iterable[str]) -> float:
         """Share of tokens, in percent, that a vocabulary does not hold; the mean over the members' vocabularies."""
         listed = list(texts)
-        rates = [unknown_word_rate(listed, member.trained.vocabulary.words) for member in self.each]
+        rates = [unknown_word_rate(listed, member.trained.vocabulary.ids.keys()) for member in self.each]
         return sum(rates) / len(rates)
 
 

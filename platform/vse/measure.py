@@ -2,7 +2,7 @@
 
 import contextlib
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, runtime_checkable
 
@@ -10,14 +10,14 @@ import numpy as np
 from torch import Tensor
 
 from vse import pipeline
-from vse.adversaries import attack_split, complete_images, contrast_split, plural_images
+from vse.adversaries import Adversaries, attack_split, complete_images, contrast_split, plural_images
 from vse.config import fingerprint, knob, to_dict
 from vse.data.examples import encode_texts
 from vse.data.records import Split
 from vse.data.sources import true_pairs
 from vse.ensemble import Member, Members
 from vse.errors import InputError
-from vse.evaluation.attacks import evaluate_attacks, restrict
+from vse.evaluation.attacks import AttackSet, evaluate_attacks, restrict
 from vse.evaluation.caption_pairs import evaluate_pairs
 from vse.evaluation.codes import Codes, encode_captions, encode_images
 from vse.evaluation.ensemble import joined
@@ -26,7 +26,7 @@ from vse.evaluation.own_pool import evaluate_own_pool
 from vse.evaluation.protocol import PUBLISHED, Fold, Protocol
 from vse.evaluation.retrieval import evaluate_retrieval, slice_items
 from vse.evaluation.true_pairs import evaluate_true_pairs
-from vse.language.caption_pairs import match_images, read_pairs
+from vse.language.caption_pairs import CaptionPair, match_images, read_pairs
 from vse.language.contrast import rules as contrast
 from vse.language.contrast.evaluation_sets import PLURAL
 from vse.language.contrast.words import KINDS
@@ -37,8 +37,10 @@ from vse.trained import load_run
 from vse.training.inputs import split_examples
 from vse.workspace import Workspace, dataset_name
 
-REVISION = 1
+REVISION = 2
 WORDS = ("shared", "disjoint")
+# ((attack or contrast, kind of words), the adversaries as each of the runs reads them)
+Attackers = list[tuple[tuple[str, str], tuple[Adversaries, ...]]]
 
 
 @runtime_checkable
@@ -73,11 +75,13 @@ class MeasureOptions:
 
 
 def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> dict[str, Any]:
-    """Metrics of a run by name, computed once: `{split}/...` plain and `{split}/attack_...`, `/disjoint` behind the
-    kind where adversaries take words that training negatives never had; and the unknown-word rates of what was read.
-    Numbers of a published protocol have its name behind the split: `{split}/coco_5k/...`.
+    """Metrics of a run by name, computed once: `{split}/...` plain, `{split}/attack_...` and, of VSE-C's adversaries,
+    `{split}/attack_contrast_...`, `/disjoint` behind the kind where adversaries take words that training negatives
+    never had; and the unknown-word rates of what was read. Numbers of a published protocol have its name behind the
+    split: `{split}/coco_5k/...`.
 
-    What is there is returned as it is. Raises InputError where the run has no checkpoint or the data set no such split.
+    What is there is returned as it is, if it was made of the same data, adversaries and pairs. Raises InputError where
+    the run has no checkpoint or the data set no such split.
     """
     return measure_ensemble([run], run.child("evaluation"), workspace, options)
 
@@ -94,10 +98,6 @@ def measure_ensemble(
     if options.gaussian and len(runs) > 1:
         raise InputError("measure.gaussian: codes are of one run; name one in run")
     loaded = [load_run(run, changes) for run in runs]
-    checkpoints = [trained.checkpoint.name for trained in loaded]
-    name = f"measures-{fingerprint([options, *checkpoints, REVISION])}.json"
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
-        return folder.read_json(name)["metrics"]
     parsed, alpha = bool(options.attacks or options.contrast), options.alpha
     members = Members(
         tuple(
@@ -112,11 +112,22 @@ def measure_ensemble(
             for run, trained in zip(runs, loaded, strict=True)
         )
     )
+    parts = [
+        members.split(split) for split in dict.fromkeys(options.splits)
+    ]  # what is wrong is told before any is encoded
+    attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
+    pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
+    key = [options, pairs, REVISION]
+    key += [[each.trained.checkpoint.name, dict(each.material.fingerprints)] for each in members.each]
+    key += [[split, *kind, *(one.fingerprint for one in made)] for split, s in attackers.items() for kind, made in s]
+    name = f"measures-{fingerprint(key)}.json"
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
+        return folder.read_json(name)["metrics"]
     metrics: dict[str, float] = {}
-    for part in [members.split(split) for split in options.splits]:  # what is wrong is told before any is encoded
-        metrics |= _split(members, workspace, part, options)
+    for part in parts:
+        _add(metrics, _split(members, part, attackers[part.name], options))
     if options.pairs:
-        metrics |= _pairs(members, workspace, options.pairs)
+        _add(metrics, _pairs(members, workspace, pairs, ",".join(options.pairs)))
     content = {"revision": REVISION, "checkpoint": loaded[0].checkpoint.uri, "options": to_dict(options)}
     if len(loaded) > 1:
         content["checkpoint"] = [trained.checkpoint.uri for trained in loaded]
@@ -124,7 +135,30 @@ def measure_ensemble(
     return metrics
 
 
-def _split(members: Members, workspace: Workspace, part: Split, options: MeasureOptions) -> dict[str, float]:
+def _add(metrics: dict[str, float], more: Mapping[str, float]) -> None:
+    assert metrics.keys().isdisjoint(more), f"measured twice: {sorted(metrics.keys() & more.keys())}"
+    metrics.update(more)
+
+
+def _attackers(members: Members, workspace: Workspace, split: str, options: MeasureOptions) -> Attackers:
+    """The adversaries of a split, made where they are missing: UniVSE's, then VSE-C's."""
+    found: Attackers = []
+    for words in dict.fromkeys(options.attacks):
+        if words == "disjoint" and not all(member.trained.config.text.pools.held_out for member in members.each):
+            continue  # training negatives had them all
+        made = members.attackers(
+            lambda each, words=words: attack_split(each.trained.config, workspace, each.material, split, words)
+        )
+        found.append((("attack", words), made))
+    for words in dict.fromkeys(options.contrast):
+        made = members.attackers(
+            lambda each, words=words: contrast_split(each.trained.config, workspace, each.material, split, words)
+        )
+        found.append((("contrast", words), made))
+    return found
+
+
+def _split(members: Members, part: Split, attackers: Attackers, options: MeasureOptions) -> dict[str, float]:
     """Every task on a split but pairs."""
     split, codes, protocol = part.name, members.encode(part.name), _protocol(part.name, options)
     owner, first = codes.owner.cpu().numpy(), members.each[0]
@@ -132,22 +166,20 @@ def _split(members: Members, workspace: Workspace, part: Split, options: Measure
     metrics[f"{split}/unknown_words"] = members.unknown_words(c.text for c in part.captions)
     if options.true_pairs:
         truth = true_pairs(first.trained.config.data, first.material.records, split, "measure.true_pairs")
-        metrics |= evaluate_true_pairs(members.model, codes.images, codes.captions, truth, split)
+        _add(metrics, evaluate_true_pairs(members.model, codes.images, codes.captions, truth, split))
     if options.gaussian:
-        metrics |= _gaussian(first, split)
-    for words in options.attacks:
-        if words == "disjoint" and not all(member.trained.config.text.pools.held_out for member in members.each):
-            continue  # training negatives had them all
-        adversaries, sets = members.attacked(
-            lambda member, words=words: attack_split(member.trained.config, workspace, member.material, split, words)
-        )
+        _add(metrics, _gaussian(first, split))
+    for (kind, words), made in attackers:
+        sets = members.encode_attacks(made)
+        if kind == "contrast":
+            _add(metrics, _behind(_contrast(members, part, codes, protocol, made[0], sets), words))
+            continue
         attacked = evaluate_attacks(members.model, codes.images, codes.captions, owner, sets, protocol)
-        behind = "" if words == "shared" else f"/{words}"
-        metrics |= _behind(attacked.metrics, words)
-        for attack, found in adversaries.texts.items():
-            metrics[f"{split}/attack_{attack}{behind}/unknown_words"] = members.unknown_words(found)
-    for words in options.contrast:
-        metrics |= _behind(_contrast(members, workspace, part, codes, protocol, words), words)
+        found = attacked.metrics | {
+            f"{split}/attack_{attack}/unknown_words": members.unknown_words(texts)
+            for attack, texts in made[0].texts.items()
+        }
+        _add(metrics, _behind(found, words))
     return metrics
 
 
@@ -169,21 +201,26 @@ def _behind(metrics: dict[str, float], words: str) -> dict[str, float]:
 
 
 def _contrast(
-    members: Members, workspace: Workspace, part: Split, codes: Codes, protocol: Protocol, words: str
+    members: Members,
+    part: Split,
+    codes: Codes,
+    protocol: Protocol,
+    adversaries: Adversaries,
+    sets: Mapping[str, AttackSet],
 ) -> dict[str, float]:
-    """VSE-C's evaluation (section 4.1): `attack_noun` among all adversaries, `own_pool_noun` among an image's own.
+    """VSE-C's evaluation (section 4.1): `attack_contrast_noun` among all adversaries, `own_pool_noun` among an image's
+    own.
 
     The latter also on the images whose captions have all twenty of each class, and on the plural split.
     """
-    adversaries, sets = members.attacked(
-        lambda member: contrast_split(member.trained.config, workspace, member.material, part.name, words)
-    )
     owner, model, name = codes.owner.cpu().numpy(), members.model, protocol.split
-    attacked = evaluate_attacks(model, codes.images, codes.captions, owner, sets, protocol)
+    named = {f"contrast_{attack}": each for attack, each in sets.items()}
+    attacked = evaluate_attacks(model, codes.images, codes.captions, owner, named, protocol)
     own = evaluate_own_pool(model, codes.images, codes.captions, owner, sets, protocol, together=contrast.CLASSES)
-    found = attacked.metrics | own.metrics
+    found = dict(attacked.metrics)
+    _add(found, own.metrics)
     for attack, texts in adversaries.texts.items():
-        found[f"{name}/attack_{attack}/unknown_words"] = members.unknown_words(texts)
+        found[f"{name}/attack_contrast_{attack}/unknown_words"] = members.unknown_words(texts)
     parts = {"complete": complete_images(adversaries, part), "plural_split": plural_images(adversaries, part)}
     for label, rows in parts.items():
         found[f"{name}/{label}/images"] = float(len(rows))
@@ -195,7 +232,7 @@ def _contrast(
         some, texts = slice_items(codes.images, rows), slice_items(codes.captions, fold.captions)
         whole = Protocol(name=f"{name}, {label}", split=f"{name}/{label}")
         inside = np.searchsorted(rows, owner[fold.captions])
-        found |= evaluate_own_pool(model, some, texts, inside, chosen, whole).metrics
+        _add(found, evaluate_own_pool(model, some, texts, inside, chosen, whole).metrics)
     return found
 
 
@@ -218,15 +255,16 @@ def _gaussian(member: Member, split: str) -> dict[str, float]:
     return found
 
 
-def _pairs(members: Members, workspace: Workspace, files: tuple[str, ...]) -> dict[str, float]:
+def _pairs(members: Members, workspace: Workspace, pairs: Sequence[CaptionPair], files: str) -> dict[str, float]:
     """`pairs/<category>` in percent on images of the data set found by file name, and the share of pairs found."""
-    pairs = [pair for file in files for pair in read_pairs(file)]
     records = members.each[0].material.records
     common = set.intersection(*({(i.id, i.uri) for i in m.material.records.images} for m in members.each))
     image = match_images(pairs, [(i.id, i.uri) for i in records.images if (i.id, i.uri) in common])
     kept = [pair for pair in pairs if pair.filename in image]
     if not kept:
-        raise InputError(f"pairs={','.join(files)}: none of {len(pairs)} pairs is of an image of {records.name}")
+        raise InputError(f"pairs={files}: none of {len(pairs)} pairs is of an image of {records.name}")
+    if taken := {pair.category for pair in kept} & {"mean", "found"}:
+        raise InputError(f"pairs={files}: category {min(taken)!r} is the name of another number; call it otherwise")
     ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
     row = {found: k for k, found in enumerate(ids)}
     texts = [pair.caption for pair in kept] + [pair.negative for pair in kept]

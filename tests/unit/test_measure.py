@@ -1,6 +1,7 @@
 """Every task on a run: the names of its numbers, kept once, and changed by nothing but what was asked."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -182,9 +183,52 @@ def test_contrastive_captions_of_vse_c(request, place, family):
     for name in ("noun", "numeral", "relation"):  # more candidates never help, and all of them together least
         ranks = [found[f"test/own_pool_{k}/all/meanr"] for k in ("none", name, "all")]
         assert ranks == sorted(ranks)
-        assert 0 <= found[f"test/attack_{name}/all/pair_accuracy"] <= 100
-        assert found[f"test/attack_{name}/all/r1"] <= found[f"test/own_pool_{name}/all/r1"] + 1e-9
+        assert 0 <= found[f"test/attack_contrast_{name}/all/pair_accuracy"] <= 100
+        assert found[f"test/attack_contrast_{name}/all/r1"] <= found[f"test/own_pool_{name}/all/r1"] + 1e-9
     assert found["test/complete/all/images"] <= 6
+
+
+def test_attacks_of_both_papers_keep_their_numbers_beside_each_other(place, vsepp):
+    """Both have one on relations."""
+    one, other, both = (
+        measure_run(vsepp, place, MeasureOptions(attacks=attacks, contrast=contrast))
+        for attacks, contrast in ((("shared",), ()), ((), ("shared",)), (("shared",), ("shared",)))
+    )
+    assert both == one | other
+    assert len(both) == len(one) + len(other) - len(PLAIN)
+    named = {key.split("/")[1] for key in both}
+    assert {"attack_relation", "attack_contrast_relation", "attack_contrast_plural", "own_pool_relation"} <= named
+    with pytest.raises(AssertionError, match=r"measured twice: \['a'\]"):
+        measure._add({"a": 1.0}, {"a": 1.0})
+    twice = MeasureOptions(splits=("test", "test"), attacks=("shared", "shared"))
+    assert measure_run(vsepp, place, twice) == one
+
+
+def test_other_adversaries_are_measured_anew(place, univse, monkeypatch):
+    """Those of another generator, parser or rules: each has its fingerprint in the name of what is kept."""
+    options = MeasureOptions(attacks=("shared",), contrast=("shared",))
+    measure_run(univse, place, options)
+    monkeypatch.setattr(ensemble, "encode_split", lambda *a: pytest.fail("measured again"))
+    measure_run(univse, place, options)
+    for changed in (measure.attack_split, measure.contrast_split):
+        name = changed.__name__
+
+        def other(*arguments, changed=changed):
+            return replace(changed(*arguments), fingerprint="other")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(measure, name, other)
+            with pytest.raises(pytest.fail.Exception):
+                measure_run(univse, place, options)
+    prepare = measure.pipeline.prepare
+
+    def parsed_otherwise(*arguments, **more):
+        material = prepare(*arguments, **more)
+        return replace(material, fingerprints={**material.fingerprints, "language": "other"})
+
+    monkeypatch.setattr(measure.pipeline, "prepare", parsed_otherwise)
+    with pytest.raises(pytest.fail.Exception):
+        measure_run(univse, place, options)
 
 
 def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_path):
@@ -202,6 +246,13 @@ def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_pat
         found = measure_run(run, place, MeasureOptions(attacks=(), pairs=(str(path),)))
         assert 0 < found["pairs/found"] < 100
         assert 0 <= found["pairs/swap_obj"] == found["pairs/mean"] <= 100
+    del rows["elsewhere"]
+    path.write_text(json.dumps(rows))  # edited: measured anew
+    assert measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),)))["pairs/found"] == 100
+    path.write_text(json.dumps([{**next(iter(rows.values())), "category": "mean"}]))
+    with pytest.raises(InputError, match="category 'mean' is the name of another number"):
+        measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),)))
+    rows["elsewhere"] = {"filename": "000000000042.jpg", "caption": "a dog", "negative_caption": "a cat"}
     path.write_text(json.dumps({"0": rows["elsewhere"]}))
     with pytest.raises(InputError, match="none of 1 pairs is of an image of"):
         measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),), splits=("val",)))

@@ -4,7 +4,7 @@ The candidates are all true captions and all adversaries of one kind: 30,000 for
 five adversaries a caption. Pair accuracy asks the sharper question whether a caption beats its own adversary.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +137,7 @@ def evaluate_attacks(
     return AttackResult(metrics=metrics, folds=tuple(folds))
 
 
-def unknown_word_rate(texts: Iterable[str], vocabulary: Collection[str]) -> float:
+def unknown_word_rate(texts: Iterable[str], vocabulary: Set[str]) -> float:
     """Share of tokens, in percent, that a vocabulary of lower-case words does not hold; 0 for no tokens."""
     total = unknown = 0
     for text in texts:
