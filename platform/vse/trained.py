@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 
+from vse import registry
 from vse.adversaries import Adversaries
-from vse.config import override
+from vse.config import flatten, override
 from vse.data.examples import encode_texts
 from vse.data.vocabulary import Vocabulary
 from vse.errors import InputError
@@ -50,7 +51,12 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
     """
     if checkpoint.read_manifest() is None:
         raise InputError(f"{checkpoint}: not a complete checkpoint")
-    config = override(read_config(checkpoint), changes or {})
+    config, changes = read_config(checkpoint), changes or {}
+    # changes have other names where a user sets them: what the run's family lacks is told, not the key here
+    if "model" not in changes and (lacking := sorted(changes.keys() - flatten(config).keys())):
+        family = registry.name_of("family", config.model)
+        raise InputError(f"{lacking[0].rpartition('.')[2]}: family {family} of {checkpoint} has none to set")
+    config = override(config, changes)
     vocabulary = Vocabulary.from_json(checkpoint.read_bytes("vocabulary.json"), f"{checkpoint}/vocabulary.json")
     sizes = checkpoint.read_json("context.json")
     image = family_inputs(config).image

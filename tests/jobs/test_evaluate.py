@@ -105,10 +105,12 @@ WRONG = {
     "key": (["run=RUN", "measure.split=test"], "measure.split: no such key; did you mean measure.splits?"),
     "folds": (["run=RUN", "measure.folds=4", "measure.attacks="], "5 images cannot be divided into 4 equal folds"),
     "components": (["run=RUN", "measure.components=verbs"], "verbs: expected one of object, attribute, relation"),
+    "no components": (["run=OTHER", "measure.components=object"], "components: family vsepp of "),
     "training": (["run=RUN", "optim.lr=1"], "optim.lr: no such key"),
     "preset": (["--preset", "vsepp_tiny"], "unrecognized arguments: --preset"),
     "one of several": (["run=RUN,absent"], "run=absent: no such run; there are"),
     "other data": (["run=RUN,OTHER", "measure.attacks="], "split test is not the same for"),
+    "planned": (["--dry-run", "run=absent"], "run=absent: no such run; there are"),
     "empty": (["--workspace", "empty", "run=a"], "run=a: no such run; there are none"),
 }
 
@@ -128,7 +130,7 @@ def refused(
         ]
         for more, _ in WRONG.values()
     ]
-    lines.append(["evaluate", "--workspace", str(workspace), f"run={name}", "--dry-run"])
+    lines.append(["evaluate", "--workspace", str(workspace), f"run={workspace}/runs/{name}/summary.json", "--dry-run"])
     found = run_without_ray(lines, tmp_path_factory.mktemp("wrong"))
     return dict(zip((*WRONG, "dry"), found, strict=True))
 
@@ -147,3 +149,4 @@ def test_a_dry_run_starts_nothing(refused: dict[str, tuple[int | None, str, str]
     status, out, error = refused["dry"]
     assert (status, error) == (0, "")
     assert "dry run, nothing is started or written" in out
+    assert "that run=univse-scenes-s0-" in out

@@ -69,7 +69,7 @@ def test_a_server_that_is_away_is_said_and_the_model_waits(told: tuple[Path, dic
         ("no run", "run=absent: no such run; there are vsepp-scenes-s0-"),
         ("bad name", "registry.name=a/b: use letters"),
         ("bad alias", "registry.alias=v3: use letters"),
-        ("no alpha", "model.alpha: no such key"),
+        ("no alpha", "alpha: family vsepp of "),
     ],
 )
 def test_a_wrong_request_is_one_line(told: tuple[Path, dict[str, Answer]], case: str, message: str) -> None:
