@@ -13,12 +13,13 @@ from vse import journal
 from vse.errors import InputError
 from vse.features.shards import read_receipts
 from vse.journal import Story
+from vse.storage import Folder
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.standing import read_standing
 from vse.tracking import Shipper
 from vse.workspace import Workspace
 
-State = Literal["running", "silent", "finished", "failed", "killed"]
+State = Literal["running", "silent", "stopped", "finished", "failed", "killed"]
 SILENT_AFTER = 600.0  # seconds without a sign, or three epochs where these are longer
 
 
@@ -26,8 +27,8 @@ SILENT_AFTER = 600.0  # seconds without a sign, or three epochs where these are 
 class Line:
     """One run, sweep or stage. Times in seconds, costs in hours; `total` and `left` are None where nothing says.
 
-    done and total count `unit`; each: seconds for one of them; speed: captions a second; age: since the last sign;
-    note: the last words.
+    A stage is stopped where something of it is there, not all, and no job works on it. done and total count `unit`;
+    each: seconds for one of them; speed: captions a second; age: since the last sign; note: the last words.
     """
 
     kind: Literal["sweep", "run", "stage"]
@@ -167,20 +168,35 @@ def _sweep(workspace: Workspace, name: str, story: Story, now: float) -> tuple[L
 
 
 def _stages(workspace: Workspace, now: float) -> Iterator[Line]:
-    """Features that are being extracted; finished ones say nothing new."""
-    root = workspace.root.child("features")
-    for dataset in root.names():
-        for digits in root.child(dataset).names():
-            folder = root.child(dataset, digits)
-            if not folder.is_committed():
-                receipts = list(read_receipts(folder, checksums=False))
-                images = sum(len(receipt.ids) for receipt in receipts)
-                rejects = sum(len(receipt.rejects) for receipt in receipts)
-                name = f"features/{dataset}/{digits}"
-                note = f"{rejects} rejected" if rejects else ""
-                age = max(0.0, now - folder.last_written())
-                state = "silent" if age > SILENT_AFTER else "running"
-                yield Line(kind="stage", name=name, state=state, done=images, unit="images", age=age, note=note)
+    """Features, parses, adversaries and vectors that are not all there; finished ones say nothing new."""
+    for kind in ("features", "language"):
+        root = workspace.root.child(kind)
+        for dataset in root.names():
+            for digits in root.child(dataset).names():
+                folder = root.child(dataset, digits)
+                if not folder.is_committed():
+                    yield from _stage(f"{kind}/{dataset}/{digits}", folder, now)
+
+
+def _stage(name: str, folder: Folder, now: float) -> Iterator[Line]:
+    """The line of a stage; none where nothing was made and nobody is at it, as after a request that was refused."""
+    notes, works = [], folder.is_locked()
+    if name.startswith("features/"):
+        receipts = list(read_receipts(folder, checksums=False))
+        done, unit = sum(len(receipt.ids) for receipt in receipts), "images"
+        rejects = sum(len(receipt.rejects) for receipt in receipts)
+        notes += [f"{rejects} rejected"] * bool(rejects)
+        begun = bool(receipts)
+    else:
+        done, unit = len(folder.names()), "files"
+        begun = bool(done)
+    if not works and not begun:
+        return
+    age = max(0.0, now - folder.last_written())
+    state: State = "stopped" if not works else "silent" if age > SILENT_AFTER else "running"
+    if not works:
+        notes.append("no job works on it; the next one that needs it goes on from here")
+    yield Line(kind="stage", name=name, state=state, done=done, unit=unit, age=age, note="; ".join(notes))
 
 
 def _point(entry: Entry) -> str:

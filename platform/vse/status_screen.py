@@ -10,8 +10,9 @@ from vse.redaction import redact_text
 from vse.status import Line, Status
 
 COLUMNS = ("state", "what", "how far", "left", "speed", "rsum", "CPU h", "GPU h", "last sign", "")
-_URGENCY = {"running": 0, "silent": 1, "failed": 2, "killed": 3, "finished": 4}
-_STYLES = {"running": "bold green", "silent": "yellow", "failed": "bold red", "killed": "yellow", "finished": "dim"}
+_URGENCY = {"running": 0, "silent": 1, "stopped": 2, "failed": 3, "killed": 4, "finished": 5}
+_STYLES = {"running": "bold green", "silent": "yellow", "stopped": "yellow", "failed": "bold red", "killed": "yellow"}
+_STYLES |= {"finished": "dim"}
 _DISPENSABLE = ("last sign", "CPU h", "rsum", "speed", "GPU h")  # on a narrow terminal, in this order
 _FAILURES = 8
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from vse.errors import InputError, NotMadeError, StorageError, first_line, storage_failure
 from vse.file_lock import take
-from vse.object_store import ObjectStore
+from vse.object_store import LEASE_SECONDS, ObjectStore
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
@@ -273,6 +274,18 @@ class Folder:
     def leased(self, wait: float = float("inf")) -> contextlib.AbstractContextManager[None]:
         """On S3, what `locked` is. Raises TimeoutError on entering where a living job holds it `wait` seconds long."""
         return _remote(self.uri).lease(f"{_TEMPORARY}lock", wait=wait)
+
+    def is_locked(self) -> bool:
+        """Whether a living process works here under `locked`. Writes nothing; on S3 a lease counts for two of its
+        terms, by the clocks of S3 and of this machine."""
+        if not self.is_local:
+            info = _remote(self.uri).info(f"{_TEMPORARY}lock")
+            return info is not None and time.time() - info.written < 2 * LEASE_SECONDS
+        try:
+            with self.local(f"{_TEMPORARY}lock").open("r+b") as stream:
+                return not take(stream, wait=0.0)
+        except OSError:
+            return False
 
     def check_writable(self) -> "Folder":
         """Write and remove a probe; returns the folder. Raises InputError in one line where it cannot be written to."""

@@ -111,15 +111,39 @@ def test_features_on_their_way(living: Path) -> None:
 
     folder = Folder.open(living / "features" / "scenes-0123" / "4567")
     write_shard(folder, ["a", "b"], {"pooled": np.zeros((2, 3), np.float16)}, [("c", "file is empty")])
+    with folder.locked():
+        line = lines(living)["features/scenes-0123/4567"]
+        assert (line.kind, line.state, line.done, line.note) == ("stage", "running", 2, "1 rejected")
+        then = time.time() - 3600
+        for file in (folder.local(), *folder.local().iterdir()):
+            os.utime(file, (then, then))
+        line = lines(living)["features/scenes-0123/4567"]
+        assert (line.state, round(line.age, -2)) == ("silent", 3600)
     line = lines(living)["features/scenes-0123/4567"]
-    assert (line.kind, line.state, line.done, line.note) == ("stage", "running", 2, "1 rejected")
-    then = time.time() - 3600
-    for file in (folder.local(), *folder.local().iterdir()):
-        os.utime(file, (then, then))
-    line = lines(living)["features/scenes-0123/4567"]
-    assert (line.state, round(line.age, -2)) == ("silent", 3600)
+    assert (line.state, round(line.age, -2)) == ("stopped", 3600)
+    assert line.note == "1 rejected; no job works on it; the next one that needs it goes on from here"
+    assert "stages: 1 stopped" in summary(read_status(Workspace.open(str(living))))
     folder.commit_manifest([])
     assert "features/scenes-0123/4567" not in lines(living)
+
+
+@pytest.mark.parametrize("kind", ["features", "language"])
+def test_a_stage_that_was_refused_before_it_made_anything_is_not_told(living: Path, kind: str) -> None:
+    folder = Folder.open(living / kind / "scenes-0123" / "89ab")
+    with folder.locked():
+        assert lines(living)[f"{kind}/scenes-0123/89ab"].state == "running"
+    assert f"{kind}/scenes-0123/89ab" not in lines(living)
+
+
+def test_parsing_on_its_way(living: Path) -> None:
+    folder = Folder.open(living / "language" / "scenes-0123" / "cdef")
+    with folder.locked():
+        folder.write_bytes("parses-cdef-01.parquet", b"some")
+        line = lines(living)["language/scenes-0123/cdef"]
+        assert (line.kind, line.state, line.done, line.unit, line.note) == ("stage", "running", 1, "files", "")
+    assert lines(living)["language/scenes-0123/cdef"].state == "stopped"
+    folder.commit_manifest(["parses-cdef-01.parquet"])
+    assert "language/scenes-0123/cdef" not in lines(living)
 
 
 def test_damaged_and_empty_workspaces(living: Path, place: Path, tmp_path: Path) -> None:

@@ -87,6 +87,15 @@ def test_json_refuses_nan_and_names_a_damaged_file(folder):
         folder.read_json("y.json")
 
 
+def test_who_works_in_a_folder_can_be_seen(folder):
+    assert not folder.is_locked()
+    with folder.locked():
+        assert folder.is_locked()
+    assert not folder.is_locked()
+    with folder.locked():  # looking took nothing
+        assert folder.is_locked()
+
+
 def test_a_folder_is_committed_once_its_manifest_matches_its_files(folder):
     assert folder.read_manifest() is None
     folder.write_bytes("a", b"one")

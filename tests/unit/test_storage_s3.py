@@ -1,5 +1,7 @@
 """The same folders on S3, against a local server that speaks its protocol."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,18 @@ def test_an_address_of_a_file_leads_back_to_it(address, tmp_path):
         assert Folder.holding(folder.address("best.json")) == (folder, "best.json")
     assert Folder.open(address).address("x").partition("?")[0] == "s3://bucket/work-space/x"
     assert Folder.holding("best.json") == (Folder.open("."), "best.json")
+
+
+def test_a_lease_says_that_somebody_works_there_until_it_is_old(address, monkeypatch):
+    folder = Folder.open(address).child("stage")
+    assert not folder.is_locked()
+    with folder.locked():
+        assert folder.is_locked()
+        now = time.time()
+        monkeypatch.setattr("vse.storage.time.time", lambda: now + 100)
+        assert not folder.is_locked()
+        monkeypatch.undo()
+    assert not folder.is_locked()
 
 
 def test_what_needs_a_local_path_says_so(address):
