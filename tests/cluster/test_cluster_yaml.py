@@ -109,6 +109,10 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
         (_swap("--host 127.0.0.1", "--host 8.8.8.8"), "listen on 8.8.8.8"),
         (_swap("--num-gpus=0", ""), "--num-gpus=0"),
         (_swap("OMP_NUM_THREADS", "NOTHING"), "OMP_NUM_THREADS"),
+        (
+            _swap("OMP_NUM_THREADS=1 ray start --address", "OMP_NUM_THREADS=4 ray start --address"),
+            "OMP_NUM_THREADS is not 1",
+        ),
         (_swap("VSE_WORKSPACE=s3://", "VSE_WORKSPACE=/tmp/"), "must be on S3"),
         (_swap("MLFLOW_TRACKING_URI=http://", "MLFLOW_TRACKING_URI=sqlite:///"), "would not find the server"),
         (_swap("~/venv/bin/python", "password=x ~/venv/bin/python"), "a secret"),

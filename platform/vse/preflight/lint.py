@@ -131,8 +131,8 @@ def _commands(config: Mapping[str, Any], ray_version: str, constraints: str) -> 
     for key in ("head_start_ray_commands", "worker_start_ray_commands"):
         if "-m vse.node_logs" not in "".join(config.get(key) or []):
             yield f"{key}: logs stay on the node, and are lost with it; start vse.node_logs"
-    if not all("OMP_NUM_THREADS=" in command for command in start if "ray start" in command):
-        yield "start commands: OMP_NUM_THREADS is left to chance"
+    if not all(re.search(r"\bOMP_NUM_THREADS=1\b", command) for command in start if "ray start" in command):
+        yield "start commands: OMP_NUM_THREADS is not 1, though Ray starts a task for every core"
     if "mlflow server" in everything and "MLFLOW_TRACKING_URI=http://" not in everything:
         yield "MLFLOW_TRACKING_URI: jobs would not find the server"
 
