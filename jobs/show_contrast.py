@@ -34,10 +34,8 @@ class Options:
 def run(request: Request) -> str:
     """Parse the captions, take their own words, write the page."""
     started, options = time.time(), request.options
-    if not options.captions:
-        raise InputError("captions: name at least one file")
     set_up_logging()
-    images = [image for path in options.captions for image in read_images(path)]
+    images = _read(options)
     page = page_of(images, options.rules, Parser.Config(), options.words, options.number, options.samples, options.seed)
     folder = Workspace.open(request.workspace).check_writable().root.child("contrast")
     path = Path(options.out) if options.out else folder.local("page.txt")
@@ -50,9 +48,17 @@ def run(request: Request) -> str:
     )
 
 
+def _read(options: Options) -> list[tuple[str, ...]]:
+    """The captions of each image. Raises InputError where no file is named or one cannot be read."""
+    if not options.captions:
+        raise InputError("captions: name at least one file")
+    return [image for path in options.captions for image in read_images(path)]
+
+
 def plan(request: Request) -> Iterable[str]:
-    """Say what would be read."""
-    yield f"captions: {', '.join(request.options.captions) or 'none'}"
+    """Read the captions and say how many there are."""
+    images = _read(request.options)
+    yield f"captions: {sum(map(len, images))} of {len(images)} images in {', '.join(request.options.captions)}"
 
 
 if __name__ == "__main__":

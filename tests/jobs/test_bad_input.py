@@ -218,6 +218,31 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
             "let jobs/extract_features.py pass with extraction.max_rejected=0.4",
         ),
     ),
+    "an extraction that is planned of half a file": (
+        half_a_file,
+        ("extract_features", "--dry-run", *KARPATHY[1:]),
+        ("dataset_odd.json: is not whole JSON",),
+    ),
+    "a parse that is planned of half a file": (
+        half_a_file,
+        ("parse_captions", "--dry-run", *KARPATHY[1:]),
+        ("dataset_odd.json: is not whole JSON",),
+    ),
+    "artefacts that are planned of half a file": (
+        half_a_file,
+        ("measure_artefacts", "--dry-run", *KARPATHY[1:]),
+        ("dataset_odd.json: is not whole JSON",),
+    ),
+    "a page of captions that are not there": (
+        lambda folder: None,
+        ("show_contrast", "--dry-run", "captions=no.txt"),
+        ("no.txt: ",),
+    ),
+    "a table with a row too wide": (
+        lambda folder: (folder / "mine.csv").write_text("image,caption\na.jpg,a dog, running\n"),
+        ("train", "--preset", "vsepp_tiny", "data=table", "data.file=HERE/mine.csv"),
+        ("mine.csv: line 2: 3 fields, but the header has 2",),
+    ),
     "a folder in place of a data set": (lambda folder: None, KARPATHY, ("expected one dataset_*.json, found none",)),
 }
 
