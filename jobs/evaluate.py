@@ -3,6 +3,7 @@
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 from vse.command import Request, main
 from vse.config import fingerprint, knob
@@ -19,7 +20,7 @@ class Options:
     """Keys of this job."""
 
     run: tuple[str, ...] = knob((), "folder below runs/; several are scored by the mean of their similarities")
-    measure: MeasureOptions = field(default_factory=MeasureOptions)
+    measure: MeasureOptions = field(default_factory=partial(MeasureOptions, device="auto"))
 
 
 def run(request: Request) -> str:

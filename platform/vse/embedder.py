@@ -22,7 +22,7 @@ from vse.language.sentence.features import SentenceFeatures
 from vse.models.family import Encoded
 from vse.pipeline import parser_of
 from vse.storage import Folder
-from vse.trained import Trained, load_checkpoint
+from vse.trained import Trained, device_of, load_checkpoint
 
 SENTENCE = "sentence"  # folder of fitted sentence features in a packed checkpoint
 PARSER = "parser"  # folder of a parser that is no package
@@ -42,14 +42,14 @@ class Mixes(Protocol):
 
 
 class Embedder:
-    """Embeds with a trained family.
+    """Embeds with a trained family, on a GPU where torch finds one; vectors come back as arrays of NumPy.
 
     Families that only score pairs (SCAN) give an image or a caption alone no vector; asking for one is an InputError.
     """
 
     def __init__(self, trained: Trained, sentences: SentenceFeatures | None = None) -> None:
         """`sentences`: the fitted features of a family that reads vectors of whole sentences."""
-        self.trained, self._sentences = trained, sentences
+        self.trained, self._sentences = trained.to(device_of("auto")), sentences
 
     @classmethod
     def open(cls, folder: Folder) -> "Embedder":

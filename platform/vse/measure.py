@@ -1,12 +1,14 @@
 """Stage 5, measure: every task on a trained run, kept beside it as JSON."""
 
 import contextlib
+import logging
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, runtime_checkable
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from vse import pipeline
@@ -33,9 +35,11 @@ from vse.language.contrast.words import KINDS
 from vse.language.parsing import language_fingerprint, parse_texts_to
 from vse.models.family import Batch, Encoded
 from vse.storage import Folder
-from vse.trained import load_run
+from vse.trained import DEVICES, device_of, load_run
 from vse.training.inputs import split_examples
 from vse.workspace import Workspace, dataset_name
+
+log = logging.getLogger(__name__)
 
 REVISION = 2
 WORDS = ("shared", "disjoint")
@@ -72,6 +76,7 @@ class MeasureOptions:
     gaussian: bool = knob(False, "how far codes are from N(0, I), of families that keep such codes")
     contrast: tuple[str, ...] = knob((), "kinds of words of VSE-C's contrastive captions", choices=KINDS)
     pairs: tuple[str, ...] = knob((), "files of (image, caption, negative caption), as SugarCrepe's JSON")
+    device: str = knob("cpu", "where it is computed; auto: on a GPU where there is one", choices=DEVICES)
 
 
 def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> dict[str, Any]:
@@ -97,6 +102,7 @@ def measure_ensemble(
     changes = {"model.components": options.components} if options.components else {}
     if options.gaussian and len(runs) > 1:
         raise InputError("measure.gaussian: codes are of one run; name one in run")
+    device = device_of(options.device, "measure.device")
     loaded = [load_run(run, changes) for run in runs]
     parsed, alpha = bool(options.attacks or options.contrast), options.alpha
     members = Members(
@@ -117,12 +123,15 @@ def measure_ensemble(
     ]  # what is wrong is told before any is encoded
     attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
-    key = [options, pairs, REVISION]
+    key = [replace(options, device=""), pairs, REVISION]  # a GPU's numbers are the same but for the last bits
     key += [[each.trained.checkpoint.name, dict(each.material.fingerprints)] for each in members.each]
     key += [[split, *kind, *(one.fingerprint for one in made)] for split, s in attackers.items() for kind, made in s]
     name = f"measures-{fingerprint(key)}.json"
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
         return folder.read_json(name)["metrics"]
+    log.info("measuring on %s", torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU")
+    for trained in loaded:
+        trained.to(device)
     metrics: dict[str, float] = {}
     for part in parts:
         _add(metrics, _split(members, part, attackers[part.name], options))

@@ -1,5 +1,6 @@
 """A trained run, opened from its checkpoint alone, and the codes it gives to what is measured."""
 
+import platform
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +24,18 @@ from vse.training.inputs import Material, family_inputs, initial_family, split_e
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A family in eval mode with the configuration and the vocabulary it was trained with."""
+    """A family in eval mode with the configuration and the vocabulary it was trained with. What it encodes is where its
+    parameters are: on the CPU until `to`."""
 
     config: RunConfig
     family: Family
     vocabulary: Vocabulary
     checkpoint: Folder
+
+    def to(self, device: torch.device) -> "Trained":
+        """Its parameters moved, as torch moves modules; itself."""
+        self.family.to(device)
+        return self
 
 
 def read_config(folder: Folder) -> RunConfig:
@@ -70,6 +77,18 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
         family = family.double()
     load_weights(checkpoint, family)
     return Trained(config, family.eval(), vocabulary, checkpoint)
+
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def device_of(asked: str, key: str = "device") -> torch.device:
+    """Where to compute: `cpu`, `cuda`, or for `auto` a GPU if torch finds one here. Raises InputError, naming the key,
+    where a GPU is asked for and there is none."""
+    there = torch.cuda.is_available()
+    if asked == "cuda" and not there:
+        raise InputError(f"{key}=cuda: torch finds no GPU on {platform.node()}")
+    return torch.device("cuda" if there and asked != "cpu" else "cpu")
 
 
 def encode_split(trained: Trained, material: Material, split: str) -> Codes:
