@@ -121,6 +121,8 @@ def measure_ensemble(
     parts = [
         members.split(split) for split in dict.fromkeys(options.splits)
     ]  # what is wrong is told before any is encoded
+    for part in parts:
+        next(_protocol(part.name, options).select(part.caption_to_image, len(part.images)))
     attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
     key = [replace(options, device=""), pairs, REVISION]  # a GPU's numbers are the same but for the last bits
@@ -129,7 +131,6 @@ def measure_ensemble(
     name = f"measures-{fingerprint(key)}.json"
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
         return folder.read_json(name)["metrics"]
-    log.info("measuring on %s", torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU")
     for trained in loaded:
         trained.to(device)
     metrics: dict[str, float] = {}
@@ -137,6 +138,7 @@ def measure_ensemble(
         _add(metrics, _split(members, part, attackers[part.name], options))
     if options.pairs:
         _add(metrics, _pairs(members, workspace, pairs, ",".join(options.pairs)))
+    log.info("measured on %s", torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU")
     content = {"revision": REVISION, "checkpoint": loaded[0].checkpoint.uri, "options": to_dict(options)}
     if len(loaded) > 1:
         content["checkpoint"] = [trained.checkpoint.uri for trained in loaded]

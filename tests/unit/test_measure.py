@@ -152,12 +152,15 @@ def test_a_family_without_alpha_ignores_it(place, vsepp):
     )
 
 
-def test_folds_average_equal_parts(place, vsepp):
+def test_folds_average_equal_parts(place, vsepp, monkeypatch):
     whole, halves = (measure_run(vsepp, place, MeasureOptions(attacks=(), folds=n)) for n in (1, 2))
     assert halves.keys() == whole.keys()
     assert halves["test/t2i/meanr"] < whole["test/t2i/meanr"]
     with pytest.raises(InputError, match="6 images cannot be divided into 4 equal folds"):
         measure_run(vsepp, place, MeasureOptions(attacks=(), folds=4))
+    monkeypatch.setattr(measure, "attack_split", lambda *a: pytest.fail("adversaries were made first"))
+    with pytest.raises(InputError, match="6 images cannot be divided into 4 equal folds"):
+        measure_run(vsepp, place, MeasureOptions(folds=4))
 
 
 def test_wrong_requests_are_one_line(place, vsepp):

@@ -72,7 +72,7 @@ def test_a_run_is_measured_where_it_was_asked(
     with caplog.at_level(logging.INFO, logger="vse.measure"):
         found = measure_run(run, place, MeasureOptions(attacks=(), device="auto"))
     assert moved == ["cuda"]
-    assert [record.message for record in caplog.records if record.name == "vse.measure"] == ["measuring on a GPU"]
+    assert [record.message for record in caplog.records if record.name == "vse.measure"] == ["measured on a GPU"]
     assert measure_run(run, place, MeasureOptions(attacks=(), device="cpu")) == found  # one name for both
     assert moved == ["cuda"]
     Embedder(load_run(run))
