@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from tests.synthetic import synthetic
 from vse import presets, registry
@@ -17,7 +18,9 @@ from vse.data.table import Table
 from vse.objectives.ranking import Ranking
 from vse.presets import catalogue
 from vse.training.config import OptimConfig
+from vse.training.run import run_training
 from vse.training.step import Stepper
+from vse.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -112,6 +115,18 @@ def test_the_example_data_are_read(tmp_path):
     records = Karpathy(Karpathy.Config(root=str(tmp_path))).describe()
     assert [(image.id, image.uri, image.split) for image in records.images] == [("42", "val2014/1.jpg", "train")]
     assert [(caption.id, caption.text) for caption in records.captions] == [("7", "A dog runs.")]
+
+
+def test_the_example_of_embedding_runs(tmp_path, monkeypatch):
+    """In the folder that holds `workspace`, with the name of a run."""
+    monkeypatch.chdir(tmp_path)
+    few = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 0, "data.num_shifted": 0, "train.epochs": 1}
+    run = run_training(override(presets.preset("vsepp_tiny"), few), Workspace.open("workspace")).run
+    Image.new("RGB", (40, 30), "red").save("ball.png")
+    (source,) = blocks("py")
+    names = {"RUN": run}
+    exec(source, names)
+    assert names["sentences"].shape == names["pictures"].shape == (1, names["embedder"].dim)
 
 
 def test_every_published_system_stands_in_the_table():
