@@ -5,13 +5,13 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 
+from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import fingerprint, knob
 from vse.environment import run_tags
 from vse.measure import MeasureOptions, measure_ensemble
-from vse.runtime import set_up_logging
 from vse.summary import write_summary
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 from vse.workspace import Workspace
 
 

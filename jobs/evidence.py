@@ -4,6 +4,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.environment import command_line, usable_cores
@@ -12,10 +13,9 @@ from vse.evidence import Planner, Task, run_tasks
 from vse.report.findings import findings
 from vse.report.studies import STUDIES
 from vse.report.study_build import report_study
-from vse.runtime import set_up_logging
 from vse.storage import Folder
 from vse.summary import write_summary
-from vse.tracking import ship_all
+from vse.tracking.shipping import ship_all
 from vse.workspace import Workspace
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vse import registry
+from vse.cluster.runtime import Config as RayConfig
+from vse.cluster.runtime import running_ray, set_threads, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
 from vse.pipeline import describe, of_data
-from vse.runtime import Config as RayConfig
-from vse.runtime import running_ray, set_threads, set_up_logging
 from vse.summary import write_summary
 from vse.training.inputs import family_inputs
 from vse.workspace import Workspace, dataset_name

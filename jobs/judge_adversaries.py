@@ -4,11 +4,11 @@ import sys
 import time
 from pathlib import Path
 
+from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.errors import InputError
 from vse.evaluation.verdicts import from_json_lines, table, tally, to_json_lines
 from vse.judging import Options, drawn, judged_by_source, listing, sheets
-from vse.runtime import set_up_logging
 from vse.summary import write_summary
 from vse.workspace import Workspace
 

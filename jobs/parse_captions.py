@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vse import registry
+from vse.cluster.runtime import Config as RayConfig
+from vse.cluster.runtime import cluster_of, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.language.parsing import language_fingerprint, parse_captions
 from vse.pipeline import describe, of_data
-from vse.runtime import Config as RayConfig
-from vse.runtime import cluster_of, set_up_logging
 from vse.summary import write_summary
 from vse.workspace import Workspace, dataset_name
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from safetensors.torch import save
 
+from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.features.pretraining import PretrainingConfig, pretrain, report, shipped_state
 from vse.progress import Progress
-from vse.runtime import set_up_logging
 from vse.storage import Folder, sha256_of
 from vse.summary import write_summary
 from vse.workspace import Workspace

@@ -4,14 +4,14 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.errors import StorageError
 from vse.redaction import redact_text
-from vse.runtime import set_up_logging
 from vse.served_model import ALIAS, Packed, offer_model
 from vse.summary import write_summary
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 from vse.workspace import Workspace
 
 

@@ -4,7 +4,7 @@ import sys
 
 from vse.command import Request, main
 from vse.report.build import ReportOptions, build_report
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 
 
 def run(request: Request) -> str:

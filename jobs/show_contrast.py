@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
@@ -13,7 +14,6 @@ from vse.language.contrast.page import page_of, read_images
 from vse.language.contrast.rules import Rules
 from vse.language.contrast.words import KINDS
 from vse.language.parser import Parser
-from vse.runtime import set_up_logging
 from vse.summary import write_summary
 from vse.workspace import Workspace
 

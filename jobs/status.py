@@ -4,9 +4,9 @@ import sys
 import time
 from dataclasses import dataclass
 
+from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
-from vse.runtime import set_up_logging
 from vse.status import read_status
 from vse.status_screen import show, summary
 from vse.workspace import Workspace

@@ -5,13 +5,13 @@ import time
 from dataclasses import dataclass, field
 
 from vse import registry
+from vse.cluster.placement import preflight
+from vse.cluster.runtime import Config as RayConfig
+from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
 from vse.pipeline import foresee
-from vse.placement import preflight
-from vse.runtime import Config as RayConfig
-from vse.runtime import set_up_logging, steady_nodes
 from vse.summary import write_summary
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
 from vse.training.inputs import check_objective
 from vse.training.run import run_training, trains_here

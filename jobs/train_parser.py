@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vse.cluster.runtime import set_threads, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.language.parser_training import TrainingConfig, train, treebank_files
-from vse.runtime import set_threads, set_up_logging
 from vse.summary import write_summary
 from vse.workspace import Workspace
 

@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from vse.cluster.node_watch import is_up
 from vse.errors import InputError
-from vse.node_watch import is_up
 from vse.storage import Folder
 from vse.workspace import Workspace
 

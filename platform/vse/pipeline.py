@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from vse import registry
+from vse.cluster.runtime import Config as RayConfig
+from vse.cluster.runtime import cluster_of, running_ray
 from vse.config import override
 from vse.data.records import Records
 from vse.data.sources import rejects
@@ -30,8 +32,6 @@ from vse.language.sentence.stage import SentenceStore, fitted
 from vse.language.word_vector_files import split_path
 from vse.language.word_vectors import WordVectors, file_digits, word_vectors
 from vse.registry import ComponentConfig
-from vse.runtime import Config as RayConfig
-from vse.runtime import cluster_of, running_ray
 from vse.storage import MANIFEST, Folder
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, adversaries_wanted, family_inputs

@@ -16,7 +16,7 @@ from vse.journal import Story
 from vse.storage import Folder
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.standing import read_standing
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 from vse.workspace import Workspace
 
 State = Literal["running", "silent", "stopped", "finished", "failed", "killed"]

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from vse.journal import Journal
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 from vse.workspace import Workspace
 
 pytestmark = pytest.mark.benchmark

@@ -16,10 +16,10 @@ from unittest import mock
 
 import torch
 
+from vse.cluster.runtime import LIFECYCLE, Config, num_gpus, prepare_environment, running_ray
 from vse.config import override
 from vse.errors import InputError, PlacementError
 from vse.presets import preset
-from vse.runtime import LIFECYCLE, Config, num_gpus, prepare_environment, running_ray
 from vse.training.config import RunConfig
 from vse.workspace import Workspace
 

@@ -10,9 +10,9 @@ import sys
 from collections import deque
 from typing import Any
 
+from vse.cluster.runtime import Config, prepare_environment, running_ray
 from vse.config import override
 from vse.presets import preset
-from vse.runtime import Config, prepare_environment, running_ray
 from vse.storage import Folder
 from vse.workspace import Workspace
 

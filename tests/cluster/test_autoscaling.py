@@ -18,7 +18,7 @@ import yaml
 from tests.cluster.hosts import HOME, WORKSPACE, Hosts, why_not
 from tests.cluster.lost_nodes import TRIALS
 from tests.jobs.processes import ROOT
-from vse.runtime import LIFECYCLE
+from vse.cluster.runtime import LIFECYCLE
 
 pytestmark = [
     pytest.mark.slow,

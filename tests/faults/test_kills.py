@@ -58,7 +58,7 @@ def test_a_killed_trial(tmp_path: Path) -> None:
     """The trial's process is lost in its second epoch: the sweep starts it again, and the run goes on."""
     import functools
 
-    from vse.runtime import Config, running_ray
+    from vse.cluster.runtime import Config, running_ray
     from vse.storage import Folder
     from vse.sweeps.experiment import run_sweep
     from vse.sweeps.ledger import Ledger

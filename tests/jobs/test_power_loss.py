@@ -184,7 +184,7 @@ def test_a_report_that_is_not_whole_is_written_again(tmp_path: Path, name: str, 
 
 @pytest.mark.parametrize("how", CUTS)
 def test_the_state_of_shipping_is_found_out_again(tmp_path: Path, how: str) -> None:
-    from vse.tracking import Shipper
+    from vse.tracking.shipping import Shipper
 
     home = tmp_path / "mlflow"
     home.mkdir()
@@ -203,7 +203,7 @@ def test_an_embedded_store_that_is_none_is_filled_again(tmp_path: Path, left: st
     from mlflow import MlflowClient
 
     from vse.journal import Journal
-    from vse.tracking import ship_all
+    from vse.tracking.shipping import ship_all
 
     journal = Journal(tmp_path / "before" / "runs" / "r" / "journal.jsonl")
     journal.start("r")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.jobs.processes import run_many
 from tests.jobs.tracking_server import Memory, serving
-from tests.unit.test_tracking import write_run
+from tests.unit.tracking.test_shipping import write_run
 from vse.storage import Folder
 
 

@@ -10,8 +10,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     | {"capacity", "object_store", "node_cache", "file_lock"},
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
-    frozenset({"runtime", "placement", "ray_data", "node_watch", "metrics"})
-    | {"tracking", "tracking_run", "tracking_state", "tracking_store", "tracking_models"},
+    frozenset({"cluster", "metrics", "tracking"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
     | {"judging", "ensemble"},
     frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),
@@ -34,7 +33,7 @@ ABOVE_THEIR_ROOM = frozenset(
 )
 _STAGES = 3
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "mlflow": ("tracking", "tracking_store", "tracking_models"),
+    "mlflow": ("tracking",),
     "spacy": ("language.parser", "language.parser_training"),
     "torchvision": ("features",),
     "argparse": ("command",),
@@ -129,8 +128,8 @@ def _import_breaches(module: str, name: str, modules: dict[str, Path]) -> Iterat
 def _calls(module: str, source: str) -> Iterator[str]:
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "ray.init" and module != "runtime":
-            yield f"{module}:{node.lineno}: only runtime may call ray.init"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "ray.init" and module != "cluster.runtime":
+            yield f"{module}:{node.lineno}: only cluster.runtime may call ray.init"
     if not module.startswith("training"):
         return
     allowed = {

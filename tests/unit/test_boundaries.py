@@ -63,8 +63,8 @@ def test_a_breach_is_found(tmp_path: Path, file: str, source: str, words: str) -
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("runtime.py", "import ray\nray.init()"),
-        ("tracking_store.py", "import mlflow"),
+        ("cluster/runtime.py", "import ray\nray.init()"),
+        ("tracking/store.py", "import mlflow"),
         ("training/run.py", "import ray"),
         ("training/inputs.py", "def _truth(source):\n    return source.true_pairs('train')"),
         ("features/backbones.py", "import torchvision"),

@@ -9,7 +9,7 @@ import yaml
 
 from tests.jobs.processes import ROOT
 from vse.capacity import Capacity, Kind, living, planned
-from vse.runtime import LIFECYCLE
+from vse.cluster.runtime import LIFECYCLE
 
 STEADY, SPOT = {LIFECYCLE: "on-demand"}, {LIFECYCLE: "spot"}
 HEAD = Kind(4, head=True)

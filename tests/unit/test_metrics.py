@@ -94,8 +94,8 @@ from vse.config import override
 from vse.journal import Journal
 from vse.metrics import show_trials
 from vse.presets import preset
-from vse.runtime import Config, running_ray
-from vse.tracking import Shipper
+from vse.cluster.runtime import Config, running_ray
+from vse.tracking.shipping import Shipper
 from vse.training.run import run_training
 from vse.workspace import Workspace
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from vse import node_logs
+from vse.cluster.node_watch import is_up
 from vse.node_logs import copy_logs, follow
-from vse.node_watch import is_up
 from vse.storage import Folder
 
 

@@ -20,7 +20,7 @@ from vse.presets import preset
 from vse.storage import MANIFEST, Folder, sha256_of
 from vse.sweeps.code_files import open_codes, store_codes
 from vse.sweeps.ledger import FILE_NAME, Ledger
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 from vse.trained import load_run
 from vse.training.run import run_training
 from vse.workspace import Workspace

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from vse import pipeline
+from vse.cluster.runtime import Config as RayConfig
 from vse.config import override
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
 from vse.features.store import FeatureStore
 from vse.language.tokens import words
 from vse.presets import preset
-from vse.runtime import Config as RayConfig
 from vse.workspace import Workspace
 
 SMALL = {"data.num_train": 8, "data.num_val": 4, "data.num_test": 4, "data.num_shifted": 2}
@@ -103,7 +103,7 @@ def test_stages_use_the_ray_that_the_job_asks_for(tmp_path, monkeypatch):
         asked.append(config)
         raise _AskedError
 
-    for module in ("pipeline", "runtime"):
+    for module in ("pipeline", "cluster.runtime"):
         monkeypatch.setattr(f"vse.{module}.running_ray", running_ray)
     monkeypatch.setattr("vse.features.extraction._run", lambda work, todo, cluster: cluster())
     far, place = RayConfig(address="10.0.0.4:6379", ship_code=True), Workspace.open(str(tmp_path))
@@ -111,7 +111,7 @@ def test_stages_use_the_ray_that_the_job_asks_for(tmp_path, monkeypatch):
         pipeline.prepare(tiny(), place, ray=far)
     monkeypatch.undo()
     pipeline.prepare(tiny("vsepp_tiny"), place)
-    monkeypatch.setattr("vse.runtime.running_ray", running_ray)
+    monkeypatch.setattr("vse.cluster.runtime.running_ray", running_ray)
     monkeypatch.setattr("vse.language.parsing.WORTH_RAY", 1)
     with pytest.raises(_AskedError):
         pipeline.prepare(tiny(), place, ray=far)

@@ -5,6 +5,7 @@ import shlex
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -124,7 +125,7 @@ def test_the_example_of_embedding_runs(tmp_path, monkeypatch):
     run = run_training(override(presets.preset("vsepp_tiny"), few), Workspace.open("workspace")).run
     Image.new("RGB", (40, 30), "red").save("ball.png")
     (source,) = blocks("py")
-    names = {"RUN": run}
+    names: dict[str, Any] = {"RUN": run}
     exec(source, names)
     assert names["sentences"].shape == names["pictures"].shape == (1, names["embedder"].dim)
 

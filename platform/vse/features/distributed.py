@@ -15,13 +15,13 @@ import ray
 import ray.data
 
 from vse.capacity import Capacity, living
+from vse.cluster.placement import capacity
+from vse.cluster.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
 from vse.data.records import Image
 from vse.errors import InputError
 from vse.features.decoding import decode
 from vse.features.shards import write_shard
 from vse.features.transforms import Transform
-from vse.placement import capacity
-from vse.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
 from vse.registry import ComponentConfig
 from vse.storage import Folder
 

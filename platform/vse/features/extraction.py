@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vse import registry
+from vse.cluster.runtime import Cluster, running_ray
 from vse.config import fingerprint, knob
 from vse.data.records import Image, Records
 from vse.errors import InputError
@@ -24,7 +25,6 @@ from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import FeatureStore, commit
 from vse.progress import Progress
 from vse.registry import ComponentConfig
-from vse.runtime import Cluster, running_ray
 from vse.storage import Folder
 
 _AHEAD = 3  # decoded batches waiting for the network

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from itertools import pairwise
 
+from vse.cluster.runtime import Cluster
 from vse.config import fingerprint
 from vse.data.records import Records
 from vse.language.components import REVISION
@@ -19,7 +20,6 @@ from vse.language.corpus import SHARD_TEXTS, Language, finished, write_captions,
 from vse.language.parse import Parse
 from vse.language.parser import Parser, shared_parser
 from vse.progress import Progress
-from vse.runtime import Cluster
 from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
 

@@ -8,8 +8,8 @@ import ray
 import ray.data
 
 from vse.capacity import Capacity, living
-from vse.placement import capacity
-from vse.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
+from vse.cluster.placement import capacity
+from vse.cluster.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
 
 
 def pool_of(now: Capacity, could: Capacity, num_shards: int, workers: int | None) -> tuple[int, int]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vse import presets, registry
+from vse.cluster.runtime import Config as RayConfig
 from vse.command import Request
 from vse.config import canonical, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.evaluation.alpha import AlphaRule
-from vse.runtime import Config as RayConfig
 from vse.sweeps.alpha_results import rule_text
 from vse.sweeps.budget import cost
 from vse.sweeps.caps import Budget, Caps

@@ -35,7 +35,7 @@ Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 Listener = Callable[[Entry], None]
 
 DRIVER_CPUS = 0.1  # of a trial that only waits for workers of its own
-_ENVIRONMENT = {  # beside what vse.runtime sets
+_ENVIRONMENT = {  # beside what vse.cluster.runtime sets
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # of Tune's own state, which the ledger replaces
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
@@ -182,7 +182,7 @@ def tell(epoch: int, objective: float, result: Mapping[str, Any], text: str) -> 
 
 def _tuned(function: Function, need: Need, recorder: "Recorder", config: tune.TuneConfig) -> None:
     """One `Tuner.fit` whose results go to `recorder`; Tune's own files live in a temporary folder."""
-    assert ray.is_initialized(), "connect to Ray first (vse.runtime)"
+    assert ray.is_initialized(), "connect to Ray first (vse.cluster.runtime)"
     module = getattr(getattr(function, "func", function), "__module__", "")
     assert module != "__main__", "what Ray pickles must live in a module that workers can import"
     config.trial_name_creator = _name

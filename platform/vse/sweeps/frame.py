@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from vse.cluster.placement import capacity, check_shared, preflight
+from vse.cluster.runtime import cluster_address, running_ray, set_up_logging, steady_nodes
 from vse.command import Request
 from vse.config import flatten
 from vse.environment import run_tags, usable_cores
 from vse.errors import InputError
 from vse.journal import Journal, read
-from vse.placement import capacity, check_shared, preflight
-from vse.runtime import cluster_address, running_ray, set_up_logging, steady_nodes
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
 from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import Ledger, open_sweep, sole_owner
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 from vse.training.config import RunConfig, TrainConfig
 from vse.workspace import Workspace
 

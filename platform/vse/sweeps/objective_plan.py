@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vse.cluster.runtime import Config as RayConfig
 from vse.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
-from vse.runtime import Config as RayConfig
 from vse.sweeps.budget import cost
 from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.experiment import Need

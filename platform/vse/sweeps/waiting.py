@@ -11,8 +11,8 @@ import ray
 from ray.tune.experiment import Trial
 
 from vse.capacity import living
+from vse.cluster.runtime import placement_seconds
 from vse.errors import PlacementError
-from vse.runtime import placement_seconds
 
 log = logging.getLogger(__name__)
 

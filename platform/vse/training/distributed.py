@@ -16,9 +16,9 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from vse import journal
+from vse.cluster.runtime import placement_seconds, train_nodes
 from vse.config import to_dict
 from vse.errors import PlacementError, StorageError, storage_failure
-from vse.runtime import placement_seconds, train_nodes
 from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.loop import SAID_ONCE

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from vse import metrics, pipeline, registry
+from vse.cluster.runtime import Config as RayConfig
+from vse.cluster.runtime import num_gpus, running_ray
 from vse.config import flatten, to_dict
 from vse.data.batches import Collator
 from vse.data.examples import Examples
@@ -18,8 +20,6 @@ from vse.evaluation.codes import encode_examples
 from vse.evaluation.retrieval import retrieve
 from vse.journal import Journal, read
 from vse.models.family import Family, feature_scales
-from vse.runtime import Config as RayConfig
-from vse.runtime import num_gpus, running_ray
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image as Picture
 
-from vse import runtime
+from vse.cluster import runtime
 from vse.data.records import Image, Records
 from vse.features.backbones import SmallBackbone
 from vse.features.extraction import ExtractionConfig, TooManyRejects, extract

@@ -136,7 +136,7 @@ def test_two_processes_give_what_one_gives(tmp_path, guard):
 def test_ray_data_gives_what_one_process_gives(tmp_path, monkeypatch):
     import ray
 
-    from vse.runtime import Config, running_ray
+    from vse.cluster.runtime import Config, running_ray
 
     monkeypatch.setattr(parsing, "SHARD_TEXTS", 4)
     monkeypatch.setattr(parsing, "WORTH_RAY", 5)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture(scope="module")
 def two_cpus() -> Iterator[None]:
-    from vse.runtime import Config, running_ray
+    from vse.cluster.runtime import Config, running_ray
 
     with running_ray(Config(address="local", cpus=2, gpus=1, store_mib=80)):  # nothing here computes on that GPU
         yield

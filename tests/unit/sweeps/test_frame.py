@@ -11,9 +11,9 @@ import pytest
 
 from tests import s3
 from vse import journal
+from vse.cluster.runtime import Config as RayConfig
 from vse.command import Request
 from vse.presets import preset
-from vse.runtime import Config as RayConfig
 from vse.storage import Folder
 from vse.sweeps import alpha, frame, objective_sweep
 from vse.sweeps.experiment import Need

@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from vse.cluster.runtime import Cluster
 from vse.config import fingerprint
 from vse.data.records import Records
 from vse.language.attacks import ParsedCaption
@@ -26,7 +27,6 @@ from vse.language.lexicon.compact import knowledge
 from vse.language.parse import Parse
 from vse.language.parsing import main_can_be_imported, ray_runs
 from vse.progress import Progress
-from vse.runtime import Cluster
 from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
 

@@ -131,7 +131,7 @@ def test_several_processes_make_the_same(place, small_shards):
 
 @pytest.mark.slow
 def test_ray_makes_the_same(place, small_shards, monkeypatch):
-    from vse.runtime import Config, running_ray
+    from vse.cluster.runtime import Config, running_ray
 
     one = made(Workspace.open(f"{place.root.uri}/one"), num_workers=1)
     monkeypatch.setattr(stage, "WORTH_RAY", 1)

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Mapping
 
 from vse.capacity import Capacity, Kind, launched_plan, living, planned
+from vse.cluster.runtime import Config, cluster_address, running_ray, started_here
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError
-from vse.runtime import Config, cluster_address, running_ray, started_here
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)

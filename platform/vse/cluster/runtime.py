@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from vse.capacity import LAUNCHED, launched_plan, planned
+from vse.cluster.node_watch import watched
 from vse.config import knob
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError, first_line
 from vse.metrics import show_progress
-from vse.node_watch import watched
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ def prepare_environment(config: Config) -> dict[str, str]:
         workers[_TRAIN_NODES] = os.environ[_TRAIN_NODES]
     if here:
         # workers on this machine import the package from where this process has it, installed or not
-        package = str(Path(__file__).resolve().parents[1])
+        package = str(Path(__file__).resolve().parents[2])
         paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
         if package not in paths:
             os.environ["PYTHONPATH"] = os.pathsep.join([package, *paths])
@@ -199,7 +199,7 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
     _started_here = False
     environment: dict[str, Any] = {"env_vars": workers}
     if config.ship_code:
-        environment["py_modules"] = [str(Path(__file__).resolve().parent)]
+        environment["py_modules"] = [str(Path(__file__).resolve().parents[1])]
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
     except (ConnectionError, RuntimeError, ValueError) as error:

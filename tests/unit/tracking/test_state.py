@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_tracking import write_run
-from tests.unit.test_tracking_run import Store
+from tests.unit.tracking.test_run import Store
+from tests.unit.tracking.test_shipping import write_run
 from vse.journal import FILE_NAME, Journal
-from vse.tracking import Shipper
-from vse.tracking_state import Sent, newest, read_state, write_state
+from vse.tracking.shipping import Shipper
+from vse.tracking.state import Sent, newest, read_state, write_state
 
 
 def test_the_state_is_what_was_written_and_nothing_where_it_is_torn(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_the_run_to_ask_for_is_the_last_that_was_not_refused() -> None:
 @pytest.fixture(scope="module")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with its tables and nothing else."""
-    from vse.tracking_store import Store as MlflowStore
+    from vse.tracking.store import Store as MlflowStore
 
     database = tmp_path_factory.mktemp("empty") / "mlflow.db"
     MlflowStore(f"sqlite:///{database}", database.parent / "artifacts")
@@ -51,7 +51,7 @@ def test_a_lost_store_is_filled_again_where_all_runs_have_ended(place: str, tmp_
     write_run(tmp_path, "a").end()
     code = """
 import sys
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 shipper = Shipper(*sys.argv[1:])
 print(sum(waits for *_, waits in shipper.survey()), shipper.ship().runs)
 """
@@ -93,9 +93,9 @@ class Served(Store):
 
 def test_a_server_that_lost_its_runs_gets_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One question a connection; also where all runs have ended, and where it lost only what came last."""
-    from vse import tracking_store
+    from vse.tracking import store
 
-    monkeypatch.setattr(tracking_store, "Store", Served)
+    monkeypatch.setattr(store, "Store", Served)
     monkeypatch.setattr(Served, "runs", frozenset())
     monkeypatch.setattr(Served, "asked", ())
     uri = "http://127.0.0.1:9"

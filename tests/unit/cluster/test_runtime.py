@@ -11,12 +11,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.unit.test_placement import LAUNCHED
-from vse import environment, runtime
+from tests.unit.cluster.test_placement import LAUNCHED
+from vse import environment
+from vse.cluster import runtime
+from vse.cluster.runtime import Config, cluster_address, prepare_environment
 from vse.errors import InputError
-from vse.runtime import Config, cluster_address, prepare_environment
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +65,7 @@ SESSION = """
 import os, signal, sys
 from pathlib import Path
 from types import SimpleNamespace
-from vse.runtime import Config, running_ray
+from vse.cluster.runtime import Config, running_ray
 
 def listening(pids):
     inodes = set()

@@ -10,7 +10,7 @@ from vse.status import read_status
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.standing import Standing
-from vse.tracking import embedded_uri, ship_all
+from vse.tracking.shipping import embedded_uri, ship_all
 from vse.workspace import Workspace
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vse.journal import FILE_NAME, Journal
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 
 
 class Store:
@@ -130,7 +130,7 @@ def test_a_server_that_went_away_is_not_asked_for_every_run(tmp_path: Path) -> N
 def test_files_have_longer_than_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_TIMEOUT
 
-    from vse import tracking_store
+    from vse.tracking.store import Store
 
     waits: list[int] = []
 
@@ -142,7 +142,7 @@ def test_files_have_longer_than_numbers(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
         if asked is not None:
             monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", asked)
-        store = tracking_store.Store("http://127.0.0.1:9")
+        store = Store("http://127.0.0.1:9")
         monkeypatch.setattr(store, "_client", Client())
         store.send_file("a", tmp_path / "x", "")
         waits.append(MLFLOW_HTTP_REQUEST_TIMEOUT.get())

@@ -11,8 +11,8 @@ from vse.errors import InputError, first_line
 from vse.journal import Story
 from vse.redaction import redact_text
 from vse.storage import MANIFEST, Folder
-from vse.tracking_state import Sent
-from vse.tracking_store import RunRefusedError, RunUnknownError, clean_key
+from vse.tracking.state import Sent
+from vse.tracking.store import RunRefusedError, RunUnknownError, clean_key
 from vse.workspace import Workspace
 
 

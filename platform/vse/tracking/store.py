@@ -1,4 +1,4 @@
-"""MLflow, behind the six things that shipping a journal needs. With `tracking_models` the only importer of mlflow, and
+"""MLflow, behind the six things that shipping a journal needs. With `models` the only importer of mlflow, and
 only when used.
 
 Runs are found by the tag `vse.run_id` in their experiment, never by what MLflow drew at random, so a retried or resumed
@@ -174,14 +174,14 @@ class Store:
     ) -> int:
         """Give the alias to the version of the registered model that has this digest, made if there is none; returns
         its number. Raises InputError where MLflow will not have such a name."""
-        from vse.tracking_models import register
+        from vse.tracking.models import register
 
         with _time_for_files():
             return register(self._client, run_id, packed, name=name, alias=alias, digest=digest, tags=tags)
 
     def version_of(self, name: str, alias: str, digest: str) -> int | None:
         """The version that has the alias, None where it is of another digest. Raises where there is none."""
-        from vse.tracking_models import DIGEST_TAG
+        from vse.tracking.models import DIGEST_TAG
 
         version = self._client.get_model_version_by_alias(name, alias)
         return int(version.version) if version.tags.get(DIGEST_TAG) == digest else None

@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 
 from tests.servers import free_port, mlflow_server, serving, wait_for
-from tests.unit.test_tracking import write_run
+from tests.unit.tracking.test_shipping import write_run
 from vse.journal import Journal
-from vse.tracking import Shipper
+from vse.tracking.shipping import Shipper
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SHORT = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "5", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}

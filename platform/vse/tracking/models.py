@@ -16,7 +16,7 @@ from vse.errors import InputError, first_line
 
 DIGEST_TAG = "vse.digest"
 _LOADER = "vse.served_model"
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 # What reading pictures and sentences imports; versions are those that are installed here.
 REQUIREMENTS = ("jaxtyping", "mlflow", "numpy", "pandas", "pillow", "pyarrow", "safetensors", "spacy", "torch")
 REQUIREMENTS += ("torchvision",)

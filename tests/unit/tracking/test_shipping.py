@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from vse import journal, tracking
+from vse import journal
 from vse.errors import InputError
 from vse.journal import Journal
-from vse.tracking import Shipper, ship_all, tracking_uri
+from vse.tracking import shipping
+from vse.tracking.shipping import Shipper, ship_all, tracking_uri
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def fresh_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An embedded store with its tables and nothing else; making them takes longer than any test here."""
-    from vse.tracking_store import Store
+    from vse.tracking.store import Store
 
     database = tmp_path_factory.mktemp("fresh") / "mlflow.db"
     Store(f"sqlite:///{database}")
@@ -58,7 +59,7 @@ def write_run(workspace: Path, run: str, parent: str = "", epochs: int = 2, fold
 def client(workspace: Path) -> Any:
     from mlflow import MlflowClient
 
-    return MlflowClient(tracking_uri=tracking.embedded_uri(str(workspace)))
+    return MlflowClient(tracking_uri=shipping.embedded_uri(str(workspace)))
 
 
 def runs_of(workspace: Path) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def test_a_journal_becomes_a_run(workspace: Path) -> None:
 
 
 def test_only_what_is_new_is_sent(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from vse import tracking_store
+    from vse.tracking import store
 
     book = write_run(workspace, "a")
     picture = book.path.parent / "alpha.png"
@@ -119,7 +120,7 @@ def test_only_what_is_new_is_sent(workspace: Path, monkeypatch: pytest.MonkeyPat
     assert [(key, waits) for key, _, waits in shipper.survey()] == [("runs/a", False)]
     sent: list[dict[str, Any]] = []
     files: list[str] = []
-    send, send_file = tracking_store.Store.send, tracking_store.Store.send_file
+    send, send_file = store.Store.send, store.Store.send_file
 
     def spy(self: Any, run_id: str, **what: Any) -> None:
         sent.append(what)
@@ -129,8 +130,8 @@ def test_only_what_is_new_is_sent(workspace: Path, monkeypatch: pytest.MonkeyPat
         files.append(path.name)
         send_file(self, run_id, path, under)
 
-    monkeypatch.setattr(tracking_store.Store, "send", spy)
-    monkeypatch.setattr(tracking_store.Store, "send_file", spy_file)
+    monkeypatch.setattr(store.Store, "send", spy)
+    monkeypatch.setattr(store.Store, "send_file", spy_file)
     assert shipper.ship().runs == 0
     assert ship_all(str(workspace)).runs == 0
     assert sent == []
@@ -377,8 +378,8 @@ def test_where_runs_go(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_nothing_to_do_imports_nothing(workspace: Path) -> None:
-    code = "import sys; from vse.tracking import ship_all; ship_all(sys.argv[1]); sys.exit('mlflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code, str(workspace)], check=False).returncode == 0
+    does = "from vse.tracking.shipping import ship_all; ship_all(sys.argv[1]); sys.exit('mlflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", f"import sys; {does}", str(workspace)], check=False).returncode == 0
 
 
 def test_a_run_that_is_told_at_its_end_lasts_as_long_as_it_took(workspace: Path) -> None:

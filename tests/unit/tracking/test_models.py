@@ -17,8 +17,8 @@ from vse import journal
 from vse.journal import Journal
 from vse.served_model import offer_model
 from vse.storage import sha256_of
-from vse.tracking import Shipper, embedded_uri, ship_all
-from vse.tracking_models import REQUIREMENTS
+from vse.tracking.models import REQUIREMENTS
+from vse.tracking.shipping import Shipper, embedded_uri, ship_all
 from vse.workspace import Workspace
 
 

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from vse import placement, runtime
+from vse.cluster import placement, runtime
+from vse.cluster.placement import preflight
+from vse.cluster.runtime import Config
 from vse.errors import InputError
-from vse.placement import preflight
-from vse.runtime import Config
 
 
 @pytest.fixture(autouse=True)

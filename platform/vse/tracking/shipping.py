@@ -22,8 +22,8 @@ from vse.file_lock import take
 from vse.journal import Story
 from vse.redaction import redact_text
 from vse.storage import Folder
-from vse.tracking_run import RunShipper, one_line
-from vse.tracking_state import Sent, newest, read_state, write_state
+from vse.tracking.run import RunShipper, one_line
+from vse.tracking.state import Sent, newest, read_state, write_state
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -150,11 +150,11 @@ class Shipper:
             self.ship(wait=10)
 
     def _ship(self, result: Shipped) -> None:
-        from vse import tracking_store
+        from vse.tracking.store import relocate
 
         sent = self._load()
         if self._embedded and sent:
-            tracking_store.relocate(self.uri, self._home / "artifacts")
+            relocate(self.uri, self._home / "artifacts")
         result.waiting = len(pending := self._pending(sent))
         asks = bool(sent) and self._store is None and not self.uri.startswith("sqlite:")  # files were asked in `_load`
         if asks and not self._connected().knows(newest(sent)):
@@ -195,9 +195,9 @@ class Shipper:
 
     def _connected(self) -> Any:
         if self._store is None:
-            from vse import tracking_store  # the slow import, on the path that has something to do
+            from vse.tracking.store import Store  # the slow import, on the path that has something to do
 
-            self._store = tracking_store.Store(self.uri, self._home / "artifacts" if self._embedded else None)
+            self._store = Store(self.uri, self._home / "artifacts" if self._embedded else None)
         return self._store
 
     def _journals(self) -> Iterator[tuple[str, Folder]]:
@@ -225,10 +225,10 @@ class Shipper:
             yield take(file, wait)
 
     def _load(self) -> dict[str, Sent]:
-        from vse import tracking_store
+        from vse.tracking.store import file_knows
 
         sent = read_state(self._state_file)
-        if sent and self.uri.startswith("sqlite:") and not tracking_store.file_knows(self.uri, newest(sent)):
+        if sent and self.uri.startswith("sqlite:") and not file_knows(self.uri, newest(sent)):
             return {}  # whatever was sent is not there any more
         return sent
 

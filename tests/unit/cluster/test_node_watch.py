@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from vse.cluster.node_watch import is_up, watched
 from vse.command import _terminated
-from vse.node_watch import is_up, watched
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Journals of runs brought to MLflow: the only room that imports it."""
