@@ -105,6 +105,9 @@ def measure_ensemble(
     device = device_of(options.device, "measure.device")
     loaded = [load_run(run, changes) for run in runs]
     parsed, alpha = bool(options.attacks or options.contrast), options.alpha
+    if alpha is not None and not any("alpha" in trained.family.knobs for trained in loaded):
+        names = ", ".join(run.name for run in runs)
+        raise InputError(f"measure.alpha={alpha:g}: the family of {names} has no alpha; leave it out")
     members = Members(
         tuple(
             Member(

@@ -75,6 +75,11 @@ def test_codes_are_held_against_the_prior_where_a_family_keeps_them(place, vsepp
         measure_run(vsepp, place, MeasureOptions(gaussian=True, attacks=()))
 
 
+def test_an_alpha_for_a_family_without_one_is_refused(place, vsepp):
+    with pytest.raises(InputError, match=rf"measure\.alpha=0\.5: the family of {vsepp.name} has no alpha"):
+        measure_run(vsepp, place, MeasureOptions(alpha=0.5, attacks=()))
+
+
 @pytest.mark.parametrize("family", ["univse", "vsepp"])
 def test_names_and_ranges(request, place, family):
     found = measure_run(request.getfixturevalue(family), place, MeasureOptions())
@@ -144,12 +149,6 @@ def test_alpha_and_components_change_what_they_should(place, univse):
     few = at(components=("object",), alpha=1.0)
     assert few == ends[1]  # with alpha 1 the components count for nothing
     assert at(components=("object",), alpha=0.0) != ends[0]
-
-
-def test_a_family_without_alpha_ignores_it(place, vsepp):
-    assert measure_run(vsepp, place, MeasureOptions(attacks=(), alpha=0.3)) == measure_run(
-        vsepp, place, MeasureOptions(attacks=())
-    )
 
 
 def test_folds_average_equal_parts(place, vsepp, monkeypatch):
