@@ -6,6 +6,8 @@ term is summed over the batch. With `mean` every term but the hinge is a mean ov
 the summed hinge each λ then weighs B times less, 128 times in the published batches; with squared errors (eq. 8)
 everything is divided by B alike. `errors=mean` takes the mean of squared errors over dimensions as well, as the
 ready-made loss of a framework would: the regulariser then weighs as many times more as there are dimensions.
+With sums, standardised sentence vectors of D numbers cost about D at first, image features of unit length about one:
+λ₂ then outweighs λ₁ by that, and the regulariser moves texts little (300 against 0.1 a caption for word2vec's means).
 """
 
 from dataclasses import dataclass
