@@ -3,13 +3,13 @@
 import random
 import re
 import unicodedata
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from vse.language.components import Attribute, Components, Relation
+from vse.language.inflector import inflector
 from vse.language.parse import Parse
 from vse.language.pools import (
     ADNOMINAL,
@@ -236,16 +236,7 @@ def article(following: str) -> str:
         return "an" if digits[0] == "8" or leading in ("11", "18") else "a"
     if not word[:1].isalpha():
         return "a"
-    return "an" if _SILENT_H.match(word) else str(_engine().a(word)).split()[0]
-
-
-@cache
-def _engine() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the library's own imports
-        import inflect  # takes a second
-
-        return inflect.engine()
+    return "an" if _SILENT_H.match(word) else str(inflector().a(word)).split()[0]
 
 
 def _capital(words: str) -> str:

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +14,7 @@ from vse.cluster.placement import preflight
 from vse.cluster.runtime import Config
 from vse.errors import InputError
 
-
-@pytest.fixture(autouse=True)
-def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [n for n in os.environ if n.startswith(("RAY_", "TUNE_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(os, "environ", os.environ.copy())
+pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
 def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

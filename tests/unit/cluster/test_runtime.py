@@ -20,12 +20,7 @@ from vse.errors import InputError
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture(autouse=True)
-def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [n for n in os.environ if n.startswith(("RAY_", "TUNE_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(os, "environ", os.environ.copy())
+pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
 def test_a_laptop_starts_its_own_ray_and_a_launched_head_joins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Number of nouns and verbs: forms of the training captions first, then the library `inflect`, then rules for verbs."""
 
-import warnings
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+
+from vse.language.inflector import inflector
 
 _VERBS = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go", "'s": "'re", "isn": "aren"}
 _VERBS_BACK = {plural: singular for singular, plural in _VERBS.items()}
@@ -12,22 +12,13 @@ Forms = Mapping[str, tuple[str | None, str | None]]
 
 
 @cache
-def _engine() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the library's own imports
-        import inflect  # takes a second
-
-        return inflect.engine()
-
-
-@cache
 def _library_plural(singular: str) -> str:
-    return str(_engine().plural_noun(singular))
+    return str(inflector().plural_noun(singular))
 
 
 @cache
 def _library_singular(plural: str) -> str:
-    return str(_engine().singular_noun(plural) or "")
+    return str(inflector().singular_noun(plural) or "")
 
 
 def plural_noun(form: str, lemma: str, forms: Forms) -> str | None:
