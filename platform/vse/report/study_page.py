@@ -24,7 +24,10 @@ _FIGURE_TEXT = (
     "One line a system, the best rsum on top. Marks are means, lines 95 % intervals over seeds and images; attacks are "
     "UniVSE's, with words that training negatives may have had."
 )
-WORDS = {"shared": "words that training negatives may have had", "disjoint": "words that training negatives never had"}
+WORDS = {
+    "shared": "words that training negatives may have had",
+    "disjoint": "nouns, attributes and relations that training negatives never had",
+}
 
 
 def plain_columns() -> tuple[Column, ...]:
