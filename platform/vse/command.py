@@ -5,7 +5,6 @@ pickles may be defined in the job file itself, because there it would belong to 
 """
 
 import argparse
-import difflib
 import errno
 import json
 import os
@@ -215,7 +214,7 @@ def _read(
 def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> tuple[Any, Any, set[str]]:
     """(run configuration, options, keys set) of a preset, or of a JSON file, which may name its base as "preset"."""
     if not chosen.partition("?")[0].endswith(".json"):
-        return _preset(chosen, presets), options, set()
+        return presets.preset(chosen), options, set()
     folder, name = Folder.holding(chosen)
     try:
         data = json.loads(folder.read_bytes(name))
@@ -231,7 +230,7 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
         raise InputError(f"--preset {chosen}: not JSON: {error}") from None
     if not isinstance(data, dict):
         raise InputError(f"--preset {chosen}: expected an object of settings, found {type(data).__name__}")
-    base = _preset(str(data.pop("preset", default_preset)), presets)
+    base = presets.preset(str(data.pop("preset", default_preset)))
     own = {f.name for f in fields(options)} if options is not None else set()
     for_job = {k: v for k, v in data.items() if k.split(".")[0] in own}
     for_run = {k: v for k, v in data.items() if k not in for_job}
@@ -239,17 +238,6 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
     if for_job:
         options = configuration.from_dict(options, for_job, chosen)
     return loaded, options, set(_leaf_keys(data))
-
-
-def _preset(name: str, presets: Presets) -> Any:
-    """The preset of that name. Raises InputError that names those with a name like it: there are more than a line of
-    all."""
-    known = presets.names()
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
-        told = f"did you mean {', '.join(near)}? " if near else ""
-        raise InputError(f"preset {name!r}: unknown; {told}--help lists all {len(known)}")
-    return presets.preset(name)
 
 
 def _leaf_keys(data: Mapping[str, Any], prefix: str = "") -> Iterable[str]:

@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from dataclasses import MISSING, field, fields, is_dataclass, replace
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from vse import registry
-from vse.errors import InputError
+from vse.errors import InputError, did_you_mean
 from vse.registry import ComponentConfig
 
 T = TypeVar("T")
@@ -77,12 +78,7 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
 
 
 def _nearest(name: str, known: Mapping[str, Any], above: str) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, known, n=1)
-    if close:
-        return f"did you mean {above}{close[0]}?"
-    return f"known are {', '.join(above + each for each in known)}"
+    return did_you_mean(name, known, above=above) or f"known are {', '.join(above + each for each in known)}"
 
 
 def _coerce(value: Any, hint: Any, key: str) -> Any:
@@ -149,7 +145,8 @@ def _items(text: str) -> list[Any]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
-        value = [part.strip() for part in text.split(",") if part.strip()]
+        bare = re.sub(r"^\s*\[([^\[\]]*)\]\s*$", r"\1", text)  # words in brackets need no quotation marks
+        value = [part.strip() for part in bare.split(",") if part.strip()]
     return value if isinstance(value, list) else [value]
 
 

@@ -1,6 +1,8 @@
 """Exceptions that are said in one line: "the input is wrong" and "the place of the results fails", not the program."""
 
+import difflib
 import errno
+from collections.abc import Iterable
 
 
 class InputError(ValueError):
@@ -26,6 +28,12 @@ class PlacementError(RuntimeError):
 
 class NotMadeError(Exception):
     """What a stage makes is not there, and the caller may only read; its text is the folder's address."""
+
+
+def did_you_mean(name: str, known: Iterable[str], *, above: str = "", most: int = 1) -> str:
+    """The question that names up to `most` known names like an unknown one, each after `above`; empty where none is."""
+    close = difflib.get_close_matches(name, list(known), n=most)
+    return f"did you mean {', '.join(above + each for each in close)}?" if close else ""
 
 
 def first_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from vse import pipeline, presets
 from vse.adversaries import attack_split, contrast_split, first_of_each
 from vse.config import fingerprint, override, to_dict
-from vse.errors import InputError
+from vse.errors import InputError, did_you_mean
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import Attacked, AttackSet, attack
 from vse.evaluation.codes import Codes
@@ -202,8 +202,8 @@ class Planner:
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.only if name not in self.study.arms]:
-            arms = ", ".join(self.study.arms)
-            raise InputError(f"study.arms: {self.study.name} has no arm {unknown[0]!r}; it has {arms}")
+            near = did_you_mean(unknown[0], self.study.arms) or f"it has {', '.join(self.study.arms)}"
+            raise InputError(f"study.arms: {self.study.name} has no arm {unknown[0]!r}; {near}")
 
     def search_tasks(self) -> dict[str, list[list[Task]]]:
         """Family -> for each candidate its trainings (one, or one a fold), of its first arm."""

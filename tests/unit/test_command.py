@@ -53,7 +53,7 @@ class Presets:
 
     def preset(self, name: str) -> RunConfig:
         if name not in self.names():
-            raise InputError(f"preset={name}: unknown; known are tiny, long")
+            raise InputError(f"preset {name!r}: unknown; known are tiny, long")
         return RunConfig(epochs=30 if name == "long" else 3)
 
 
@@ -125,8 +125,8 @@ def test_workspace_comes_from_the_argument_then_the_environment(
         (["epochs"], ["epochs", "key=value"]),
         (["epochs=1", "epochs=2"], ["epochs", "twice"]),
         (["--presett", "x"], ["--presett"]),
-        (["--preset", "nope"], ["preset 'nope': unknown; --help lists all 2"]),
-        (["--preset", "tinny"], ["preset 'tinny': unknown; did you mean tiny? --help lists all 2"]),
+        (["--preset", "nope"], ["preset 'nope': unknown; known are tiny, long"]),
+        (["--preset", "tinny"], ["preset 'tinny': unknown; known are tiny, long"]),
         (["--help", "optim.lrr=1"], ["optim.lrr", "did you mean optim.lr?"]),
         (["--preset", "/no/such/file.json"], ["/no/such/file.json", "No such file"]),
         (["--workspace"], ["--workspace"]),

@@ -80,6 +80,8 @@ def test_keys_are_changed_in_a_copy() -> None:
         ("sizes", "[3, 4]", (3, 4)),
         ("sizes", "", ()),
         ("tags", "a, b", ("a", "b")),
+        ("tags", "[a, b]", ("a", "b")),
+        ("tags", "[a]/b,c[0]", ("[a]/b", "c[0]")),
         ("optim.lr", "1e-3", 1e-3),
         ("optim.lr", "1", 1.0),
         ("optim.betas", "0.5,0.9", (0.5, 0.9)),

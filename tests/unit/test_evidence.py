@@ -175,8 +175,10 @@ def test_validation_chooses_and_the_chosen_is_used(planner: Planner, done: dict[
 def test_some_arms_may_be_done_before_the_others(planner: Planner, done: dict[str, list[Task]]) -> None:
     some = dataclasses.replace(planner, only=("univse_no_comp", "vsepp"))
     assert [task.label for task in some.in_order(done)] == ["vsepp", "vsepp", "univse_no_comp", "univse_no_comp"]
-    with pytest.raises(InputError, match=r"study.arms: miniature has no arm 'vse'; it has vsepp, univse, "):
+    with pytest.raises(InputError, match=r"study.arms: miniature has no arm 'vse'; did you mean vsepp\?$"):
         dataclasses.replace(planner, only=("vse",))
+    with pytest.raises(InputError, match=r"study.arms: miniature has no arm 'x'; it has vsepp, univse, "):
+        dataclasses.replace(planner, only=("x",))
 
 
 def test_only_the_families_of_those_arms_are_searched(planner: Planner, done: dict[str, list[Task]]) -> None:

@@ -87,9 +87,12 @@ def test_presets_are_told_apart():
     assert presets.preset("univse_coco") is not presets.preset("univse_coco")
 
 
-def test_an_unknown_preset_lists_the_known_ones():
-    with pytest.raises(InputError, match=r"preset 'univse': unknown; known are .*univse_coco.*vsepp_tiny"):
-        presets.preset("univse")
+def test_an_unknown_preset_names_those_like_it():
+    lists = rf"--help lists all {len(NAMES)}$"
+    with pytest.raises(InputError, match=rf"^preset 'univse_cocoa': unknown; did you mean univse_coco, .*\? {lists}"):
+        presets.preset("univse_cocoa")
+    with pytest.raises(InputError, match=rf"^preset 'x': unknown; {lists}"):
+        presets.preset("x")
 
 
 def test_vsepp_coco_is_as_published():

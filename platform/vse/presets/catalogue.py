@@ -18,7 +18,7 @@ from vse import registry
 from vse.config import flatten, from_dict, override
 from vse.data.karpathy import Karpathy
 from vse.data.scenes.source import Scenes
-from vse.errors import InputError
+from vse.errors import InputError, did_you_mean
 from vse.features.small_backbone import SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.registry import ComponentConfig
@@ -44,13 +44,14 @@ def names() -> tuple[str, ...]:
 
 
 def preset(name: str) -> RunConfig:
-    """The preset of that name; raises InputError that lists them."""
+    """The preset of that name; raises InputError that names those with a name like it: all are more than a line."""
     if name in _PRESETS:
         return _PRESETS[name]()
     if name in names():
         move = on_scenes if name.endswith(SCENES) else on_photographs
         return move(_PRESETS[name.rsplit("_", 1)[0] + "_coco"]())
-    raise InputError(f"preset {name!r}: unknown; known are {', '.join(names())}")
+    near = did_you_mean(name, names(), most=5)
+    raise InputError(" ".join(filter(None, (f"preset {name!r}: unknown;", near, f"--help lists all {len(names())}"))))
 
 
 def from_data(data: Mapping[str, Any], where: str = "configuration") -> RunConfig:

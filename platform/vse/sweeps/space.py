@@ -8,7 +8,6 @@ generator, so that the same space gives the same trials in the same order on eve
 what is there instead of replacing it.
 """
 
-import difflib
 import importlib
 import importlib.util
 import itertools
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from vse.config import canonical, fingerprint, flatten, override
-from vse.errors import InputError
+from vse.errors import InputError, did_you_mean
 
 PROBES = 16  # seeded draws of a continuous domain that are tried on the configuration, beside its two ends
 
@@ -128,8 +127,7 @@ def _named_module(name: str) -> ModuleType:
 
     known = sorted(module.name for module in pkgutil.iter_modules(search_spaces.__path__))
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}, or a path that ends in .py"
+        hint = did_you_mean(name, known) or f"known are {', '.join(known)}, or a path that ends in .py"
         raise InputError(f"search space {name}: unknown; {hint}")
     return importlib.import_module(f"search_spaces.{name}")
 
