@@ -254,10 +254,17 @@ def _refuse_without_sentences(config: RunConfig) -> None:
 
 
 def _sentences(config: RunConfig, workspace: Workspace, records: Records, vectors: Vectors | None) -> SentenceStore:
-    """Vectors of all captions, fitted on those of training images, in language/<dataset>/<fingerprint>."""
+    """Vectors of all captions, fitted on those of training images, in language/<dataset>/<fingerprint>.
+
+    A file's vectors were learned elsewhere: words that only test captions have, or training captions rarely, keep
+    theirs (jWAE 5.1 averages word2vec over all words of a sentence). Vectors of own captions exist for training words.
+    """
     assert vectors is not None, "asked before"
     train = [caption.text for caption in records.split("train").captions]
-    known = build_vocabulary(train, config.text.min_count).words
+    if config.text.word_vectors == OWN_CAPTIONS:
+        known = build_vocabulary(train, config.text.min_count).words
+    else:
+        known = build_vocabulary(caption.text for caption in records.captions).words
     place = functools.partial(workspace.language, dataset_name(records))
     features = fitted(config.text.sentence, train, vectors(known), place)
     assert features is not None

@@ -158,6 +158,31 @@ def test_sentence_vectors_of_the_captions_themselves(place, tmp_path):
         np.testing.assert_allclose(row, np.mean(known, axis=0), atol=2e-3)  # kept in half precision
 
 
+def test_a_file_knows_words_that_only_test_captions_have_and_the_fit_does_not_ask_it(place, tmp_path):
+    """Two files that differ in a word of the test captions alone: the same mixture, other vectors of that caption."""
+    records = pipeline.describe(tiny(), place)
+    train = [c.text for c in records.split("train").captions]
+    unseen = next(c.id for c in records.captions if c.image == records.split("test").images[0].id)
+    captions = (dataclasses.replace(c, text="a red zeppelin") if c.id == unseen else c for c in records.captions)
+    records = dataclasses.replace(records, captions=tuple(captions))
+    known = sorted({word for text in train for word in words(text)})
+    draw, fitted, codes = np.random.default_rng(0), [], []
+    rows = {word: draw.normal(size=4) for word in known}
+    for number in (1.0, 2.0):
+        lines = [f"{w} {' '.join(f'{x:.4f}' for x in v)}" for w, v in {**rows, "zeppelin": [number] * 4}.items()]
+        (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
+        changes = {"text__sentence": "gmm", "text__sentence.num_components": 2, "text__sentence.dims": 3}
+        config = tiny(text__word_vectors=str(tmp_path / "vectors.txt"), text__min_count=4, **changes)
+        sentences = pipeline._sentences(config, place, records, pipeline._word_vectors(config, place, records, {}))
+        fitted.append(sentences.features)
+        codes.append(sentences.array(["a red zeppelin", "a red ball"]))
+    assert set(words("a red zeppelin")) <= set(fitted[0].words)
+    np.testing.assert_array_equal(fitted[0].mixture.location, fitted[1].mixture.location)
+    np.testing.assert_array_equal(fitted[0].pca.components, fitted[1].pca.components)
+    np.testing.assert_array_equal(codes[0][1], codes[1][1])
+    assert np.abs(codes[0][0] - codes[1][0]).max() > 0.01
+
+
 def test_word_vectors_are_part_of_a_run_by_content(place, first, tmp_path):
     prints = []
     for text in ("red 1 2\n", "red 1 3\n"):
