@@ -65,6 +65,8 @@ def run(request: Request) -> str:
             given["text.word_vectors"] = options.vectors
     out = Folder.open(options.out) if options.out else workspace.root.child("evidence")
     kept = Folder.open(options.results).uri if options.results else ""
+    if options.seeds == 1:
+        raise InputError("study.seeds=1: an interval needs two seeds; 0 takes as many as are registered")
     planner = Planner(study, workspace, given, options.seeds or study.seeds, kept, options.arms)
     processes = options.processes or usable_cores()
     deadline = time.monotonic() + options.budget if options.budget else float("inf")

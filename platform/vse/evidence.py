@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from torch import Tensor
 
 from vse import pipeline, presets
 from vse.adversaries import attack_split, contrast_split, first_of_each
@@ -34,7 +35,7 @@ from vse.language.contrast.rules import CLASSES
 from vse.models.family import Family
 from vse.report.studies import Changes, Study, StudyArm
 from vse.storage import Folder
-from vse.trained import encode_adversaries, encode_split, load_run
+from vse.trained import Trained, encode_adversaries, encode_split, load_run
 from vse.training.config import RunConfig
 from vse.training.run import run_training
 from vse.workspace import Workspace
@@ -84,15 +85,17 @@ def perform(task: Task) -> str:
         "configuration": to_dict(task.config),
     }
     if task.splits:
-        tables, summary["alphas"] = _measure(task, workspace, result.folder)
+        trained = load_run(result.folder)
+        if isinstance(learned := getattr(trained.family, "alpha", None), Tensor):
+            summary["learned_alpha"] = learned.item()
+        tables, summary["alphas"] = _measure(task, workspace, trained)
         folder.write_bytes(f"{task.name}.parquet", _packed(tables))
     folder.write_json(f"{task.name}.json", summary)
     return task.name
 
 
-def _measure(task: Task, workspace: Workspace, run: Folder) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _measure(task: Task, workspace: Workspace, trained: Trained) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """(per-image tables by `split/words/alpha/metric`, validation metrics by alpha)."""
-    trained = load_run(run)
     material = pipeline.prepare(task.config, workspace, parsed=True)
     tables: dict[str, np.ndarray] = {}
     curves: dict[str, dict[str, float]] = {}

@@ -19,7 +19,7 @@ from vse.evaluation.retrieval import retrieve
 from vse.evidence import Planner, Task, perform, read_summary, read_table, run_tasks
 from vse.presets import preset
 from vse.report.claims import PLATEAU, UNIVSE_CLAIMS, registered_hash
-from vse.report.findings import METRICS, PLAIN, findings
+from vse.report.findings import METRICS, PLAIN, Results, findings
 from vse.report.studies import Study, StudyArm
 from vse.trained import encode_split, load_run
 from vse.workspace import Workspace
@@ -252,6 +252,31 @@ def test_tables_agree_with_the_measures_of_the_run(planner: Planner, done: dict[
     assert {float(alpha) for alpha in curve["alphas"]} == set(ALPHAS)
 
 
+def test_where_a_learned_alpha_ended_is_kept_and_told(planner: Planner, done: dict[str, list[Task]]) -> None:
+    changes: dict[str, Any] = {"model.learn_alpha": True, "train.epochs": 1}
+    tasks = [
+        Task("learned", override(done["univse"][0].config, {**changes, "seed": seed}), (), (), *_places(planner))
+        for seed in (0, 1)
+    ]
+    tasks = [dataclasses.replace(task, splits=("test",)) for task in tasks]
+    assert do(planner, tasks)[0]
+    ends = []
+    for task in tasks:
+        summary = read_summary(task)
+        assert summary is not None
+        learned = load_run(planner.workspace.run(summary["run"])).family.alpha  # type: ignore[attr-defined]  # UniVSE's
+        assert summary["learned_alpha"] == pytest.approx(learned.item())
+        ends.append(summary["learned_alpha"])
+    mean, low, high = Results(planner, {**done, "learned": tasks}).learned_alphas()["learned"]
+    assert mean == pytest.approx(np.mean(ends))
+    assert low < mean < high
+    assert Results(planner, done).learned_alphas() == {}
+
+
+def _places(planner: Planner) -> tuple[str, str]:
+    return planner.workspace.root.uri, planner.workspace.root.child("evidence").uri
+
+
 @pytest.mark.parametrize("name", ["vsepp", "univse"])
 def test_transfer_is_measured_as_the_run_would_be_on_other_data(
     planner: Planner, done: dict[str, list[Task]], name: str
@@ -314,7 +339,7 @@ def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list
         assert {(row["arm"], row["split"], row["alpha"]) for row in rows} == expected
         assert len(rows) == len(expected)
         for row in rows:
-            assert row["seconds"] > 0
+            assert row["seconds"][0] > 0
             assert ("attack_object/r1" in row) == (row["split"] in SPLITS)
             for metric in METRICS if row["split"] in SPLITS else PLAIN:
                 mean, low, high = row[metric]

@@ -37,6 +37,11 @@ class Sample:
         assert self.hits.ndim == 3, "hits are (seeds, images, terms)"
         assert self.hits.shape[1:] == self.queries.shape, "hits and queries must be of the same images and terms"
 
+    @property
+    def defined(self) -> bool:
+        """Whether every term has queries; a metric of no queries is no number."""
+        return bool((self.queries.sum(0) > 0).all())
+
     def value(self) -> float:
         """The metric itself."""
         return float((100 * self.hits.sum(1) / self.queries.sum(0)).sum(1).mean())
@@ -82,7 +87,10 @@ class Bootstrap:
         return self._p(threshold, 1)
 
     def detectable(self, level: float = 0.05, power: float = 0.8) -> float:
-        """Smallest effect that a two-sided test at `level` would have found with probability `power`."""
+        """Smallest effect that a two-sided test at `level` would have found with probability `power`.
+
+        Of several claims give level / claims: Holm's first step asks that much.
+        """
         return (_NORMAL.inv_cdf(1 - level / 2) + _NORMAL.inv_cdf(power)) * self.error
 
     def _below(self, threshold: float) -> float:
@@ -100,7 +108,10 @@ class Bootstrap:
 
 
 def bootstrap(effect: Effect, *, replicates: int = 4000, seed: int = 0, nested: bool = False) -> Bootstrap:
-    """Replicates of an effect. Raises InputError when arms have different seeds or image sets of different sizes."""
+    """Replicates of an effect.
+
+    Raises InputError where arms have different seeds, image sets different sizes, or a metric no queries at all.
+    """
     seeds = {sample.hits.shape[0] for _, sample in effect}
     if len(seeds) != 1:
         raise InputError(f"arms were run with different numbers of seeds: {sorted(seeds)}")
@@ -108,6 +119,9 @@ def bootstrap(effect: Effect, *, replicates: int = 4000, seed: int = 0, nested: 
     for _, sample in effect:
         if sizes.setdefault(sample.images, len(sample.queries)) != len(sample.queries):
             raise InputError(f"arms were measured on different numbers of images of {sample.images}")
+    for _, sample in effect:
+        if not sample.defined:
+            raise InputError(f"a metric asks nothing of {sample.images}: no queries, no number")
     num_seeds, rng = seeds.pop(), np.random.default_rng(seed)
     draws = []
     for start in range(0, replicates, _CHUNK):
@@ -164,11 +178,14 @@ def _acceleration(effect: Effect, sizes: Mapping[str, int], num_seeds: int) -> f
     return float(cubes / (6 * squares**1.5)) if squares > 0 else 0.0
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Adjusted p values (Holm 1979), in the given order."""
-    adjusted, running = {}, 0.0
+def holm(p_values: Mapping[str, float], registered: int = 0) -> dict[str, float]:
+    """Adjusted p values (Holm 1979), in the given order.
+
+    registered: how many tests there will be where some have no p yet; these count as if theirs were larger than all.
+    """
+    adjusted, running, number = {}, 0.0, max(registered, len(p_values))
     for rank, (name, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
-        running = max(running, min(1.0, (len(p_values) - rank) * p))
+        running = max(running, min(1.0, (number - rank) * p))
         adjusted[name] = running
     return {name: adjusted[name] for name in p_values}
 
@@ -177,7 +194,8 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 class Verdict:
     """The answer to a claim: `holds`, `does not hold` or `undecided`, with what it rests on.
 
-    `detectable` is the smallest effect that could have been seen; it matters when the answer is undecided.
+    `detectable` is the smallest effect of one comparison that could have been seen with a power of 80 %, after Holm's
+    correction at its strictest step; it matters when the answer is undecided.
     """
 
     answer: str
@@ -198,8 +216,12 @@ class Outcome:
     negligible: float
 
 
-def judge(claims: Mapping[str, tuple[Sequence[Outcome], int]], level: float = 0.05) -> dict[str, Verdict]:
+def judge(
+    claims: Mapping[str, tuple[Sequence[Outcome], int]], level: float = 0.05, registered: int = 0
+) -> dict[str, Verdict]:
     """Verdicts on the claims of one paper, with Holm's correction over them; values are (comparisons, seeds needed).
+
+    registered: how many claims of that paper there are, those that nothing was measured of yet included.
 
     A claim *holds* when every one of its comparisons exceeds its margin (so its p is their largest), *does not hold*
     when at least one is shown to stay below margin + negligible (their smallest p, times their number). Tests are
@@ -210,7 +232,8 @@ def judge(claims: Mapping[str, tuple[Sequence[Outcome], int]], level: float = 0.
         name: min(1.0, len(tested) * min(t.result.p_below(t.margin + t.negligible) for t in tested))
         for name, (tested, _) in claims.items()
     }
-    p_holds, p_fails = holm(holds), holm(fails)
+    number = max(registered, len(claims))
+    p_holds, p_fails = holm(holds, number), holm(fails, number)
     verdicts = {}
     for name, (tested, seeds_needed) in claims.items():
         num_seeds = min(t.result.num_seeds for t in tested)
@@ -225,7 +248,7 @@ def judge(claims: Mapping[str, tuple[Sequence[Outcome], int]], level: float = 0.
             p_holds=p_holds[name],
             p_fails=p_fails[name],
             effects=tuple((t.name, t.result.estimate, *t.result.interval(1 - level)) for t in tested),
-            detectable=max(t.result.detectable(level) for t in tested),
+            detectable=max(t.result.detectable(level / number) for t in tested),
             num_seeds=num_seeds,
         )
     return verdicts

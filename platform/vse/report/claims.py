@@ -133,10 +133,11 @@ def answer(
     level: float = 0.05,
     replicates: int = 4000,
     nested: bool = False,
+    registered: int = 0,
 ) -> dict[str, Verdict]:
     """A verdict on each claim; `lookup` gives an arm's per-image results of a metric over all seeds.
 
-    Holm's correction is over the claims given, which are those of one paper.
+    Holm's correction is over the claims given, which are of one paper, or over `registered` where that has more.
     """
     tested = {
         claim.name: (
@@ -157,4 +158,4 @@ def answer(
         )
         for claim in claims
     }
-    return judge(tested, level)
+    return judge(tested, level, registered)

@@ -1,17 +1,19 @@
 """What a study found: means with intervals for every arm, alpha by the rule, and verdicts on the registered claims."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.evaluation.per_image import counts_of
 from vse.evaluation.statistics import Sample, bootstrap
 from vse.evidence import WORDS, Planner, Task, read_summary, read_table
 from vse.language.contrast.rules import CLASSES
 from vse.report.claims import CHOSEN_ALPHA, Arm, Claim, answer, registered_hash
+from vse.report.intervals import interval
 
 ATTACKS = ("object", "attribute", "relation")
 _ATTACKED = tuple(f"attack_{kind}/{metric}" for kind in ATTACKS for metric in ("r1", "rsum3", "pair_accuracy"))
@@ -40,6 +42,15 @@ class Results:
             curves.append({float(alpha): metrics for alpha, metrics in summary["alphas"].items()})
         return choose_alpha(curves, AlphaRule(standard_error=self.planner.study.standard_error))
 
+    def learned_alphas(self) -> dict[str, list[float]]:
+        """Arm -> alpha at the end of training [mean, low, high] over seeds, of arms that learn it (A.2, Table 4)."""
+        found = {
+            name: [s["learned_alpha"] for task in tasks if (s := read_summary(task)) and "learned_alpha" in s]
+            for name, tasks in self.tasks.items()
+        }
+        means = {name: interval(values) for name, values in found.items() if values}
+        return {name: [m.mean, m.mean - m.half, m.mean + m.half] for name, m in means.items()}
+
     def sample(self, arm: str, split: str, words: str, alpha: float | None, metric: str) -> Sample:
         """Per-image results of a metric over the seeds of an arm."""
         if alpha == CHOSEN_ALPHA:
@@ -51,38 +62,45 @@ class Results:
         return Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split)
 
     def claims(self, words: str, claims: Sequence[Claim]) -> dict[str, Any]:
-        """Verdicts on claims whose arms are there, as plain data; Holm's correction is over those of one paper."""
+        """Verdicts on claims whose arms are there, as plain data; Holm's correction is over all of one paper."""
 
         def lookup(arm: Arm, metric: str) -> Sample:
             return self.sample(arm.model, arm.split, words, arm.alpha, metric)
 
         found: dict[str, Any] = {}
         for paper in dict.fromkeys(claim.paper for claim in claims):
-            own = [claim for claim in claims if claim.paper == paper and self._answerable(claim)]
+            of_paper = [claim for claim in claims if claim.paper == paper]
+            own = [claim for claim in of_paper if self._answerable(claim, lookup)]
             if own:
-                found |= {name: asdict(verdict) for name, verdict in answer(lookup, own).items()}
+                verdicts = answer(lookup, own, registered=len(of_paper))
+                found |= {name: asdict(verdict) for name, verdict in verdicts.items()}
         return found
 
-    def _answerable(self, claim: Claim) -> bool:
-        arms = {arm.model for comparison in claim.comparisons for _, arm in comparison.terms}
-        return all(len(self.tasks.get(arm, ())) == self.planner.seeds for arm in arms)
+    def _answerable(self, claim: Claim, lookup: Callable[[Arm, str], Sample]) -> bool:
+        asked = [(arm, comparison.metric) for comparison in claim.comparisons for _, arm in comparison.terms]
+        done = all(len(self.tasks.get(arm.model, ())) == self.planner.seeds for arm, _ in asked)
+        return done and all(lookup(arm, metric).defined for arm, metric in asked)
 
     def table(self, words: str) -> list[dict[str, Any]]:
-        """One row an arm, split and alpha: each metric as [mean, low, high], a 95 % interval over seeds and images."""
+        """One row an arm, split and alpha: each metric as [mean, low, high], a 95 % interval over seeds and images.
+
+        `seconds`, of training, have one over seeds alone.
+        """
         study, rows = self.planner.study, []
         attacked = METRICS + (_CONTRAST if study.contrast else ())
         for name, tasks in self.tasks.items():
             arm = study.arms[name]
             summaries = [read_summary(task) for task in tasks]
-            seconds = [s["seconds"] for s in summaries if s is not None]
+            seconds = interval([s["seconds"] for s in summaries if s is not None])
             for split in (*study.splits, *study.transfers):
                 for alpha in arm.alphas or (None,):
                     row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seeds": len(tasks)}
-                    row["seconds"] = np.median(seconds)
+                    row["seconds"] = [seconds.mean, seconds.mean - seconds.half, seconds.mean + seconds.half]
                     for metric in attacked if split in study.splits else PLAIN:
-                        effect = [(1.0, self.sample(name, split, words, alpha, metric))]
-                        found = bootstrap(effect, replicates=1000)
-                        row[metric] = [found.estimate, *found.interval(method="percentile")]
+                        sample = self.sample(name, split, words, alpha, metric)
+                        if sample.defined:  # a small data set may have no adversary of a class
+                            found = bootstrap([(1.0, sample)], replicates=1000)
+                            row[metric] = [found.estimate, *found.interval(method="percentile")]
                     rows.append(row)
         return rows
 
@@ -102,9 +120,11 @@ def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> di
             "study": study.name,
             "command": command,
             "claims_hash": registered_hash(study.claims),
+            "design_hash": fingerprint(asdict(study)),
             "seeds": planner.seeds,
             "search": chosen,
             "alpha": {name: results.chosen_alpha(name) for name in swept},
+            "learned_alpha": results.learned_alphas(),
             "claims": {
                 words: {
                     name: {"statement": next(c.statement for c in claims if c.name == name), **verdict}

@@ -135,7 +135,7 @@ _WIDE = {"model.word_dim": 128}
 # Family -> systems that train at the rate which its first one chose.
 _FAMILIES = {
     "vse": ("vse", "vse0"),
-    "order": ("order", "orderpp"),
+    "order": ("order", "order0", "orderpp"),
     "vsec": ("vsec", "vsec_noun", "vsec_numeral", "vsec_relation"),
     "jwae_mh_gru": ("jwae_mh_gru", "vae_mh"),
     "jwae_mh": ("jwae_mh",),
@@ -145,8 +145,8 @@ _FAMILIES = {
     "vsepp_sigmoid": ("vsepp_sigmoid",),
     "cse": ("cse",),
     "relational": ("relational_basic", "relational_pool", "relational_attention"),
-    "scan_t2i": ("scan_t2i_avg",),
-    "scan_i2t": ("scan_i2t_avg",),
+    "scan_t2i": ("scan_t2i_avg", "scan_t2i_lse", "scan_both"),
+    "scan_i2t": ("scan_i2t_avg", "scan_i2t_lse"),
     "jwae_mh_scan": ("jwae_mh_scan_t2i", "jwae_mh_scan_i2t"),
 }
 _WORDLESS = {  # one fixed vector a caption
@@ -177,6 +177,12 @@ FAMILIES_SCENES = Study(
     arms={
         "vsepp": StudyArm(preset="vsepp_scenes", family="vsepp", changes=_FIFTEEN),
         "univse": StudyArm(preset="univse_scenes", family="univse", changes=_FIFTEEN, alphas=(0.75, 1.0)),
+        **{
+            f"vsepp_{name}": StudyArm(
+                preset="vsepp_maxk_scenes", family="vsepp", changes={**_FIFTEEN, "model.pooling": pooling}
+            )
+            for name, pooling in (("average_pooling", "avg"), ("max_pooling", "max"))
+        },
         "vsepp_maxk": StudyArm(preset="vsepp_maxk_scenes", family="vsepp", changes=_FIFTEEN),
         "vsepp_gpo": StudyArm(preset="vsepp_gpo_scenes", family="vsepp", changes=_WIDE),
         "univse_average_pooling": _univse(model__pooling="avg"),

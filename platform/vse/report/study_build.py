@@ -71,8 +71,8 @@ def _arms(findings: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     for words, rows in findings["table"].items():
         for row in rows:
             arm = row["arm"] if row["alpha"] is None else f"{row['arm']} alpha={row['alpha']:g}"
-            values = found.setdefault(arm, {"seeds": row["seeds"], "seconds": row["seconds"]})
+            values = found.setdefault(arm, {"seeds": row["seeds"], "seconds": row["seconds"][0]})
             for metric, each in row.items():
-                if metric not in KEYS and (words == "shared" or metric.startswith("attack")):
+                if metric not in (*KEYS, "seconds") and (words == "shared" or metric.startswith("attack")):
                     values[f"{row['split']}/{metric if words == 'shared' else f'{words}/{metric}'}"] = each[0]
     return found

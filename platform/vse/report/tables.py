@@ -4,7 +4,7 @@ import csv
 import html
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,17 @@ from vse.report.intervals import Interval, interval
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A metric (without its split) under a heading; `group` is the heading above it. Larger is always better."""
+    """A metric (without its split) under a heading; `group` is the heading above it. Larger is better, or `least`."""
 
     metric: str
     title: str
     group: str
+    least: bool = False
+
+    def best(self, values: Iterable[Interval | None]) -> float | None:
+        """The best mean of a column; None where nothing was measured."""
+        means = [value.mean for value in values if value is not None]
+        return None if not means else min(means) if self.least else max(means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +79,7 @@ class Table:
 
     def to_html(self) -> str:
         """A <table>; the best mean of each column is strong."""
-        best = [
-            max((v.mean for row in self.rows if (v := row.values[k]) is not None), default=None) for k in self._span()
-        ]
+        best = [column.best(row.values[k] for row in self.rows) for k, column in enumerate(self.columns)]
         groups = list(dict.fromkeys(c.group for c in self.columns))
         spans = "".join(
             f'<th class="group" colspan="{sum(c.group == g for c in self.columns)}">{html.escape(g)}</th>'

@@ -1,6 +1,7 @@
 """Bootstrap against closed forms and planted effects; Holm against its definition; verdicts."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -130,7 +131,8 @@ def test_verdicts():
         "no worse": "holds",
         "few seeds": "undecided",
     }
-    assert verdicts["open"].detectable == pytest.approx(2.8, rel=0.05)
+    first_step = NormalDist().inv_cdf(1 - 0.05 / 8 / 2) + NormalDist().inv_cdf(0.8)
+    assert verdicts["open"].detectable == pytest.approx(first_step, rel=0.05)
     name, estimate, low, high = verdicts["clear"].effects[0]
     assert (name, estimate) == ("t", 6.0)
     assert low == pytest.approx(6 - 1.96, abs=0.15)
@@ -142,3 +144,26 @@ def test_correction_can_take_a_verdict_away():
     assert judge(alone)["a"].answer == "holds"
     among = alone | {str(k): ([outcome(0.2)], 1) for k in range(5)}
     assert judge(among)["a"].answer == "undecided"
+
+
+def test_claims_that_nothing_was_measured_of_yet_count_too():
+    assert holm({"a": 0.01, "b": 0.04}, registered=4) == pytest.approx({"a": 0.04, "b": 0.12})
+    measured = {"a": ([outcome(2.1)], 1)}
+    assert judge(measured, registered=6)["a"].answer == "undecided"
+    assert judge(measured, registered=6)["a"].detectable > 1.2 * judge(measured)["a"].detectable
+
+
+def test_what_could_be_seen_is_seen_four_times_in_five():
+    """Effects of the size that one claim among six could have shown, drawn a thousand times."""
+    size = normal(0.0, 1.0).detectable(0.05 / 6) / normal(0.0, 1.0).error
+    rng, error = np.random.default_rng(1), 1.0
+    seen = [NormalDist(0, error).cdf(-found) <= 0.025 / 6 for found in rng.normal(size, error, 1000)]
+    assert np.mean(seen) == pytest.approx(0.8, abs=0.04)
+
+
+def test_a_metric_without_queries_is_refused():
+    empty = Sample(hits=np.zeros((6, 300, 2)), queries=np.stack([np.ones(300), np.zeros(300)], 1), images="test")
+    assert not empty.defined
+    assert sample(0.5).defined
+    with pytest.raises(InputError, match="asks nothing of test"):
+        bootstrap([(1.0, sample(0.5)), (-1.0, empty)], replicates=50)

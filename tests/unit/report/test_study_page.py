@@ -23,7 +23,7 @@ def row(arm: str, split: str, alpha: float | None, level: float, attacked: bool)
         metrics += ["attack_object/r1", "attack_contrast_noun/r1", "attack_contrast_noun/pair_accuracy"]
         metrics += ["own_pool_noun/r1"]
     numbers = {metric: [level + k, level + k - 1, level + k + 3] for k, metric in enumerate(metrics)}
-    return {"arm": arm, "split": split, "alpha": alpha, "seeds": 5, "seconds": 12.5, **numbers}
+    return {"arm": arm, "split": split, "alpha": alpha, "seeds": 5, **numbers}
 
 
 @pytest.fixture
@@ -39,6 +39,8 @@ def findings() -> dict[str, Any]:
         "study": "planted",
         "command": "python jobs/evidence.py study.name=planted",
         "claims_hash": "0123abcd",
+        "design_hash": "4567cdef",
+        "learned_alpha": {"univse_learned_alpha": [0.931, 0.902, 0.96]},
         "seeds": 5,
         "claims": {"shared": claims, "disjoint": claims},
         "table": {"shared": rows, "disjoint": [{**r, "rsum": [7.0, 6.0, 8.0]} for r in rows]},
@@ -64,7 +66,7 @@ def test_tables_have_a_line_an_arm_and_what_was_measured(findings):
 
 def test_csv_has_every_number_once(findings):
     lines = list(csv.DictReader(io.StringIO(to_csv(findings))))
-    assert len(lines) == 2 * (11 + 11 + 7)
+    assert len(lines) == 2 * (12 + 12 + 8)
     chosen = [
         r for r in lines if (r["words"], r["arm"], r["split"], r["metric"]) == ("shared", "univse", "test", "rsum")
     ]
@@ -91,6 +93,8 @@ def test_page_says_claims_numbers_and_command(findings):
     cells.feed(study_page(findings, b"a picture", made))
     assert cells.links == []
     for text in ("A < B & C.", "2.5 could be seen", "rsum: B - A: +1.2 [-0.5, 3.0]", findings["command"], "0123abcd"):
+        assert text in cells.text
+    for text in ("4567cdef", "univse learned alpha: α ended at 0.93 [0.90, 0.96]."):
         assert text in cells.text
     assert cells.text.count("2.5 could be seen") == 2  # of the undecided claim alone
     assert "the second drawing, never trained on" in cells.text

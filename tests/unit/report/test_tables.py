@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.unit.report.results import made_up
-from vse.report.tables import ATTACKED, PLAIN, alpha_table, curve_csv, metrics_csv, plain_table
+from vse.report.intervals import Interval
+from vse.report.tables import ATTACKED, PLAIN, Column, alpha_table, curve_csv, metrics_csv, plain_table
 
 
 def test_rows_and_numbers() -> None:
@@ -65,6 +66,13 @@ def test_csv_json_and_html_agree() -> None:
             number = entry["metrics"][f"test/{column.metric}"]
             assert float(row[f"test/{column.metric}"]) == pytest.approx(number["mean"], abs=1e-4)
             assert cell == f"{number['mean']:.1f}±{number['interval']:.1f}"
+
+
+def test_fewest_seconds_are_the_best() -> None:
+    values = [Interval(12.5, 1.0, 5), None, Interval(9.0, 1.0, 5)]
+    assert Column("seconds", "s", "training", least=True).best(values) == 9.0
+    assert Column("rsum", "rsum", "plain").best(values) == 12.5
+    assert Column("rsum", "rsum", "plain").best([None]) is None
 
 
 def test_the_best_of_each_column_is_strong() -> None:
