@@ -264,8 +264,8 @@ def test_where_a_learned_alpha_ended_is_kept_and_told(planner: Planner, done: di
     for task in tasks:
         summary = read_summary(task)
         assert summary is not None
-        learned = load_run(planner.workspace.run(summary["run"])).family.alpha  # type: ignore[attr-defined]  # UniVSE's
-        assert summary["learned_alpha"] == pytest.approx(learned.item())
+        ended = load_run(planner.workspace.run(summary["run"])).family.get_parameter("alpha_logit").sigmoid().item()
+        assert summary["learned_alpha"] == pytest.approx(ended)
         ends.append(summary["learned_alpha"])
     mean, low, high = Results(planner, {**done, "learned": tasks}).learned_alphas()["learned"]
     assert mean == pytest.approx(np.mean(ends))
