@@ -79,7 +79,7 @@ def test_values_and_gradients_against_the_published_loop(seed, direction, aggreg
     leaves = [(vector * (1 + torch.rand(vector.shape[:2])[..., None])).requires_grad_() for vector in vectors]
     results = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "AT_ONCE", {"cpu": at_once})
+        patch.setattr(module, "AT_ONCE", at_once)
         for route in (cross_attention, functools.partial(loop, there=there, lengths=lengths)):
             scores = route(*(torch.nn.functional.normalize(leaf, dim=-1) for leaf in leaves), how=how)
             results.append((scores, *torch.autograd.grad((scores * weight).sum(), leaves)))

@@ -1,6 +1,9 @@
 """SCAN's codes against plain layers, its knobs, and the memory of a training step."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -95,7 +98,7 @@ def test_no_tensor_comes_near_images_times_captions_times_words_times_dim(monkey
     """A step of 24 images and captions, 20 words and 64 dimensions, with blocks in proportion to a batch of 128."""
     torch.manual_seed(0)
     images, r, t, dim = 24, 10, 20, 64
-    monkeypatch.setattr("vse.models.cross_attention.AT_ONCE", {"cpu": 2**12})
+    monkeypatch.setattr("vse.models.cross_attention.AT_ONCE", 2**12)
     unit = torch.nn.functional.normalize
     regions, words = unit(torch.randn(images, r, dim), dim=-1), unit(torch.randn(images, t, dim), dim=-1)
     leaves = [regions.requires_grad_(), words.requires_grad_()]
@@ -110,6 +113,34 @@ def test_no_tensor_comes_near_images_times_captions_times_words_times_dim(monkey
         weights = torch.softmax(torch.einsum("bkd,cld->bckl", regions, words), 2)
         torch.einsum("bckl,bkd->bcld", weights, regions)
     assert naive.numbers >= whole
+
+
+_A_STEP = """
+import re, sys, torch
+from pathlib import Path
+from vse.models.cross_attention import Attention, cross_attention
+torch.set_num_threads(1)
+unit, few = torch.nn.functional.normalize, float(sys.argv[2])
+regions, words = (unit(torch.randn(128, n, 1024), dim=-1).requires_grad_() for n in (36, 20))
+grad = torch.randn(128, 128) * (torch.rand(128, 128) < few)
+how = Attention(sys.argv[1], 9.0, "lse", 6.0, 0.0)
+torch.autograd.grad(cross_attention(regions[:2], words[:2], how).sum(), (regions, words))
+def kib(what):  # not getrusage, whose peak is inherited from the parent
+    return int(re.search(what + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+before = kib("VmRSS")
+torch.autograd.grad(cross_attention(regions, words, how), (regions, words), grad)
+print(1024 * (kib("VmHWM") - before))
+"""
+
+
+@pytest.mark.parametrize("few", [1.0, 0.02])
+@pytest.mark.parametrize("direction", ["t2i", "i2t"])
+def test_a_published_step_takes_a_tenth_of_what_attended_vectors_would(direction, few):
+    """In a process of its own, by the system's count; the peak may hold what the allocator has not given back."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "JAXTYPING_DISABLE": "1"}
+    command = [sys.executable, "-c", _A_STEP, direction, str(few)]
+    taken = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    assert int(taken.stdout) < 128 * 128 * 20 * 1024 * 4 / 10
 
 
 def test_the_configuration_reaches_the_attention():
