@@ -15,6 +15,7 @@ from vse.report import response
 from vse.report.curve import AlphaResults, from_dict
 from vse.report.figures import alpha_figure
 from vse.report.html import Provenance, alpha_page, metrics_page
+from vse.report.published_page import Run, published_section
 from vse.report.response_build import BEST, write_response
 from vse.report.tables import alpha_table, curve_csv, metrics_csv
 from vse.storage import Folder
@@ -81,11 +82,12 @@ def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request
 def _of_runs(
     workspace: Workspace, runs: Sequence[str], folder: Folder, request: Request
 ) -> tuple[dict[str, Any], list[str]]:
-    rows, configuration = {}, {}
+    rows, configuration, beside = {}, {}, []
     for name in runs:
         run = workspace.existing("runs", name, "runs")
-        rows[name] = run_metrics(run)
-        configuration[name] = dict(_leaves(run.read_json("config.json")))
+        rows[name], config = run_metrics(run), run.read_json("config.json")
+        configuration[name] = dict(_leaves(config))
+        beside.append(Run(name=name, config=config, metrics=rows[name]))
         if not rows[name]:
             raise InputError(f"runs={name}: has no numbers yet; finish it with jobs/train.py")
     commands = [f"python jobs/evaluate.py run={name}" for name in runs]
@@ -94,7 +96,7 @@ def _of_runs(
     )
     title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
     files = {
-        "report.html": metrics_page(title, ", ".join(runs), rows, made),
+        "report.html": metrics_page(title, ", ".join(runs), rows, made, published_section(beside)),
         "table.csv": metrics_csv(rows),
         "table.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
     }

@@ -56,11 +56,14 @@ def alpha_page(results: AlphaResults, table: Table, figure_png: bytes, provenanc
     return page(f"α sweep {results.name}", body)
 
 
-def metrics_page(title: str, lead: str, rows: Mapping[str, Mapping[str, float]], provenance: Provenance) -> str:
-    """The page of chosen runs: all their metrics side by side."""
+def metrics_page(
+    title: str, lead: str, rows: Mapping[str, Mapping[str, float]], provenance: Provenance, published: str = ""
+) -> str:
+    """The page of chosen runs: all their metrics side by side, below them HTML of what is `published` beside such."""
     body = [
         header(title, lead),
         f'<div class="panel">{plain_table(rows, "one column a run; recalls in percent, ranks 1-based")}</div>',
+        published,
         "<h2>Made again</h2>",
         f"<pre>{html.escape(chr(10).join(provenance.commands))}</pre>",
         "<h2>Made with</h2>",

@@ -8,7 +8,9 @@ import pytest
 
 from tests.unit.report.results import made_up
 from vse.command import Request
+from vse.config import to_dict
 from vse.errors import InputError
+from vse.presets import preset
 from vse.report.build import ReportOptions, build_report, command_of
 from vse.storage import Folder
 
@@ -64,6 +66,20 @@ def test_of_runs_as_they_are_configured(workspace: Path) -> None:
         "vsepp-s0": {"val/rsum": 280.0, "test/rsum": 270.0},
     }
     assert "290.00" in path.with_name("report.html").read_text()
+
+
+def test_papers_numbers_stand_beside_runs_on_their_data(workspace: Path) -> None:
+    run = Folder.open(workspace).child("runs", "vsepp-coco-s0")
+    run.write_json("config.json", to_dict(preset("vsepp_coco")))
+    options = {"alpha": None, "components": [], "folds": 1, "protocol": "coco_1k_folds"}
+    metrics = {"test/coco_1k_folds/rsum": 444.4, "test/coco_1k_folds/i2t/r1": 57.0}
+    run.child("evaluation").write_json("measures-1.json", {"options": options, "metrics": metrics})
+    path = Path(build_report(request(workspace, runs=("vsepp-coco-s0", "vsepp-s0"))))
+    page = path.with_name("report.html").read_text()
+    assert "<h2>Published</h2>" in page
+    assert "the setting of vsepp-coco-s0 · UniVSE, Table 1" in page
+    path = Path(build_report(request(workspace, runs=("vsepp-s0",))))
+    assert "<h2>Published</h2>" not in path.with_name("report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,184 @@
+"""Numbers that the papers print, of their own systems and of those they cite, as `published.csv` holds them.
+
+The file has one line a number, in the order of the papers' tables: where it stands, whose system it is, what of ours
+implements that, data and protocol, encoders as far as the paper names them, and the number with the digits of print.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from vse.errors import InputError, did_you_mean
+from vse.report.tables import Column
+
+FILE = "published.csv"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paper:
+    """A paper whose tables are in the file."""
+
+    name: str
+    citation: str
+    tables: tuple[str, ...]
+
+
+PAPERS = {
+    "vse_c": Paper(name="VSE-C", citation="Shi et al., COLING 2018", tables=("2", "3", "4", "6", "7")),
+    "univse": Paper(name="UniVSE", citation="Wu et al., CVPR 2019", tables=("1", "2", "3", "4")),
+    "univse_supplement": Paper(name="UniVSE, supplement", citation="Wu et al., CVPR 2019", tables=("1", "2", "3", "4")),
+    "relational": Paper(name="Relational VSE", citation="Yan, UC San Diego 2019", tables=("3.1",)),
+    "jwae": Paper(name="jWAE", citation="Mahajan et al., ICCV 2019", tables=("3", "4", "5", "6", "7")),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """What a number was measured on; `protocols` are the values of `measure.protocol` that are comparable with it."""
+
+    about: str
+    protocols: tuple[str, ...] = ()
+
+
+SETTINGS = {
+    "coco_1k": Setting(about="1,000 test images of COCO", protocols=("coco_1k_folds", "coco_1k_first")),
+    "coco_5k": Setting(about="5,000 test images of COCO", protocols=("coco_5k",)),
+    "coco2017_1k": Setting(about="1,000 validation images of COCO 2017", protocols=("coco_1k_first",)),
+    "coco_plural": Setting(about="205 test images of COCO with captions in the plural"),
+    "coco_words": Setting(about="words for images of COCO"),
+    "coco_blanks": Setting(about="blanks in captions of COCO"),
+    "flickr_1k": Setting(about="1,000 test images of Flickr30k", protocols=("flickr_1k",)),
+    "flickr_entities": Setting(about="phrases of Flickr30k Entities to boxes, IoU of 0.5"),
+}
+
+
+def _columns() -> Iterator[Column]:
+    recalls = (("r1", "R@1"), ("r5", "R@5"), ("r10", "R@10"))
+    ranks = (("medr", "Med r"), ("meanr", "Mean r"))
+    yield Column("rsum", "rsum", "plain")
+    for way, sign in (("i2t", "image → sentence"), ("t2i", "sentence → image")):
+        yield from (Column(f"{way}/{key}", title, sign) for key, title in (*recalls, *ranks))
+    for attack in ("object", "attribute", "relation"):
+        for key, title in (*recalls, ("rsum3", "rsum3")):
+            yield Column(f"attack_{attack}/{key}", title, f"{attack} attack")
+    yield Column("attack_total/rsum3", "sum of rsum3", "all three attacks")
+    for kind, about in (("all", "all"), ("noun", "noun"), ("numeral", "numeral"), ("relation", "relation")):
+        for key, title in (*recalls, *ranks):
+            yield Column(f"own_pool_{kind}/{key}", title, f"own adversaries: {about}")
+    for key, title in (*recalls, *ranks):
+        yield Column(f"plural_split/own_pool_plural/{key}", title, "own adversaries: plural")
+    yield Column("image_to_word/map", "mAP", "image → word")
+    for kind in ("noun", "preposition", "all"):
+        yield from (Column(f"fill_{kind}/{key}", title, f"fill in: {kind}") for key, title in recalls)
+    for query in ("object", "attribute", "relation", "detected", "total"):
+        yield Column(f"text_to_image_{query}/map", "sum" if query == "total" else "mAP", f"text → image: {query}")
+    for kind in ("attribute", "relation"):
+        yield Column(f"parsing_{kind}/accuracy", "accuracy", f"dependencies: {kind}")
+    yield from (Column(f"phrase/{key}", title, "phrase → box") for key, title in recalls)
+
+
+COLUMNS = tuple(_columns())  # metrics that are ours too have the name that `vse.measure` gives them behind the split
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "paper": tuple(PAPERS),
+    "protocol": tuple(SETTINGS),
+    "finetuned": ("yes", "no", ""),
+    "metric": tuple(column.metric for column in COLUMNS),
+    "train": ("COCO", "Flickr30k"),
+    "test": ("COCO", "Flickr30k"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as printed, and what is to be said of it: of a contradiction within its paper for instance."""
+
+    printed: str
+    note: str
+
+    @property
+    def value(self) -> float:
+        return float(self.printed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """What a paper prints of one system on one data set in one table.
+
+    `citation` is of whose system it is, empty for the paper's own; `presets` implement it, with `settings` (dotted keys
+    of the run, or of `measure`) on top, and are none where it is not built. Encoders and `finetuned` (the image
+    encoder) are empty where the paper does not say.
+    """
+
+    paper: str
+    table: str
+    system: str
+    citation: str
+    presets: tuple[str, ...]
+    settings: Mapping[str, str]
+    train: str
+    test: str
+    protocol: str
+    image_encoder: str
+    finetuned: str
+    text_encoder: str
+    numbers: Mapping[str, Number]
+
+    @property
+    def source(self) -> str:
+        return f"{PAPERS[self.paper].name}, Table {self.table}"
+
+
+_SHARED: tuple[str, ...] = ("paper", "table", "system", "citation", "preset", "settings", "train", "test", "protocol")
+_SHARED += ("image_encoder", "finetuned", "text_encoder")
+_HEAD: tuple[str, ...] = (*_SHARED, "metric", "value", "note")
+
+
+@cache
+def read_published() -> tuple[Line, ...]:
+    """Everything in the package's file, in the order of print."""
+    return parse(resources.files("vse.report").joinpath(FILE).read_text(encoding="utf-8"))
+
+
+def parse(text: str, where: str = FILE) -> tuple[Line, ...]:
+    """The lines of a text of that form; raises InputError that names the line and the field of what is wrong."""
+    rows = list(csv.reader(text.splitlines()))
+    if not rows or tuple(rows[0]) != _HEAD:
+        raise InputError(f"{where}: line 1: expected the columns {','.join(_HEAD)}")
+    found: dict[tuple[str, ...], dict[str, Number]] = {}
+    for number, cells in enumerate(rows[1:], start=2):
+        here = f"{where}: line {number}"
+        if len(cells) != len(_HEAD):
+            raise InputError(f"{here}: has {len(cells)} fields, expected {len(_HEAD)}")
+        row = dict(zip(_HEAD, cells, strict=True))
+        _check(row, here)
+        numbers = found.setdefault(tuple(row[name] for name in _SHARED), {})
+        if row["metric"] in numbers:
+            raise InputError(f"{here}: metric {row['metric']!r} of {row['system']!r} is there already")
+        numbers[row["metric"]] = Number(row["value"], row["note"])
+    return tuple(_line(dict(zip(_SHARED, key, strict=True)), numbers) for key, numbers in found.items())
+
+
+def _check(row: Mapping[str, str], here: str) -> None:
+    for name, known in _CHOICES.items():
+        if row[name] not in known:
+            asked = did_you_mean(row[name], known) or f"known are {', '.join(filter(None, known))}"
+            raise InputError(f"{here}: {name} {row[name]!r}: unknown; {asked}")
+    tables = PAPERS[row["paper"]].tables
+    if row["table"] not in tables:
+        raise InputError(f"{here}: table {row['table']!r}: of {row['paper']} there are {', '.join(tables)}")
+    if not row["system"]:
+        raise InputError(f"{here}: system: must not be empty")
+    if not re.fullmatch(r"\d+(\.\d+)?", row["value"]):
+        raise InputError(f"{here}: value {row['value']!r}: expected a number as printed")
+    for setting in row["settings"].split():
+        if not re.fullmatch(r"[\w.]+=.+", setting):
+            raise InputError(f"{here}: settings {setting!r}: expected key=value")
+
+
+def _line(row: Mapping[str, str], numbers: Mapping[str, Number]) -> Line:
+    rest = {name: row[name] for name in _SHARED if name not in ("preset", "settings")}
+    settings = dict(setting.split("=", 1) for setting in row["settings"].split())
+    return Line(presets=tuple(row["preset"].split()), settings=settings, numbers=numbers, **rest)

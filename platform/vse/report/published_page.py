@@ -1,0 +1,217 @@
+"""Published numbers for readers: beside measured runs on a page, and all of them as Markdown.
+
+`python -m vse.report.published_page evidence/published.md` writes the latter.
+"""
+
+import html
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from vse import presets
+from vse.config import override, to_dict
+from vse.evaluation.protocol import PUBLISHED
+from vse.report.intervals import Interval
+from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, Line, read_published
+from vse.report.tables import Column, Row, Table
+
+SPLIT = "test"
+_TASKS = {
+    "plain retrieval": ("rsum", "i2t/", "t2i/"),
+    "image to sentence among UniVSE's adversaries": ("attack_object/", "attack_attribute/", "attack_relation/"),
+    "image to sentence among an image's own adversaries of VSE-C": ("own_pool_",),
+}
+_CAUTION = (
+    "Papers' numbers are as printed; few say which images of a test split they take, and in how many folds. "
+    "Adversaries of the measured runs are made by this project's rules, not by the papers'."
+)
+_RANKS = ("medr", "meanr")  # the smaller the better; a page's tables mark the largest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A run as it was configured (`to_dict` of its configuration) and what was measured of it."""
+
+    name: str
+    config: Mapping[str, Any]
+    metrics: Mapping[str, float]
+
+    @property
+    def benchmark(self) -> str:
+        """The published data set it is on, by the names of its source, file and folder; empty where it is on none."""
+        data = self.config.get("data", {})
+        named = [Path(str(data.get(key, ""))).name for key in ("name", "file", "root")]
+        text = " ".join(named).lower()
+        if "flickr30k" in text or "f30k" in text:
+            return "Flickr30k"
+        return "COCO" if "coco" in text else ""
+
+    def measured(self, protocol: str) -> dict[str, float]:
+        """Metrics of the test split under a value of `measure.protocol`."""
+        head = f"{SPLIT}/{protocol}/"
+        return {key.removeprefix(head): value for key, value in self.metrics.items() if key.startswith(head)}
+
+
+def published_section(runs: Sequence[Run]) -> str:
+    """What papers print of the runs' data sets, as HTML tables under the runs' own numbers by the same protocol.
+
+    First come lines of systems with a run's model, loss and reading of captions, then all others, those that are not
+    built included. Empty where no run is on a published data set.
+    """
+    runs = [run for run in runs if run.benchmark]
+    if not runs:
+        return ""
+    shown = [text for protocol in PUBLISHED for text in _tables(runs, protocol)]
+    if not shown:
+        ways = ", ".join(p for p in PUBLISHED if any(_comparable(runs[0].benchmark, p)))
+        text = f"Papers print numbers of {runs[0].benchmark}; to see them here, measure with measure.protocol ({ways})."
+        shown = [f"<p>{html.escape(text)}</p>"]
+    else:
+        shown.append(f'<p class="lead">{html.escape(_CAUTION)}</p>')
+    return "\n".join(["<h2>Published</h2>", *shown])
+
+
+def _comparable(benchmark: str, protocol: str) -> Iterator[Line]:
+    for line in read_published():
+        if line.train == line.test == benchmark and protocol in SETTINGS[line.protocol].protocols:
+            yield line
+
+
+def _tables(runs: Sequence[Run], protocol: str) -> Iterator[str]:
+    for benchmark in dict.fromkeys(run.benchmark for run in runs):
+        measured = {run.name: run.measured(protocol) for run in runs if run.benchmark == benchmark}
+        here = [run for run in runs if measured.get(run.name)]
+        for task, prefixes in _TASKS.items():
+            columns = [
+                column
+                for column in COLUMNS
+                if column.metric.startswith(prefixes)
+                and not column.metric.endswith(_RANKS)
+                and any(column.metric in measured[run.name] for run in here)
+            ]
+            rows = [_row(run.name, "measured here", columns, measured[run.name]) for run in here]
+            first, others = [], []
+            for line, sources in _each_once(_comparable(benchmark, protocol), columns):
+                same = [run.name for run in here if _is_of(line, run)]
+                about = _about(line, sources, same)
+                (first if same else others).append(_row(line.system, about, columns, _values(line, columns)))
+            if first or others:
+                title = f"{PUBLISHED[protocol].name}: {task}, in percent"
+                table = Table(title, SPLIT, tuple(columns), (*rows, *first, *others))
+                yield f'<div class="panel">{table.to_html()}</div>'
+
+
+def _row(label: str, note: str, columns: Sequence[Column], metrics: Mapping[str, float]) -> Row:
+    found = (metrics.get(column.metric) for column in columns)
+    return Row(label, note, tuple(None if value is None else Interval(value, math.nan, 1) for value in found))
+
+
+def _each_once(lines: Iterable[Line], columns: Sequence[Column]) -> list[tuple[Line, list[str]]]:
+    """Lines with numbers in the columns, and where they stand: who repeats a system's numbers is only a place more."""
+    found: list[tuple[Line, list[str]]] = []
+    for line in lines:
+        if not (values := _values(line, columns)):
+            continue
+        for other, sources in found:
+            same = (line.presets or line.system, line.settings) == (other.presets or other.system, other.settings)
+            if same and values.items() <= _values(other, columns).items():
+                sources.append(line.source)
+                break
+        else:
+            found.append((line, [line.source]))
+    return found
+
+
+def _values(line: Line, columns: Sequence[Column]) -> dict[str, float]:
+    return {c.metric: line.numbers[c.metric].value for c in columns if c.metric in line.numbers}
+
+
+def _about(line: Line, sources: Sequence[str], same: Sequence[str]) -> str:
+    parts = [f"the setting of {', '.join(same)}"] if same else []
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    parts += [sources[0] + more, _images(line, "image encoder not said"), line.text_encoder]
+    parts += [f"{key}={value}" for key, value in line.settings.items()]
+    if line.protocol == "coco2017_1k":
+        parts.append(SETTINGS[line.protocol].about)
+    if line.citation:
+        parts.append(line.citation + ("" if line.presets else ", not built"))
+    return " · ".join(filter(None, parts))
+
+
+def _images(line: Line, unsaid: str = "") -> str:
+    tuned = {"yes": "fine-tuned", "no": "frozen", "": ""}[line.finetuned]
+    return ", ".join(filter(None, (line.image_encoder or unsaid, tuned)))
+
+
+def _is_of(line: Line, run: Run) -> bool:
+    """Whether the run's model, loss and reading of captions are those of a preset of the line."""
+    if any(key.startswith("measure.") for key in line.settings):
+        return False
+    return any(_system(run.config) == _preset(name, tuple(line.settings.items())) for name in line.presets)
+
+
+@cache
+def _preset(name: str, settings: tuple[tuple[str, str], ...]) -> tuple[Any, ...]:
+    return _system(to_dict(override(presets.preset(name), dict(settings))))
+
+
+def _system(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    text = config.get("text", {})
+    return config.get("model"), config.get("objective"), text.get("sentence"), text.get("drop_components")
+
+
+def to_markdown(lines: Sequence[Line]) -> str:
+    """Every line under the table it is from, with what is to be said of its numbers below."""
+    count = sum(len(line.numbers) for line in lines)
+    text = [
+        "# Published numbers",
+        "",
+        f"What the five papers print, their own systems and those they only cite: {count} numbers, from",
+        f"`platform/vse/report/{FILE}`; written by `python -m vse.report.published_page evidence/published.md`.",
+        "Digits are those of print. Metrics have the names that `jobs/evaluate.py` gives them where it measures them;",
+        "the others are tasks that it does not have. A name in brackets after a system says whose it is, a dash that",
+        "it is not built here or not with these inputs, an empty cell that the paper does not say. One system has",
+        "several numbers where encoder, fine-tuning, split or who trained it differ. `i2t` is image to sentence.",
+        "",
+        "No paper prints a table on Flickr8k, and jWAE's none with fewer pairs. Curves and numbers in running text are",
+        "left out.",
+    ]
+
+    tables: dict[tuple[str, ...], list[Line]] = {}
+    for line in lines:
+        tables.setdefault((line.paper, line.table, line.train, line.test, line.protocol), []).append(line)
+    for (paper, table, train, test, protocol), found in tables.items():
+        trained = "" if train == test else f", trained on {train}"
+        text += ["", f"## {PAPERS[paper].name}, Table {table}: {SETTINGS[protocol].about}{trained}", ""]
+        text += _block(found)
+    return "\n".join(text) + "\n"
+
+
+def _block(lines: Sequence[Line]) -> Iterator[str]:
+    metrics = [column.metric for column in COLUMNS if any(column.metric in line.numbers for line in lines)]
+    yield _cells(["system", "here", "image encoder", "text encoder", *metrics])
+    yield _cells(["---"] * 4 + ["---:"] * len(metrics))
+    for line in lines:
+        system = line.system + (f" ({line.citation})" if line.citation else "")
+        here = [f"`{name}`" for name in line.presets] + [f"`{key}={value}`" for key, value in line.settings.items()]
+        values = [line.numbers[metric].printed if metric in line.numbers else "" for metric in metrics]
+        yield _cells([system, " ".join(here) or "–", _images(line), line.text_encoder, *values])
+    notes: dict[str, list[str]] = {}
+    for line in lines:
+        for note in dict.fromkeys(number.note for number in line.numbers.values() if number.note):
+            of = [metric for metric, number in line.numbers.items() if number.note == note]
+            which = "" if len(of) == len(line.numbers) else f", {' and '.join(of)}"
+            notes.setdefault(note, []).append(line.system + which)
+    yield from ("", *(f"- {'; '.join(where)}: {note}." for note, where in notes.items())) if notes else ()
+
+
+def _cells(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(to_markdown(read_published()), encoding="utf-8")
