@@ -85,8 +85,8 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
     never had; and the unknown-word rates of what was read. Numbers of a published protocol have its name behind the
     split: `{split}/coco_5k/...`.
 
-    What is there is returned as it is, if it was made of the same data, adversaries and pairs. Raises InputError where
-    the run has no checkpoint or the data set no such split.
+    What is there is returned as it is, if it was made of the same weights, data, adversaries and pairs. Raises
+    InputError where the run has no checkpoint or the data set no such split.
     """
     return measure_ensemble([run], run.child("evaluation"), workspace, options)
 
@@ -129,7 +129,7 @@ def measure_ensemble(
     attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
     key = [replace(options, device=""), pairs, REVISION]  # a GPU's numbers are the same but for the last bits
-    key += [[each.trained.checkpoint.name, dict(each.material.fingerprints)] for each in members.each]
+    key += [[each.trained.weights, dict(each.material.fingerprints)] for each in members.each]
     key += [[split, *kind, *(one.fingerprint for one in made)] for split, s in attackers.items() for kind, made in s]
     name = f"measures-{fingerprint(key)}.json"
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):

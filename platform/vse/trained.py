@@ -32,6 +32,12 @@ class Trained:
     vocabulary: Vocabulary
     checkpoint: Folder
 
+    @property
+    def weights(self) -> str:
+        """SHA-256 of the weights: what is kept of a run belongs to them, since a run trained again may keep the same
+        epoch."""
+        return self.checkpoint.read_json("manifest.json")["files"]["model.safetensors"]["sha256"]
+
     def to(self, device: torch.device) -> "Trained":
         """Its parameters moved, as torch moves modules; itself."""
         self.family.to(device)

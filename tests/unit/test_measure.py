@@ -1,9 +1,11 @@
 """Every task on a run: the names of its numbers, kept once, and changed by nothing but what was asked."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
+from safetensors.torch import load, save
 
 from vse import ensemble, measure
 from vse.config import override, validate
@@ -112,10 +114,11 @@ def _options(folder, name):
     return json.loads(folder.child("evaluation").read_bytes(name))["options"]
 
 
-def test_another_checkpoint_is_measured_anew(place, vsepp, monkeypatch):
-    options = MeasureOptions(attacks=())
-    measure_run(vsepp, place, options)
-    seen: list[int] = []
+def test_other_weights_of_the_same_epoch_are_measured_anew(place, vsepp, monkeypatch):
+    """A run trained again, on another machine say, may keep the epoch of the same name."""
+    options, again = MeasureOptions(attacks=()), place.run("again")
+    shutil.copytree(vsepp.local(), again.local())
+    first, seen = measure_run(again, place, options), list[int]()
     original = ensemble.encode_split
 
     def watching(*arguments) -> Codes:
@@ -123,12 +126,14 @@ def test_another_checkpoint_is_measured_anew(place, vsepp, monkeypatch):
         return original(*arguments)
 
     monkeypatch.setattr(ensemble, "encode_split", watching)
-    measure_run(vsepp, place, options)
+    assert measure_run(again, place, options) == first
     assert not seen
-    trained = measure.load_run(vsepp)
-    other = type(trained)(trained.config, trained.family, trained.vocabulary, trained.checkpoint.child("x"))
-    monkeypatch.setattr(measure, "load_run", lambda *a: other)
-    measure_run(vsepp, place, options)
+    kept = measure.load_run(again).checkpoint
+    state = load(kept.read_bytes("model.safetensors"))
+    kept.write_bytes("model.safetensors", save({name: value.flip(0) for name, value in state.items()}))
+    kept.commit_manifest(kept.read_json("manifest.json")["files"])
+    assert measure.load_run(again).checkpoint == kept
+    assert measure_run(again, place, options) != first
     assert seen
 
 

@@ -34,8 +34,7 @@ class StoredCodes:
 
 def codes_folder(trained: Trained, run: Folder, split: str, adversaries: str) -> Folder:
     """Where codes of a split belong; `adversaries` is the fingerprint of the adversaries encoded beside it."""
-    checkpoint = trained.checkpoint.read_json("manifest.json")["files"]["model.safetensors"]["sha256"]
-    return run.child("evaluation", f"codes-{split}-{fingerprint([checkpoint, split, adversaries, REVISION])}")
+    return run.child("evaluation", f"codes-{split}-{fingerprint([trained.weights, split, adversaries, REVISION])}")
 
 
 def store_codes(trained: Trained, run: Folder, material: Material, adversaries: Adversaries) -> Folder:

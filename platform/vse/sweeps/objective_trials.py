@@ -145,10 +145,9 @@ def past_epochs(run: Folder) -> list[dict[str, float]]:
 
 
 def measure_test(run: Folder, material: Material) -> tuple[dict[str, float], str]:
-    """(plain retrieval on the test split, name of the file of its hits per image), measured once for a checkpoint."""
+    """(plain retrieval on the test split, name of the file of its hits per image), measured once for weights."""
     trained = load_run(run)
-    weights = trained.checkpoint.read_json("manifest.json")["files"]["model.safetensors"]["sha256"]
-    folder, stem = run.child("evaluation"), f"hits-test-{fingerprint([weights, _HITS_REVISION])}"
+    folder, stem = run.child("evaluation"), f"hits-test-{fingerprint([trained.weights, _HITS_REVISION])}"
     try:
         return folder.read_json(f"{stem}.json"), f"{stem}.npz"
     except (InputError, FileNotFoundError, NotADirectoryError):
