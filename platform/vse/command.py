@@ -20,13 +20,14 @@ from types import FrameType
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
-from vse.errors import InputError, PlacementError, StorageError, storage_failure
+from vse.errors import Diverged, InputError, PlacementError, StorageError, storage_failure
 from vse.redaction import redact, redact_text
 from vse.storage import Folder
 
 WRONG_INPUT = 2
 _FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
-_STAYS = "what was finished stays, and the same command goes on from there"
+_KEPT = "what was finished stays"
+_STAYS = f"{_KEPT}, and the same command goes on from there"
 
 
 @runtime_checkable
@@ -101,6 +102,10 @@ def main(
         cause = getattr(error, "cause", None)  # what a Ray task raised
         if isinstance(cause, InputError):
             return _refuse(job, cause)
+        for told in (error, cause):
+            if isinstance(told, Diverged):  # the same command would end there again
+                _say(f"{job}: {redact_text(' '.join(str(told).split()))}; {_KEPT}")
+                return 1
         if line := str(error) if isinstance(error, PlacementError) else storage_failure(error):
             _say(f"{job}: {redact_text(' '.join(line.split()))}; {_STAYS}")
             return 1

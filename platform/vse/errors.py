@@ -1,4 +1,4 @@
-"""Exceptions that are said in one line: "the input is wrong" and "the place of the results fails", not the program."""
+"""Exceptions that are said in one line: the input is wrong, the place of results fails, a training diverged."""
 
 import difflib
 import errno
@@ -21,6 +21,13 @@ class StorageError(OSError):
 
 class PlacementError(RuntimeError):
     """No node came that could run what was asked for, though the cluster's limits allow it.
+
+    Its text is one line. Jobs print it on stderr and exit with status 1; what was finished stays.
+    """
+
+
+class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
+    """A loss, a gradient or a score is no number any more; of a training the last checkpoint is from before.
 
     Its text is one line. Jobs print it on stderr and exit with status 1; what was finished stays.
     """

@@ -23,7 +23,7 @@ from torch import Tensor
 from vse import pipeline, presets
 from vse.adversaries import attack_split, contrast_split, first_of_each
 from vse.config import fingerprint, override, to_dict
-from vse.errors import InputError, did_you_mean
+from vse.errors import Diverged, InputError, did_you_mean
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import Attacked, AttackSet, attack
 from vse.evaluation.codes import Codes
@@ -71,10 +71,19 @@ class Task:
 
 
 def perform(task: Task) -> str:
-    """Train, measure and write the result; runs in a worker process. Returns the task's name."""
-    workspace = Workspace.open(task.workspace)
-    result = run_training(task.config, workspace)
-    folder = Folder.open(task.results)
+    """Train, measure and write the result; runs in a worker process. Returns the task's name.
+
+    A candidate of a search that diverges is one with an rsum of 0. An arm that does raises Diverged.
+    """
+    workspace, folder = Workspace.open(task.workspace), Folder.open(task.results)
+    try:
+        result = run_training(task.config, workspace)
+    except Diverged as error:
+        if task.splits:
+            raise
+        found = {"label": task.label, "seed": task.config.seed, "diverged": str(error), "metrics": {"val/rsum": 0.0}}
+        folder.write_json(f"{task.name}.json", {**found, "configuration": to_dict(task.config)})
+        return task.name
     summary: dict[str, Any] = {
         "label": task.label,
         "seed": task.config.seed,

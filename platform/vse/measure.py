@@ -18,7 +18,7 @@ from vse.data.examples import encode_texts
 from vse.data.records import Split
 from vse.data.sources import true_pairs
 from vse.ensemble import Member, Members
-from vse.errors import InputError
+from vse.errors import Diverged, InputError
 from vse.evaluation.attacks import AttackSet, evaluate_attacks, restrict
 from vse.evaluation.caption_pairs import evaluate_pairs
 from vse.evaluation.codes import Codes, encode_captions, encode_images
@@ -86,7 +86,7 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
     split: `{split}/coco_5k/...`.
 
     What is there is returned as it is, if it was made of the same weights, data, adversaries and pairs. Raises
-    InputError where the run has no checkpoint or the data set no such split.
+    InputError where the run has no checkpoint or the data set no such split, Diverged where scores are NaN.
     """
     return measure_ensemble([run], run.child("evaluation"), workspace, options)
 
@@ -137,10 +137,13 @@ def measure_ensemble(
     for trained in loaded:
         trained.to(device)
     metrics: dict[str, float] = {}
-    for part in parts:
-        _add(metrics, _split(members, part, attackers[part.name], options))
-    if options.pairs:
-        _add(metrics, _pairs(members, workspace, pairs, ",".join(options.pairs)))
+    try:
+        for part in parts:
+            _add(metrics, _split(members, part, attackers[part.name], options))
+        if options.pairs:
+            _add(metrics, _pairs(members, workspace, pairs, ",".join(options.pairs)))
+    except Diverged as error:
+        raise Diverged(f"run={members.names}: {error}") from None
     log.info("measured on %s", torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU")
     content = {"revision": REVISION, "checkpoint": loaded[0].checkpoint.uri, "options": to_dict(options)}
     if len(loaded) > 1:

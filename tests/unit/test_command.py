@@ -19,7 +19,7 @@ from tests import s3
 from vse import command, registry
 from vse.config import knob, part
 from vse.data.scenes.source import Scenes
-from vse.errors import InputError
+from vse.errors import Diverged, InputError
 from vse.storage import Folder
 from vse.summary import SCHEMA, SCHEMA_VERSION, write_summary
 
@@ -290,6 +290,8 @@ class TaskError(Exception):
     [
         (InputError("data.root=/x: no\n such folder"), 2, "demo: data.root=/x: no such folder\n"),
         (TaskError(InputError("image 7 is broken")), 2, "demo: image 7 is broken\n"),
+        (Diverged("epoch 2:\n sent is nan"), 1, "demo: epoch 2: sent is nan; what was finished stays\n"),
+        (TaskError(Diverged("sent is nan")), 1, "demo: sent is nan; what was finished stays\n"),
         (ZeroDivisionError("by zero"), 1, "ZeroDivisionError"),
         (RuntimeError("postgresql://me:hunter22@host/db"), 1, "postgresql://me:[hidden]@host/db"),
         (KeyboardInterrupt(), 130, "stopped"),

@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 
 from vse import ensemble, measure
 from vse.config import override, validate
-from vse.errors import InputError
+from vse.errors import Diverged, InputError
 from vse.evaluation.codes import Codes
 from vse.evaluation.protocol import Protocol
 from vse.measure import MeasureOptions, measure_run
@@ -135,6 +135,18 @@ def test_other_weights_of_the_same_epoch_are_measured_anew(place, vsepp, monkeyp
     assert measure.load_run(again).checkpoint == kept
     assert measure_run(again, place, options) != first
     assert seen
+
+
+def test_scores_that_are_nan_name_the_run(place, vsepp):
+    """A diverged family would have a perfect rank everywhere: a NaN is above nothing and nothing is above it."""
+    again = place.run("diverged")
+    shutil.copytree(vsepp.local(), again.local())
+    kept = measure.load_run(again).checkpoint
+    state = {n: v.fill_(float("nan")) for n, v in load(kept.read_bytes("model.safetensors")).items()}
+    kept.write_bytes("model.safetensors", save(state))
+    kept.commit_manifest(kept.read_json("manifest.json")["files"])
+    with pytest.raises(Diverged, match=r"^run=diverged: scores are NaN, so the training has diverged$"):
+        measure_run(again, place, MeasureOptions(attacks=()))
 
 
 def test_without_attacks_nothing_is_parsed(vsepp, place, monkeypatch):

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vse.evaluation import protocol as protocols
-from vse.evaluation.metrics import Ranks, RetrievalCounter, Ties, mean_over_folds, rsum3
+from vse.evaluation.metrics import Ranks, RetrievalCounter, Ties, mean_over_folds, refuse_nan, rsum3
 from vse.evaluation.retrieval import (
     Blocks,
     Encoded,
@@ -63,7 +63,12 @@ class AttackResult:
 
 
 def pair_wins(true: Float[Tensor, " pairs"], adversary: Float[Tensor, " pairs"], ties: Ties) -> Float[Tensor, " pairs"]:
-    """1 where the true caption scores higher than its adversary, 1/2 where they tie, else 0."""
+    """1 where the true caption scores higher than its adversary, 1/2 where they tie, else 0.
+
+    Raises Diverged at a NaN.
+    """
+    refuse_nan(true)
+    refuse_nan(adversary)
     low, high = ties.limits(true)
     return (adversary < low).double() + 0.5 * ((adversary >= low) & (adversary <= high)).double()
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vse.errors import InputError
+from vse.errors import Diverged, InputError
 
 RECALLS = (1, 5, 10)
 
@@ -116,7 +116,8 @@ class RetrievalCounter:
     """Counts both directions from blocks of an images x captions score matrix, in any order and of any shape.
 
     `pairs[c]` is the score of caption `c` with its own image `owner[c]`; images may have any number of captions, also
-    none. Every block of the matrix must be added exactly once. Complexity: four comparisons per score.
+    none. Every block of the matrix must be added exactly once. Complexity: four comparisons per score. Raises Diverged
+    where a score is NaN, or a true pair's infinite.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class RetrievalCounter:
         num_images: int,
         ties: Ties | None = None,
     ) -> None:
-        assert not pairs.isnan().any(), "a true pair scores NaN"
+        refuse_nan(pairs - pairs)  # infinite ones are refused too: what ties with them is NaN
         self.pairs, self.owner, self.ties = pairs, owner, ties or Ties()
         low, high = self.ties.limits(pairs)
         self._t2i_low, self._t2i_high = low, high
@@ -204,10 +205,14 @@ class RetrievalCounter:
         return Retrieval(i2t=i2t, t2i=t2i)
 
 
-def refuse_nan(scores: Float[Tensor, "rows cols"]) -> None:
-    """Stop at a NaN: it compares false with everything, which would read as a perfect rank."""
+def refuse_nan(scores: Float[Tensor, "*scores"]) -> None:
+    """Raises Diverged at a NaN: it compares false with everything, which would read as a perfect rank.
+
+    Features are refused where they are not finite, so that only weights can bring one in.
+    """
     # the sum finds it thirty times faster than looking at each score
-    assert not scores.sum().isnan(), "a score is NaN"
+    if scores.sum().isnan():
+        raise Diverged("scores are NaN, so the training has diverged")
 
 
 def _count(

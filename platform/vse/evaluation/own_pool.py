@@ -15,7 +15,7 @@ from torch import Tensor
 
 from vse.evaluation import protocol as protocols
 from vse.evaluation.attacks import AttackSet, restrict
-from vse.evaluation.metrics import Ranks, RetrievalCounter, Ties, mean_over_folds
+from vse.evaluation.metrics import Ranks, RetrievalCounter, Ties, mean_over_folds, refuse_nan
 from vse.evaluation.retrieval import (
     Blocks,
     Encoded,
@@ -42,7 +42,11 @@ class OwnPoolResult:
 def add_own(
     counter: RetrievalCounter, scores: Float[Tensor, " adversaries"], image: Int[Tensor, " adversaries"]
 ) -> RetrievalCounter:
-    """A counter that has also met adversaries, each by its own image alone; `counter` is left as it was."""
+    """A counter that has also met adversaries, each by its own image alone; `counter` is left as it was.
+
+    Raises Diverged at a NaN.
+    """
+    refuse_nan(scores)
     twin = counter.fork()
     limits = counter.limits()[0][image]
     above = (scores > limits[:, 1]).long()

@@ -22,12 +22,12 @@ import ray
 from ray import tune
 from ray.tune.schedulers import TrialScheduler
 
-from vse.errors import InputError, PlacementError, StorageError, storage_failure
+from vse.errors import Diverged, InputError, PlacementError, StorageError, storage_failure
 from vse.progress import Progress
 from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger, trial_id
-from vse.sweeps.proposals import LOST, NO_PLACE, HandOut, InTurn, Proposer
+from vse.sweeps.proposals import DIVERGED, LOST, NO_PLACE, HandOut, InTurn, Proposer
 from vse.sweeps.standing import Standing
 from vse.sweeps.waiting import Waiting
 
@@ -97,9 +97,9 @@ def run_sweep(
     those that the meter held back.
 
     function: changes -> result (plain data), importable from a module, run in another process. An exception is a failed
-    trial, tried again once more until it had `attempts` in this call; an InputError is raised here once the others have
-    ended. available: what the cluster can grow to, if that is more than it has. on_end: hears every end, in this
-    process. The process must be connected to Ray if anything is pending.
+    trial, tried again once more until it had `attempts` in this call, unless it is Diverged; an InputError is raised
+    here once the others have ended. available: what the cluster can grow to, if that is more than it has. on_end: hears
+    every end, in this process. The process must be connected to Ray if anything is pending.
     """
     asked = [dict(changes) for changes in trials]
     pending = ledger.pending(asked)
@@ -211,6 +211,8 @@ def _trial(config: dict[str, Any], function: Function) -> dict[str, Any]:
         result = dict(function(dict(config["changes"])))
     except (InputError, PlacementError) as error:  # wrong input is no accident: it is said once and not tried again
         return {_PAYLOAD: json.dumps({"refused": str(error), "kind": type(error).__name__})}
+    except Diverged as error:
+        return {_PAYLOAD: json.dumps({"diverged": str(error)})}
     except Exception as error:
         if line := storage_failure(error):  # nor is a full disk
             return {_PAYLOAD: json.dumps({"refused": line, "kind": StorageError.__name__})}
@@ -258,6 +260,9 @@ class Recorder(tune.Callback):
         if "result" in payload:
             self.waiting.moved()
             self._ended(lambda: self.ledger.finish(changes, payload["result"], payload["seconds"]))
+        elif "diverged" in payload:
+            self.waiting.moved()
+            self._ended(lambda: self.ledger.fail(changes, f"{DIVERGED}: {payload['diverged']}", self._seconds(changes)))
         elif _SO_FAR in last:  # the scheduler ended it
             found = {**json.loads(last[_SO_FAR]), "stopped": True}
             self._ended(lambda: self.ledger.finish(changes, found, self._seconds(changes)))

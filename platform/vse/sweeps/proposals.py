@@ -12,6 +12,7 @@ from vse.sweeps.ledger import Entry
 
 LOST = "the node of the trial was lost"  # how the error of such a trial begins
 NO_PLACE = "its workers had no place"  # how that of a trial begins whose nodes did not come while others ran
+DIVERGED = "the training diverged"  # how that of a trial begins that would diverge again
 LOSSES = 10  # after so many lost nodes a trial is no longer thought innocent of them
 
 
@@ -30,13 +31,15 @@ class Proposer(Protocol):
 
 class Attempts:
     """How often trials may fail. A node that was reclaimed, or did not come, says nothing about the trial, so
-    such ends count apart."""
+    such ends count apart. A training that diverged does so each time."""
 
     def __init__(self, attempts: int) -> None:
         self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()
 
     def left(self, entry: Entry) -> bool:
         """Count the end of a failed trial; whether it may be tried again."""
+        if entry.error.startswith(DIVERGED):
+            return False
         lost = entry.error.startswith((LOST, NO_PLACE))
         ends, most = (self._losses, LOSSES) if lost else (self._failures, self._most)
         ends[entry.id] += 1

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from vse.data import keyed
 from vse.data.batches import Batch, Collator, epoch_batches, windowed_batches, worker_share
-from vse.errors import InputError, StorageError
+from vse.errors import Diverged, InputError, StorageError
 from vse.models.family import Family
 from vse.objectives.objective import Objective
 from vse.training.checkpoint import Checkpoints, Progress
@@ -38,10 +38,6 @@ class Hooks:
     epoch_done: Callable[[int, Numbers], None]
     note: Callable[[str], None]
     stepped: Callable[[int, float, float], None] | None = None
-
-
-class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
-    """A loss or a gradient is no number any more; the last checkpoint is from before."""
 
 
 SAID_ONCE = (InputError, StorageError, Diverged)  # errors that would come again, if one tried again
@@ -200,7 +196,7 @@ class Loop:
             return {}
         if self.rank == 0:
             self.family.eval()
-        numbers = together(lambda: self.hooks.validate(self.family) if self.rank == 0 else Numbers(), *SAID_ONCE)
+        numbers = together(lambda: self._validated(progress.epoch) if self.rank == 0 else Numbers(), *SAID_ONCE)
         score = torch.tensor([numbers.get("val/rsum", float("nan"))], dtype=torch.float64, device=self.device)
         if self.workers > 1:
             dist.broadcast(score, 0)
@@ -209,6 +205,12 @@ class Loop:
         if self.config.train.select == "last" or better:
             progress.best, progress.best_score = progress.epoch, rsum
         return numbers
+
+    def _validated(self, epoch: int) -> Numbers:
+        try:
+            return self.hooks.validate(self.family)
+        except Diverged as error:  # the last update did it: every loss up to there was a number
+            raise Diverged(f"epoch {epoch}, validation: {error}; try a lower optim.lr") from None
 
     def _save(self, progress: Progress) -> None:
         def save() -> None:

@@ -7,7 +7,8 @@ import statistics
 import pytest
 import torch
 
-from vse.errors import InputError
+from vse.errors import Diverged, InputError
+from vse.evaluation.attacks import pair_wins
 from vse.evaluation.metrics import (
     Ranks,
     RetrievalCounter,
@@ -18,6 +19,7 @@ from vse.evaluation.metrics import (
     rsum3,
     with_rsum,
 )
+from vse.evaluation.own_pool import add_own
 
 
 def count(scores, owner, rows=7, cols=11, ties=None):
@@ -184,11 +186,22 @@ def test_distractors_continue_from_a_fork():
 
 
 def test_nan_is_refused_and_no_query_is_an_error():
-    with pytest.raises(AssertionError, match="NaN"):
-        RetrievalCounter(torch.tensor([float("nan")]), torch.tensor([0]), 1)
+    for pair in ("nan", "inf", "-inf"):
+        with pytest.raises(Diverged, match="NaN"):
+            RetrievalCounter(torch.tensor([float(pair)]), torch.tensor([0]), 1)
     counter = RetrievalCounter(torch.tensor([0.5]), torch.tensor([0]), 2)
-    with pytest.raises(AssertionError, match="NaN"):
-        counter.add(torch.tensor([[0.5], [float("nan")]]), slice(0, 2), slice(0, 1))
+    bad = torch.tensor([[0.5], [float("nan")]])
+    for refusing in (
+        lambda: counter.add(bad, slice(0, 2), slice(0, 1)),
+        lambda: counter.add_distractors(bad, slice(0, 2)),
+        lambda: ranks_among(bad, torch.ones_like(bad).bool()),
+        lambda: map_at_r(bad, torch.ones_like(bad).bool()),
+        lambda: pair_wins(bad[:, 0], torch.zeros(2), Ties()),
+        lambda: pair_wins(torch.zeros(2), bad[:, 0], Ties()),
+        lambda: add_own(counter, bad[:, 0], torch.tensor([0, 1])),
+    ):
+        with pytest.raises(Diverged, match="NaN"):
+            refusing()
     none = torch.zeros(0, dtype=torch.int64)
     with pytest.raises(InputError, match="at least one image with a caption"):
         Ranks(queries=none, above=none, tied_negatives=none, tied_positives=none).metrics()

@@ -67,17 +67,19 @@ def test_failures_are_retried_once_and_counted(ledger: Ledger, tmp_path: Path) -
     calls = tmp_path / "calls"
     calls.mkdir()
     work = functools.partial(trials.count, folder=str(calls))
-    entries = run_sweep(ledger, [{"x": x} for x in ("fine", "once", "dies", "always")], work)
+    diverged, *entries = run_sweep(ledger, [{"x": x} for x in ("diverges", "fine", "once", "dies", "always")], work)
+    assert (diverged.state, diverged.attempts) == ("failed", 1)  # it would each time
+    assert diverged.why == "the training diverged: epoch 1, step 2: sent is nan; try a lower optim.lr"
     assert [e.state for e in entries] == ["finished", "finished", "finished", "failed"]
     assert [e.attempts for e in entries] == [1, 2, 2, 2]
     assert "ValueError: no luck" in entries[3].error
-    assert times(calls) == {"fine": 1, "once": 2, "dies": 2, "always": 2}
+    assert times(calls) == {"diverges": 1, "fine": 1, "once": 2, "dies": 2, "always": 2}
     with pytest.raises(RuntimeError, match=r"1 of 4 trials failed; trial .*always.*: ValueError: no luck"):
         require_finished(entries, "trials", ledger)
     # going on: what finished is not run again, what failed is
     again = run_sweep(Ledger(ledger.folder), [{"x": "fine"}, {"x": "always"}], work, attempts=1)
     assert [e.attempts for e in again] == [1, 3]
-    assert times(calls) == {"fine": 1, "once": 2, "dies": 2, "always": 3}
+    assert times(calls) == {"diverges": 1, "fine": 1, "once": 2, "dies": 2, "always": 3}
 
 
 @pytest.mark.usefixtures("two_cpus")

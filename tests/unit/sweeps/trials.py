@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from vse.errors import InputError, PlacementError, StorageError
+from vse.errors import Diverged, InputError, PlacementError, StorageError
 from vse.sweeps.experiment import say, tell
 
 
@@ -41,6 +41,8 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
         raise ValueError("no luck at first")
     if changes["x"] == "dies" and calls == 0:
         os._exit(1)
+    if changes["x"] == "diverges":
+        raise Diverged("epoch 1, step 2: sent is nan; try a lower optim.lr")
     if changes["x"] == "refused":
         raise InputError("data.root=/nowhere: no such folder")
     if changes["x"] == "full":

@@ -10,11 +10,12 @@ from tests.synthetic import make_family, make_objective, synthetic
 from vse.config import override
 from vse.data.batches import Collator, epoch_batches
 from vse.data.companions import Unpaired, known_images
+from vse.errors import Diverged
 from vse.objectives.ranking import Ranking
 from vse.presets import preset
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints
-from vse.training.loop import Diverged, Hooks, Loop
+from vse.training.loop import Hooks, Loop
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
 

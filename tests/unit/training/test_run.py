@@ -12,11 +12,11 @@ from safetensors.torch import load, save
 
 from vse import journal
 from vse.config import override
-from vse.errors import InputError
+from vse.errors import Diverged, InputError
 from vse.presets import preset
 from vse.storage import Folder
 from vse.training import run
-from vse.training.loop import Diverged, Loop
+from vse.training.loop import Loop
 from vse.training.run import Result, run_training
 
 SHORT = {"train.batch_size": 64, "train.epochs": 3, "objective.warmup": 0, "model.dim": 32}
@@ -361,6 +361,26 @@ def test_a_diverged_run_says_so_and_keeps_what_it_had(workspace, monkeypatch):
         run_training(config(), workspace)
     (name,) = workspace.root.child("runs").names()
     assert _story(workspace.run(name)).status == "failed"
+    assert workspace.run(name).child("checkpoints").names() == ("epoch-0001",)
+
+
+def test_an_update_that_ends_in_nan_is_told_by_validation(workspace, monkeypatch):
+    """Every loss of the epoch was a number."""
+    from vse.training.loop import Loop
+
+    validated = Loop._validated
+
+    def broken(self: Loop, epoch: int) -> dict[str, float]:
+        if epoch == 2:
+            next(self.family.parameters()).data.fill_(torch.nan)
+        return validated(self, epoch)
+
+    monkeypatch.setattr(Loop, "_validated", broken)
+    with pytest.raises(Diverged, match=r"^epoch 2, validation: scores are NaN, .*; try a lower optim\.lr$"):
+        run_training(config(), workspace)
+    (name,) = workspace.root.child("runs").names()
+    story = _story(workspace.run(name))
+    assert story.status == "failed"
     assert workspace.run(name).child("checkpoints").names() == ("epoch-0001",)
 
 
