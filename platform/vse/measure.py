@@ -2,14 +2,12 @@
 
 import contextlib
 import logging
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from vse import pipeline
 from vse.adversaries import Adversaries, attack_split, complete_images, contrast_split, plural_images
@@ -23,7 +21,7 @@ from vse.evaluation.attacks import AttackSet, evaluate_attacks, restrict
 from vse.evaluation.caption_pairs import evaluate_pairs
 from vse.evaluation.codes import Codes, encode_captions, encode_images
 from vse.evaluation.ensemble import joined
-from vse.evaluation.gaussianity import fresh_accuracy, gaussianity
+from vse.evaluation.gaussianity import KeepsCodes, gaussian_numbers
 from vse.evaluation.own_pool import evaluate_own_pool
 from vse.evaluation.protocol import PUBLISHED, Fold, Protocol
 from vse.evaluation.retrieval import evaluate_retrieval, slice_items
@@ -33,27 +31,19 @@ from vse.language.contrast import rules as contrast
 from vse.language.contrast.evaluation_sets import PLURAL
 from vse.language.contrast.words import KINDS
 from vse.language.parsing import language_fingerprint, parse_texts_to
-from vse.models.family import Batch, Encoded
+from vse.models.family import Encoded, Family
 from vse.storage import Folder
 from vse.trained import DEVICES, device_of, load_run
-from vse.training.inputs import split_examples
+from vse.training.inputs import split_examples, training_inputs
+from vse.training.run import build_family
 from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
 
-REVISION = 2
+REVISION = 3
 WORDS = ("shared", "disjoint")
 # ((attack or contrast, kind of words), the adversaries as each of the runs reads them)
 Attackers = list[tuple[tuple[str, str], tuple[Adversaries, ...]]]
-
-
-@runtime_checkable
-class KeepsCodes(typing.Protocol):
-    """Families whose unit vectors have codes behind them; the first of each pair has shape (batch, dim)."""
-
-    def image_codes(self, batch: Batch) -> tuple[Tensor, Encoded]: ...
-
-    def caption_codes(self, batch: Batch) -> tuple[Tensor, Encoded]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +63,9 @@ class MeasureOptions:
     )
     drop_seed: int = knob(0, "which of them: the same for all runs", low=0)
     true_pairs: bool = knob(False, "retrieval with all true pairs as positives too, where the source knows the truth")
-    gaussian: bool = knob(False, "how far codes are from N(0, I), of families that keep such codes")
+    gaussian: bool = knob(
+        False, "how far codes are from N(0, I) before and after training, of families that keep such codes"
+    )
     contrast: tuple[str, ...] = knob((), "kinds of words of VSE-C's contrastive captions", choices=KINDS)
     pairs: tuple[str, ...] = knob((), "files of (image, caption, negative caption), as SugarCrepe's JSON")
     device: str = knob("cpu", "where it is computed; auto: on a GPU where there is one", choices=DEVICES)
@@ -254,22 +246,29 @@ def _contrast(
 
 
 def _gaussian(member: Member, split: str) -> dict[str, float]:
-    """`{split}/gaussian_images/...` and `..._captions/...`: moments and distances to N(0, I) of un-normalised codes.
-
-    `fresh_accuracy` is of a discriminator trained on half of them, one half where nothing tells them from the prior.
-    """
-    family, part = member.trained.family, member.material.records.split(split)
-    if not isinstance(family, KeepsCodes):
+    """`{split}/gaussian_images/...` and `..._captions/...`: how far un-normalised codes are from N(0, I), and how well
+    discriminators tell them apart, one half where they cannot (`vse.evaluation.gaussianity`); the same of the
+    configuration's initial weights with `before/` in front of the name, its discriminator being untrained too."""
+    trained, material = member.trained, member.material
+    if not isinstance(trained.family, KeepsCodes):
         raise InputError("measure.gaussian: this family has no codes beside its unit vectors; jWAE has")
-    examples = split_examples(member.material, part, family.inputs, member.trained.vocabulary)
-    features = examples.features[family.inputs.image]
-    images = encode_images(family, features, lambda batch: {"codes": family.image_codes(batch)[0]})
-    captions = encode_captions(family, examples.texts, lambda batch: {"codes": family.caption_codes(batch)[0]})
+    part = material.records.split(split)
+    if len(part.images) < 4:
+        raise InputError(f"measure.gaussian: split {split} has {len(part.images)} images; statistics need more")
+    examples = split_examples(material, part, trained.family.inputs, trained.vocabulary)
     found: dict[str, float] = {}
-    for side, each in (("images", images["codes"]), ("captions", captions["codes"])):
-        numbers = gaussianity(each).numbers() | {"fresh_accuracy": fresh_accuracy(each)}
-        found |= {f"{split}/gaussian_{side}/{name}": value for name, value in numbers.items()}
+    for when, family in (("", trained.family), ("before/", _initial(member))):
+        for key, value in gaussian_numbers(family, examples).items():
+            side, _, name = key.partition("/")
+            found[f"{split}/gaussian_{side}/{when}{name}"] = value
     return found
+
+
+def _initial(member: Member) -> Family:
+    """The family as the run's training began, where its trained parameters are."""
+    trained = member.trained
+    family = build_family(trained.config, training_inputs(trained.config, member.material, trained.family.inputs))
+    return family.to(next(trained.family.parameters()).device).eval()
 
 
 def _pairs(members: Members, workspace: Workspace, pairs: Sequence[CaptionPair], files: str) -> dict[str, float]:

@@ -68,11 +68,22 @@ def test_true_pairs_are_positives_where_asked(place, vsepp):
 
 
 def test_codes_are_held_against_the_prior_where_a_family_keeps_them(place, vsepp):
-    run = run_training(override(preset("jwae_mse_scenes"), {**CHANGES, "data.num_train": 40}), place).folder
+    config = override(preset("jwae_mse_scenes"), {**CHANGES, "data.num_train": 40, "optim.lr": 1e-2})
+    run = run_training(config, place).folder
     found = measure_run(run, place, MeasureOptions(gaussian=True, attacks=()))
     for side in ("images", "captions"):
-        assert 0 < found[f"test/gaussian_{side}/distance"] <= 1
-        assert 0 <= found[f"test/gaussian_{side}/fresh_accuracy"] <= 1
+        for when in ("", "before/"):
+            assert 0 < found[f"test/gaussian_{side}/{when}ks_median"] <= 1
+            for judge in ("own", "fresh"):
+                assert 0 <= found[f"test/gaussian_{side}/{when}{judge}_accuracy"] <= 1
+    again = run_training(override(config, {"train.epochs": 1, "optim.lr": 1e-12}), place).folder  # stays where it began
+    begun = measure_run(again, place, MeasureOptions(gaussian=True, attacks=()))
+    for key, value in begun.items():
+        if "gaussian" in key and "before/" not in key:
+            side, _, name = key.rpartition("/")
+            assert value == pytest.approx(begun[f"{side}/before/{name}"], rel=1e-4), key
+            assert begun[f"{side}/before/{name}"] == pytest.approx(found[f"{side}/before/{name}"], rel=1e-6), key
+    assert found["test/gaussian_images/std"] != pytest.approx(found["test/gaussian_images/before/std"], rel=1e-2)
     with pytest.raises(InputError, match=r"measure\.gaussian: this family has no codes"):
         measure_run(vsepp, place, MeasureOptions(gaussian=True, attacks=()))
 

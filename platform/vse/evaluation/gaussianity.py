@@ -2,34 +2,61 @@
 
 Per dimension: moments, and the Kolmogorov-Smirnov distance to the standard normal, of the codes as they are and of the
 dimension standardised (its shape alone). Of the whole: the norm, correlations between dimensions, and how well a
-discriminator tells codes from samples of the prior: the family's own, or a fresh one trained on half of the codes.
+discriminator tells codes from samples of the prior: the family's own, and a fresh one trained on half of the codes.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Judge = Callable[[Tensor], Tensor]  # codes (items, dim) -> logits (items,), positive for the prior
+from vse.data.examples import Examples
+from vse.evaluation.codes import Encode, encode_captions, encode_images
+from vse.models import noise
+from vse.models.discriminator import Discriminator
+from vse.models.family import Batch, Encoded, Family
+
+Judge = Callable[[Tensor], Tensor]  # vectors (items, dim) -> logits (items,), positive for the prior
+LEVEL = 0.05  # of the Kolmogorov-Smirnov test
+
+
+@runtime_checkable
+class KeepsCodes(Protocol):
+    """Families whose unit vectors have codes behind them; the first of each pair has shape (batch, dim).
+
+    A family with codes of regions or words gives one of each item, drawn by the batch's `draw`, as its discriminator
+    sees them. In eval mode a VAE gives the means.
+    """
+
+    def image_codes(self, batch: Batch) -> tuple[Tensor, Encoded]: ...
+
+    def caption_codes(self, batch: Batch) -> tuple[Tensor, Encoded]: ...
 
 
 @dataclass(frozen=True)
 class Gaussianity:
-    """Means over dimensions. N(0, I): 0, 1, 0, 3, about 0.87 / √items, the same, 1, about 0.8 / √items.
+    """Over the dimensions of n codes; in brackets what n samples of N(0, I) give.
 
-    norm: mean length over √dim; correlation: mean absolute value between two dimensions.
+    mean: mean absolute mean (0.8 / √n); std: mean standard deviation (1), std_spread: their standard deviation (0.7 /
+    √n); skewness: mean absolute value (2 / √n); kurtosis: mean (3); ks_median: median distance to N(0, 1) (0.83 / √n),
+    ks_rejected: share of dimensions that a Kolmogorov-Smirnov test rejects at 0.05 (0.05), exact for independent codes,
+    which those of one image's captions are not; ks_shape: median distance of standardised dimensions (0.6 / √n); norm:
+    mean length over √dim (1); correlation: mean absolute value between two dimensions (0.8 / √n).
     """
 
     mean: float
-    variance: float
+    std: float
+    std_spread: float
     skewness: float
     kurtosis: float
-    distance: float
-    shape_distance: float
+    ks_median: float
+    ks_rejected: float
+    ks_shape: float
     norm: float
     correlation: float
 
@@ -47,33 +74,41 @@ def normal_distance(codes: Float[Tensor, "items dim"]) -> Float[Tensor, " dim"]:
 
 
 def gaussianity(codes: Float[Tensor, "items dim"]) -> Gaussianity:
-    """Statistics of codes that are not normalised; at least two items. A constant dimension is at distance 1."""
+    """Statistics of codes that are not normalised; at least two. The shape of a constant dimension is at distance 1."""
+    from scipy.stats import kstwo
+
     assert len(codes) > 1, "statistics need two codes"
     codes = codes.double()
-    mean, variance = codes.mean(0), codes.var(0, correction=0)
-    varies = variance > 1e-24
-    standard = (codes - mean) / torch.where(varies, variance, torch.ones_like(variance)).sqrt()
-    shape = torch.where(varies, normal_distance(standard), torch.ones_like(variance))
+    mean, std = codes.mean(0), codes.std(0, correction=0)
+    varies = std > 1e-12
+    standard = (codes - mean) / torch.where(varies, std, torch.ones_like(std))
+    distance = normal_distance(codes)
+    shape = torch.where(varies, normal_distance(standard), torch.ones_like(std))
     correlations = standard.T @ standard / len(codes)
     dim = codes.shape[1]
     off = correlations.abs().sum() - correlations.diagonal().abs().sum()
     return Gaussianity(
         mean=float(mean.abs().mean()),
-        variance=float(variance.mean()),
+        std=float(std.mean()),
+        std_spread=float(std.std(correction=0)),
         skewness=float((standard**3).mean(0).abs().mean()),
         kurtosis=float((standard**4).mean(0).mean()),
-        distance=float(normal_distance(codes).mean()),
-        shape_distance=float(shape.mean()),
+        ks_median=float(distance.quantile(0.5)),
+        ks_rejected=float((distance > float(kstwo.isf(LEVEL, len(codes)))).double().mean()),
+        ks_shape=float(shape.quantile(0.5)),
         norm=float(codes.norm(dim=1).mean()) / math.sqrt(dim),
         correlation=float(off) / max(1, dim * (dim - 1)),
     )
 
 
 @torch.no_grad()
-def accuracy(judge: Judge, codes: Float[Tensor, "items dim"], seed: int = 0) -> float:
-    """Share of codes and as many samples of N(0, I) that `judge` tells right; chance is one half."""
+def accuracy(judge: Judge, codes: Float[Tensor, "items dim"], seed: int = 0, judge_prior: Judge | None = None) -> float:
+    """Share of codes and as many samples of N(0, I) that `judge` tells right; chance is one half.
+
+    judge_prior: what judges the samples where that is not the same, as where codes alone are normalised before.
+    """
     samples = _prior(codes, torch.Generator().manual_seed(seed))
-    right = (judge(samples) > 0).double().mean() + (judge(codes) < 0).double().mean()
+    right = ((judge_prior or judge)(samples) > 0).double().mean() + (judge(codes) < 0).double().mean()
     return float(right) / 2
 
 
@@ -108,3 +143,34 @@ def fresh_accuracy(codes: Float[Tensor, "items dim"], seed: int = 0, steps: int 
 
 def _prior(codes: Tensor, generator: torch.Generator) -> Tensor:
     return torch.randn(codes.shape, generator=generator).to(codes)
+
+
+def gaussian_numbers(family: Family, examples: Examples) -> dict[str, float]:
+    """`images/...` and `captions/...` of all items: `Gaussianity`, `fresh_accuracy`, and `own_accuracy` of the family's
+    discriminator where it has one, which sees codes and samples as it did in training. The family is in eval mode."""
+    assert isinstance(family, KeepsCodes), "asked of families that keep codes"
+    own = getattr(family, "discriminator", None)
+    image = examples.features[family.inputs.image]
+    images = encode_images(family, image, _numbered(family.image_codes))["codes"]
+    captions = encode_captions(family, examples.texts, _numbered(family.caption_codes))["codes"]
+    found: dict[str, float] = {}
+    for side, codes in (("images", images), ("captions", captions)):
+        numbers = gaussianity(codes).numbers() | {"fresh_accuracy": fresh_accuracy(codes)}
+        if isinstance(own, Discriminator):
+            numbers["own_accuracy"] = accuracy(own, codes, judge_prior=own.logits)
+        found |= {f"{side}/{name}": value for name, value in numbers.items()}
+    return found
+
+
+def _numbered(codes: Callable[[Batch], tuple[Tensor, Encoded]]) -> Encode:
+    """`codes` with a key for each item in `draw`: its place in the order in which items come, whatever the blocks."""
+    seen = 0
+
+    def encode(batch: Batch) -> Encoded:
+        nonlocal seen
+        first = next(iter(batch.values()))
+        places = torch.arange(seen, seen + len(first), device=first.device)
+        seen += len(first)
+        return {"codes": codes({**batch, "draw": noise.keys(0, places)})[0]}
+
+    return encode

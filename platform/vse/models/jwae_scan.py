@@ -84,6 +84,14 @@ class JWAESCAN(SCAN):
             "fooling_captions": self.discriminator(word, fixed=True),
         }
 
+    def image_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Encoded]:
+        """(code of a region of each image, not normalised; nothing): the one that `draw` draws."""
+        return self._region_codes(batch)[1], {}
+
+    def caption_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Encoded]:
+        """(code of a word of each caption, not normalised; nothing): the one that `draw` draws."""
+        return self._word_codes(batch)[1], {}
+
     def _region_codes(self, batch: Batch) -> tuple[Tensor, Float[Tensor, "batch dim"], Tensor]:
         """(codes of all regions, zero where there is none; the drawn one's; its scaled features)."""
         features = batch["map"].to(self.project.weight.dtype)

@@ -133,7 +133,8 @@ def _result(name: str, folder: Folder, trained: bool) -> Result:
 
 
 def build_family(config: RunConfig, data: TrainingInputs) -> Family:
-    """The family with initial weights drawn from the seed and statistics of all training images and captions.
+    """The family with initial weights drawn from the seed and statistics of all training images and captions, in the
+    precision of its parameters.
 
     Whose image a caption shows plays no part in them; what is fitted in closed form learns from known pairs alone.
     """
@@ -143,7 +144,7 @@ def build_family(config: RunConfig, data: TrainingInputs) -> Family:
         scale.fit(feature_blocks(data.train.features[family.inputs.image]))
     read = np.arange(len(data.train)) if family.phases() else known_captions(config, data.train)
     family.fit(lambda: training_batches(data.train, family.inputs, read))
-    return family
+    return family.double() if config.train.precision == "float64" else family
 
 
 def validate(family: Family, val: Examples) -> dict[str, float]:
@@ -173,8 +174,6 @@ def train_worker(
         device = _device(config.train)
         data = training_inputs(config, material, inputs)
         family = build_family(config, data).to(device)
-        if config.train.precision == "float64":
-            family = family.double()
         journal = run_journal(workspace, name)
         if rank == 0:
             _open_journal(journal, config, folder, material, name, parent)

@@ -124,8 +124,6 @@ def _loop(
     objective = registry.build("objective", config.objective)
     data = training_inputs(config, material, inputs)
     family = build_family(config, data).to("cuda" if config.train.gpus_per_worker else "cpu")
-    if config.train.precision == "float64":
-        family = family.double()
     collate = make_collator(config, data, inputs, objective.negatives)
     hooks = Hooks(lambda family: {}, lambda epoch, row: None, lambda text: None, clock.stepped)
     unsaved = _Unsaved(Folder.open(scratch).child("none"))

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from vse.evaluation.gaussianity import accuracy, fresh_accuracy, gaussianity, normal_distance
+from tests.synthetic import make_family, synthetic
+from vse.evaluation.codes import encode_images
+from vse.evaluation.gaussianity import (
+    _numbered,
+    accuracy,
+    fresh_accuracy,
+    gaussian_numbers,
+    gaussianity,
+    normal_distance,
+)
 from vse.models.family import Context
 from vse.models.jwae import JWAE
 from vse.objectives.jwae import JWAELoss
@@ -34,32 +43,37 @@ def test_moments_are_numpys():
     z = (x - x.mean(0)) / x.std(0)
     found = gaussianity(codes)
     assert found.mean == pytest.approx(np.abs(x.mean(0)).mean())
-    assert found.variance == pytest.approx(x.var(0).mean())
+    assert found.std == pytest.approx(x.std(0).mean())
+    assert found.std_spread == pytest.approx(x.std(0).std())
     assert found.skewness == pytest.approx(np.abs((z**3).mean(0)).mean())
     assert found.kurtosis == pytest.approx((z**4).mean())
     assert found.norm == pytest.approx(np.linalg.norm(x, axis=1).mean() / 2)
     correlations = np.corrcoef(x.T)
     assert found.correlation == pytest.approx(np.abs(correlations[~np.eye(4, dtype=bool)]).mean())
-    assert found.numbers()["variance"] == found.variance
+    assert found.numbers()["std"] == found.std
 
 
 def test_samples_of_the_prior_look_like_it_and_others_do_not():
     found = gaussianity(_normal(4000, 8))
     assert found.mean < 0.03
-    assert found.variance == pytest.approx(1, abs=0.05)
+    assert found.std == pytest.approx(1, abs=0.03)
+    assert found.std_spread < 0.03
     assert found.kurtosis == pytest.approx(3, abs=0.2)
-    assert found.distance < 0.03
-    assert found.shape_distance < 0.03
+    assert found.ks_median < 0.03
+    assert found.ks_shape < 0.02
+    assert found.ks_rejected <= 0.25
     assert found.norm == pytest.approx(1, abs=0.05)
     wide, unit = gaussianity(3 * _normal(4000, 8)), gaussianity(torch.nn.functional.normalize(_normal(4000, 8), dim=1))
-    assert wide.distance > 0.1 > 0.03 > wide.shape_distance  # its shape is normal, its width is not
+    assert wide.ks_median > 0.1 > 0.03 > wide.ks_shape  # its shape is normal, its width is not
     assert unit.norm == pytest.approx(1 / math.sqrt(8))
-    assert unit.distance > 0.2
+    assert unit.ks_median > 0.2
+    assert wide.ks_rejected == unit.ks_rejected == 1
 
 
 def test_a_constant_dimension_is_far_from_normal():
-    found = gaussianity(torch.cat([_normal(20, 1), torch.zeros(20, 1)], dim=1))
-    assert found.shape_distance > 0.5
+    found = gaussianity(torch.cat([_normal(20, 1), torch.zeros(20, 2)], dim=1))
+    assert found.ks_shape == 1
+    assert found.ks_rejected == pytest.approx(2 / 3)
     assert all(math.isfinite(value) for value in found.numbers().values())
 
 
@@ -68,6 +82,7 @@ def test_accuracy_counts_both_sides():
     assert accuracy(lambda z: 5 - z[:, 0], codes) == 1.0
     assert accuracy(lambda z: z[:, 0] - 5, codes) == 0.0
     assert accuracy(lambda z: torch.ones(len(z)), codes) == 0.5
+    assert accuracy(lambda z: 5 - z[:, 0], codes, judge_prior=lambda z: -torch.ones(len(z))) == 0.5
 
 
 def test_a_fresh_discriminator_tells_what_differs_and_guesses_what_does_not():
@@ -76,6 +91,41 @@ def test_a_fresh_discriminator_tells_what_differs_and_guesses_what_does_not():
     state = torch.random.get_rng_state()
     assert fresh_accuracy(_normal(60, 4), steps=2) == fresh_accuracy(_normal(60, 4), steps=2)
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("name", ["jwae", "jwae_scan"])
+def test_numbers_of_a_family_are_those_of_its_codes_in_blocks_of_any_size(name, monkeypatch):
+    data = synthetic(seed=5, images=9)
+    family = make_family(name, data.context).eval()
+    judge, samples = family.discriminator, _normal(9, 7)
+    with torch.no_grad():
+        judge.layers[-1].bias.sub_(judge.logits(samples).median())  # it says one thing and the other
+    whole = gaussian_numbers(family, data.examples)
+    monkeypatch.setattr("vse.evaluation.codes.IMAGES_AT_ONCE", 4)
+    monkeypatch.setattr("vse.evaluation.codes.CAPTIONS_AT_ONCE", 5)
+    parts = gaussian_numbers(family, data.examples)
+    assert parts == pytest.approx(whole)
+    codes = encode_images(family, data.examples.features[family.inputs.image], _numbered(family.image_codes))["codes"]
+    assert len(codes) == data.examples.num_images
+    assert whole["images/mean"] == pytest.approx(codes.mean(0).abs().mean().item())
+    samples = torch.randn(codes.shape, generator=torch.Generator().manual_seed(0)).double()
+    with torch.inference_mode():
+        shares = [(judge(codes) < 0).double().mean(), (judge.logits(samples) > 0).double().mean()]
+    assert 0 < shares[1] < 1
+    assert whole["images/own_accuracy"] == pytest.approx(float(sum(shares)) / 2)
+
+
+def test_codes_are_not_normalised_and_a_family_without_a_discriminator_has_none_of_its_own():
+    data = synthetic(seed=5, images=9)
+    free = make_family("jwae", data.context, regularizer="none").eval()
+    found = gaussian_numbers(free, data.examples)
+    assert not any("own_accuracy" in key for key in found)
+    with torch.no_grad():
+        free.encode_image[-1].weight.mul_(10)
+        free.encode_image[-1].bias.mul_(10)
+    larger = gaussian_numbers(free, data.examples)
+    assert larger["images/norm"] == pytest.approx(10 * found["images/norm"])
+    assert larger["captions/norm"] == found["captions/norm"]
 
 
 class Trained:
@@ -122,8 +172,8 @@ class Trained:
 def test_the_regulariser_makes_codes_gaussian():
     regularised, ablation = Trained(), Trained(regularizer="none")
     for before, after, without in zip(regularised.before, regularised.after, ablation.after, strict=True):
-        assert after.distance < 0.6 * without.distance < before.distance
-        assert abs(after.variance - 1) < 0.5 * abs(without.variance - 1)
+        assert after.ks_median < 0.6 * without.ks_median < before.ks_median
+        assert abs(after.std**2 - 1) < 0.5 * abs(without.std**2 - 1)
         assert abs(after.norm - 1) < 0.5 * abs(without.norm - 1)
     judge = regularised.family.discriminator
     for codes, free in zip(regularised.codes(), ablation.codes(), strict=True):
@@ -135,6 +185,6 @@ def test_the_regulariser_makes_codes_gaussian():
 @pytest.mark.slow
 def test_it_cannot_on_unit_vectors_as_in_the_released_code():
     released = Trained(discriminator_codes="unit", discriminator_layers=2, steps=600)
+    judge = released.family.discriminator
     for codes in released.codes():
-        shown = torch.nn.functional.normalize(codes, dim=1)
-        assert accuracy(released.family.discriminator.logits, shown) > 0.9
+        assert accuracy(judge, codes, judge_prior=judge.logits) > 0.9
