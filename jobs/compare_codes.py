@@ -1,0 +1,61 @@
+"""Are codes Gaussian? `python jobs/compare_codes.py --preset jwae_mse_scenes codes.name=jWAE-MSE codes.seeds=5`."""
+
+import sys
+import time
+from dataclasses import dataclass, field
+
+from vse.cluster.runtime import set_up_logging
+from vse.command import Request, main
+from vse.config import override
+from vse.environment import command_line
+from vse.measure import MeasureOptions, measure_run
+from vse.report.gaussian import RESULTS, CodesOptions, add_system, check
+from vse.storage import Folder
+from vse.summary import write_summary
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of this job."""
+
+    codes: CodesOptions = field(default_factory=CodesOptions)
+
+
+def run(request: Request) -> str:
+    """Train what is missing, measure, and add the system's rows to the table."""
+    started, options = time.time(), request.options.codes
+    check(request.config, options)
+    set_up_logging()
+    workspace = Workspace.open(request.workspace).check_writable()
+    out = Folder.open(options.out) if options.out else workspace.report("gaussian")
+    measured = {}
+    for seed in range(options.seeds):
+        done = run_training(override(request.config, {"seed": seed}), workspace)
+        measured[seed] = measure_run(done.folder, workspace, MeasureOptions(attacks=(), gaussian=True))
+        print(f"{done.run}: {'trained' if done.trained else 'was there'}, measured", file=sys.stderr, flush=True)
+    lines = add_system(out, options.name, command_line(), request.config, measured)
+    print("\n".join(lines))
+    return write_summary(
+        workspace.report("gaussian"),
+        job="compare_codes",
+        started=started,
+        configuration=request.config,
+        options=request.options,
+        seeds=measured,
+        headline={"system": options.name, "seeds": len(measured)},
+        outputs={"results": out.address(RESULTS)},
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "compare_codes",
+            run,
+            description="How far codes of a setting are from N(0, I) before and after training, over seeds.",
+            default_preset="jwae_mse_scenes",
+            options=Options(),
+        )
+    )
