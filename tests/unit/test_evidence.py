@@ -13,7 +13,7 @@ import pytest
 from tests.unit import killed_tasks
 from vse import evidence, pipeline
 from vse.config import flatten, override
-from vse.errors import Diverged, InputError
+from vse.errors import InputError
 from vse.evaluation.per_image import PerImage, counts_of
 from vse.evaluation.retrieval import retrieve
 from vse.evidence import Planner, Task, perform, read_summary, read_table, run_tasks
@@ -22,8 +22,6 @@ from vse.report.claims import PLATEAU, UNIVSE_CLAIMS, registered_hash
 from vse.report.findings import METRICS, PLAIN, Results, findings
 from vse.report.studies import Study, StudyArm
 from vse.trained import encode_split, load_run
-from vse.training.config import RunConfig
-from vse.training.run import Result
 from vse.workspace import Workspace
 
 ALPHAS = (0.0, *PLATEAU, 1.0)
@@ -231,27 +229,6 @@ def test_a_failing_task_leaves_the_others_alone(
     assert not complete
     assert finished == ["one", "three"]
     assert [line for line in said if "failed" in line] == ["two seed 0: failed: ValueError('broken'), 1 to go"]
-
-
-def test_a_candidate_that_diverges_is_not_chosen_and_an_arm_that_does_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def train(config: RunConfig, workspace: Workspace) -> Result:
-        if config.optim.lr > 1:
-            raise Diverged("epoch 1, step 2: sent is nan")
-        return Result("a-run", workspace.run("a-run"), {"val/rsum": 30.0}, 2, 2, 1.0, trained=True)
-
-    monkeypatch.setattr(evidence, "run_training", train)
-    candidates = ({"optim.lr": 1e9}, {"optim.lr": 2e-3})
-    study = dataclasses.replace(STUDY, search={"vsepp": candidates})
-    planner = Planner(study, Workspace.open(str(tmp_path)), {}, 1)
-    assert do(planner, search(planner))[0]
-    assert planner.chosen() == {"vsepp": {"changes": candidates[1], "val_rsum": [0.0, 30.0]}}
-    arm = planner.arm_tasks({"vsepp": {"changes": candidates[0]}})["vsepp"]
-    assert do(planner, arm) == (
-        False,
-        ["vsepp seed 0: failed: Diverged('epoch 1, step 2: sent is nan'), 0 to go"],
-    )
 
 
 def test_tables_agree_with_the_measures_of_the_run(planner: Planner, done: dict[str, list[Task]]) -> None:
