@@ -118,7 +118,7 @@ def test_a_write_that_always_meets_others_fails_in_one_line(store, proxy, monkey
 def test_what_was_deleted_is_not_replaced(store):
     tag = store.write("a", b"data")
     store.delete("a")
-    with pytest.raises(FileExistsError, match="/a$"):
+    with pytest.raises(FileExistsError, match=r"/a$"):
         store.replace("a", b"late", tag)
     assert store.info("a") is None
 
