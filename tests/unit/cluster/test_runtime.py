@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -54,6 +55,41 @@ def test_what_nodes_of_a_cluster_must_know_reaches_their_workers() -> None:
     os.environ.update(told)
     workers = prepare_environment(Config(address="10.0.0.4:6379"))
     assert {name: workers.get(name) for name in told} == told
+
+
+def test_a_busy_node_has_time_to_tell_its_credentials() -> None:
+    names = "AWS_METADATA_SERVICE_TIMEOUT", "AWS_METADATA_SERVICE_NUM_ATTEMPTS"
+    for name in names:
+        os.environ.pop(name, None)
+    prepare_environment(Config())
+    assert not set(names) & os.environ.keys()  # off a cluster "no credentials" is to be said at once
+    os.environ["AWS_METADATA_SERVICE_TIMEOUT"] = "7"
+    workers = prepare_environment(Config(address="10.0.0.4:6379"))
+    assert [os.environ[name] for name in names] == [workers[name] for name in names] == ["7", "10"]
+
+
+@pytest.mark.parametrize("chosen", [None, "1"])
+def test_uv_makes_no_environment_for_workers(monkeypatch: pytest.MonkeyPatch, chosen: str | None) -> None:
+    """A driver under `uv run`, as far as Ray can see, which was imported with its default."""
+    import ray
+    from ray._private import ray_constants, worker
+    from ray._private.runtime_env import uv_runtime_env_hook
+
+    monkeypatch.setattr(ray_constants, "RAY_ENABLE_UV_RUN_RUNTIME_ENV", True)
+    monkeypatch.setattr(uv_runtime_env_hook, "_get_uv_run_cmdline", lambda: ["uv", "run", "python", "jobs/train.py"])
+    if chosen is not None:
+        os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = chosen
+    asked: list[dict[str, Any]] = []
+
+    def init(**options: Any) -> None:
+        asked.append(worker._maybe_modify_runtime_env(options["runtime_env"], False))
+        raise ConnectionError("nobody")
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(InputError, match="nobody"), runtime.running_ray(Config(address="10.0.0.4:6379")):
+        pass
+    assert asked[0]["env_vars"]["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] == (chosen or "0")
+    assert ("py_executable" in asked[0]) is (chosen == "1")
 
 
 SESSION = """
