@@ -1,10 +1,15 @@
 """Starting and ending Ray, refusing impossible requests, seeds and threads."""
 
+import contextlib
+import json
 import logging
 import os
 import subprocess
 import sys
 import textwrap
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +71,54 @@ def test_a_busy_node_has_time_to_tell_its_credentials() -> None:
     os.environ["AWS_METADATA_SERVICE_TIMEOUT"] = "7"
     workers = prepare_environment(Config(address="10.0.0.4:6379"))
     assert [os.environ[name] for name in names] == [workers[name] for name in names] == ["7", "10"]
+
+
+class _SlowNode(BaseHTTPRequestHandler):
+    """The credentials of an instance profile, told by a node that takes its time and wants a token (HttpTokens)."""
+
+    def do_PUT(self) -> None:  # noqa: N802
+        time.sleep(1.2)
+        self._answer(b"token")
+
+    def do_GET(self) -> None:  # noqa: N802
+        if self.headers.get("x-aws-ec2-metadata-token") is None:
+            self.send_error(401)
+            return
+        keys = {"Code": "Success", "AccessKeyId": "k", "SecretAccessKey": "s", "Token": "t"}
+        there = self.path.endswith("/security-credentials/worker")
+        self._answer(json.dumps({**keys, "Expiration": "2100-01-01T00:00:00Z"}).encode() if there else b"worker")
+
+    def _answer(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with contextlib.suppress(OSError):  # nobody waits any more
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_credentials_of_a_node_that_answers_late(tmp_path: Path) -> None:
+    from botocore.session import Session
+
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        os.environ.pop(name)
+    node = ThreadingHTTPServer(("127.0.0.1", 0), _SlowNode)
+    threading.Thread(target=node.serve_forever, daemon=True).start()
+    os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = f"http://127.0.0.1:{node.server_address[1]}/"
+    os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(tmp_path / "none")
+    try:
+        prepare_environment(Config())
+        hurried = Session().get_credentials()
+        prepare_environment(Config(address="10.0.0.4:6379"))
+        patient = Session().get_credentials()
+    finally:
+        node.shutdown()
+        node.server_close()
+    assert patient is not None
+    assert patient.access_key == "k"
+    assert hurried is None
 
 
 @pytest.mark.parametrize("chosen", [None, "1"])
