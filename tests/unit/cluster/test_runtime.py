@@ -76,11 +76,11 @@ def test_a_busy_node_has_time_to_tell_its_credentials() -> None:
 class _SlowNode(BaseHTTPRequestHandler):
     """The credentials of an instance profile, told by a node that takes its time and wants a token (HttpTokens)."""
 
-    def do_PUT(self) -> None:  # noqa: N802
+    def do_PUT(self) -> None:
         time.sleep(1.2)
         self._answer(b"token")
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         if self.headers.get("x-aws-ec2-metadata-token") is None:
             self.send_error(401)
             return
