@@ -46,7 +46,7 @@ def follow(workspace: str, ray: Path = _RAY, every: float = EVERY) -> None:
     session = (ray / "session_latest").resolve()
     folder = Workspace.open(workspace).logs(session.name, socket.gethostname())
     known: dict[str, tuple[int, float]] = {}
-    while is_up(session):
+    while is_up(session / "sockets" / "raylet"):
         copy_logs(session, folder, known)
         time.sleep(every)
     copy_logs(session, folder, known)

@@ -2,11 +2,14 @@
 
 A write is one PUT of bytes in memory, so readers see all of it or none, nothing is left behind by a writer that dies
 (no multipart uploads), and repeating it after an answer that was lost does no harm. Throttling, server errors and
-broken connections are tried again with growing pauses by botocore; bodies that end early are read again here.
+broken connections are tried again with growing pauses by botocore; bodies that end early are read again here, and so
+are writes repeated that S3 turned away because another to the same name was under way (409), which says nothing of
+whose object stands in the end.
 """
 
 import contextlib
 import logging
+import random
 import threading
 import time
 import uuid
@@ -22,11 +25,13 @@ log = logging.getLogger(__name__)
 
 ATTEMPTS = 10  # of a request; with botocore's pauses about a minute and a half of trouble
 READS = 5  # of a body that ends early
+CONFLICTS = 10  # tries of a write that meets others to its name; with their pauses some ten seconds
 PAGE = 1000  # names of one answer to a listing
 LEASE_SECONDS = 30.0
 _OPTIONS = {"region", "scheme", "endpoint_override"}
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
-_TAKEN = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
+_TAKEN = {"PreconditionFailed", "412"}
+_BUSY = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired", "InvalidToken"}
 _REFUSED = {
     "NoSuchBucket": "no such bucket",
@@ -38,6 +43,10 @@ _REFUSED = {
     "InvalidBucketName": "no name that a bucket can have",
     "AuthorizationHeaderMalformed": "the bucket is in another region; say ?region=…",
 }
+
+
+class _ConflictError(StorageError):
+    """Another operation on the same name was under way; this one was not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,10 @@ class ObjectStore:
 
     def replace(self, name: str, data: bytes, tag: str) -> str:
         """Write over the object of that tag. Raises FileExistsError where another writer came first, or deleted it."""
-        return self._put(name, data, IfMatch=tag)
+        try:
+            return self._put(name, data, IfMatch=tag)
+        except FileNotFoundError as error:
+            raise FileExistsError(*error.args) from None
 
     def children(self) -> list[str]:
         """Names of objects and of folders directly below, unsorted."""
@@ -234,19 +246,27 @@ class ObjectStore:
         raise AssertionError("not reached")
 
     def _put(self, name: str, data: bytes, **condition: str) -> str:
-        try:
-            with self._told(name):
-                answer = self._client().put_object(Bucket=self.bucket, Key=self._key(name), Body=data, **condition)
-                return str(answer["ETag"])
-        except FileExistsError:
-            # An answer that was lost is asked for again, and the second time our own object stands in the way.
+        for attempt in range(CONFLICTS):
             try:
-                there, tag = self.read_tagged(name)
-            except FileNotFoundError:
-                there, tag = None, ""
-            if there == data:
-                return tag
-            raise
+                with self._told(name):
+                    answer = self._client().put_object(Bucket=self.bucket, Key=self._key(name), Body=data, **condition)
+                    return str(answer["ETag"])
+            except (FileExistsError, FileNotFoundError, _ConflictError) as error:
+                # An answer that was lost is asked for again, and the second time our own object stands in the way.
+                if tag := self._tag_of(name, data):
+                    return tag
+                if not isinstance(error, _ConflictError) or attempt == CONFLICTS - 1:
+                    raise
+            time.sleep(random.uniform(0.5, 1.0) * min(2.0, 0.1 * 2**attempt))
+        raise AssertionError("not reached")
+
+    def _tag_of(self, name: str, data: bytes) -> str:
+        """The tag of the object if it holds these bytes, else nothing."""
+        try:
+            there, tag = self.read_tagged(name)
+        except FileNotFoundError:
+            return ""
+        return tag if there == data else ""
 
     @contextlib.contextmanager
     def _told(self, name: str) -> Iterator[None]:
@@ -262,6 +282,8 @@ class ObjectStore:
                 raise FileNotFoundError(where) from None
             if code in _TAKEN:
                 raise FileExistsError(where) from None
+            if code in _BUSY:
+                raise _ConflictError(f"{where}: others write it all the time ({code})") from None
             if code in _EXPIRED:
                 raise StorageError(f"{where}: the credentials have expired; renew them") from None
             if code in _REFUSED:

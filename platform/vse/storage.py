@@ -195,7 +195,7 @@ class Folder:
         store = _remote(self.uri)
         try:
             return store.replace(name, data, tag) if tag else store.create(name, data)
-        except (FileExistsError, FileNotFoundError):
+        except FileExistsError:
             raise StorageError(f"{self.address(name)}: another job works on this; this one ends here") from None
 
     def _write_local(self, name: str, data: bytes) -> None:

@@ -114,6 +114,12 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
             "OMP_NUM_THREADS is not 1",
         ),
         (_swap("VSE_WORKSPACE=s3://", "VSE_WORKSPACE=/tmp/"), "must be on S3"),
+        (_put("provider/region", "eu-central-1"), "metadata: names us-west-2, but provider.region is eu-central-1"),
+        (_put("provider/availability_zone", "eu-west-1a,eu-west-1b"), "provider: names eu-west-1, but provider.region"),
+        (_swap("REGION=us-west-2", "REGION=us-gov-west-1"), "setup_commands: names us-gov-west-1, but provider.region"),
+        (_swap("!= 'us-east-1'", "in 'us-east-1'"), "head_setup_commands: names us-east-1, but provider.region"),
+        (_swap("AWS_METADATA_SERVICE_TIMEOUT", "NOTHING"), "AWS_METADATA_SERVICE_TIMEOUT"),
+        (_swap("AWS_METADATA_SERVICE_NUM_ATTEMPTS", "NOTHING"), "AWS_METADATA_SERVICE_NUM_ATTEMPTS"),
         (_swap("MLFLOW_TRACKING_URI=http://", "MLFLOW_TRACKING_URI=sqlite:///"), "would not find the server"),
         (_swap("~/venv/bin/python", "password=x ~/venv/bin/python"), "a secret"),
     ],
@@ -121,6 +127,11 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
 def test_every_rule_can_fail(config: dict[str, Any], change: Callable[[dict[str, Any]], None], words: str) -> None:
     change(config)
     assert any(words in problem for problem in found(config)), found(config)
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "us-gov-west-1", "ap-southeast-2"])
+def test_a_region_changed_everywhere_is_right(region: str) -> None:
+    assert found(yaml.safe_load((ROOT / "cluster.yaml").read_text().replace("us-west-2", region))) == []
 
 
 @pytest.mark.parametrize(
@@ -299,14 +310,20 @@ def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_pa
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     subprocess.run(["bash", "-c", command], env=environment, check=True)
     told = subprocess.run(
-        ["bash", "-c", "source ~/.vse_environment && echo $VSE_WORKSPACE $RAY_AUTH_MODE $PATH"],
+        [
+            "bash",
+            "-c",
+            "source ~/.vse_environment && echo $VSE_WORKSPACE $AWS_REGION $AWS_DEFAULT_REGION "
+            "$AWS_METADATA_SERVICE_TIMEOUT $AWS_METADATA_SERVICE_NUM_ATTEMPTS $RAY_AUTH_MODE $PATH",
+        ],
         env=environment,
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    workspace, mode, path = told.split()
+    workspace, *rest, mode, path = told.split()
     assert (workspace, mode) == ("s3://vse-123456789012-us-west-2/workspace", "token")
+    assert rest == ["us-west-2", "us-west-2", "5", "10"]
     assert path.startswith(f"{tmp_path}/venv/bin:")
 
 

@@ -77,6 +77,52 @@ def test_an_answer_that_was_lost_does_no_harm(store, proxy):
     assert store.read("a") == b"changed"
 
 
+CONFLICT, ABORTED = s3.error(409, "ConditionalRequestConflict"), s3.error(409, "OperationAborted")
+
+
+@pytest.mark.parametrize("fault", [CONFLICT, ABORTED], ids=["conditional", "aborted"])
+def test_a_write_that_meets_another_is_tried_again(store, proxy, fault):
+    proxy.faults = [("PUT", fault)] * 2
+    tag = store.create("a", b"mine")
+    proxy.faults = [("PUT", fault)] * 2
+    tag = store.replace("a", b"changed", tag)
+    assert store.read_tagged("a") == (b"changed", tag)
+    proxy.faults = [("PUT", fault)]
+    store.write("a", b"whole")
+    assert store.read("a") == b"whole"
+    assert proxy.seen.count("PUT") == 8
+    proxy.faults = [("PUT", fault)] * 2  # whose object stands in the end is decided by the condition
+    with pytest.raises(FileExistsError):
+        store.create("a", b"other")
+    proxy.faults = [("PUT", fault)]
+    with pytest.raises(FileExistsError):
+        store.replace("a", b"late", tag)
+    assert store.read("a") == b"whole"
+
+
+def test_a_write_that_arrived_is_not_repeated_when_the_second_try_meets_it(store, proxy):
+    proxy.faults = [("PUT", "lose"), ("PUT", CONFLICT)]
+    tag = store.create("a", b"mine")
+    assert proxy.seen.count("PUT") == 2
+    assert store.read_tagged("a") == (b"mine", tag)
+
+
+def test_a_write_that_always_meets_others_fails_in_one_line(store, proxy, monkeypatch):
+    monkeypatch.setattr(object_store, "CONFLICTS", 3)
+    proxy.faults = [("PUT", CONFLICT)] * 3
+    with pytest.raises(StorageError, match=r"/a: others write it all the time \(ConditionalRequestConflict\)$"):
+        store.create("a", b"mine")
+    assert proxy.faults == []
+
+
+def test_what_was_deleted_is_not_replaced(store):
+    tag = store.write("a", b"data")
+    store.delete("a")
+    with pytest.raises(FileExistsError, match=r"/a$"):
+        store.replace("a", b"late", tag)
+    assert store.info("a") is None
+
+
 @pytest.mark.parametrize(
     ("answer", "kind", "line"),
     [
@@ -202,6 +248,32 @@ def test_a_lease_of_the_dead_is_taken_over_and_of_the_living_is_not(store):
     assert store.info("lock") is None
 
 
+def test_a_lease_whose_holder_leaves_while_it_is_taken_over_is_had(store, monkeypatch):
+    store.write("lock", b"of another")
+    replace, left = ObjectStore.replace, []
+
+    def leaving(self: ObjectStore, name: str, data: bytes, tag: str) -> str:
+        if not left:
+            left.append(name)
+            self.delete(name)
+        return replace(self, name, data, tag)
+
+    monkeypatch.setattr(ObjectStore, "replace", leaving)
+    with store.lease("lock", seconds=0.6):
+        assert left == ["lock"]
+        assert store.info("lock") is not None
+    assert store.info("lock") is None
+
+
+def test_a_lease_that_another_took_and_gave_back_is_lost(store, caplog):
+    with store.lease("lock", seconds=0.6):
+        store.delete("lock")
+        time.sleep(0.9)  # four times of writing it anew
+    assert store.info("lock") is None
+    assert caplog.text.count("took this over") == 1
+    assert "cannot be renewed" not in caplog.text
+
+
 def test_a_lease_that_was_lost_is_left_to_the_other(store, caplog):
     with store.lease("lock", seconds=0.6):
         store.write("lock", b"of another")
@@ -246,3 +318,28 @@ def test_a_manifest_of_another_writer_stands(place, monkeypatch):
     monkeypatch.setattr(ObjectStore, "info", slow)
     assert folder.commit_manifest(["x"], {"by": "this"})["by"] == "another"
     assert folder.read_json("manifest.json")["by"] == "another"
+
+
+def test_a_manifest_that_was_removed_meanwhile_is_said_in_one_line(place, monkeypatch):
+    folder = Folder.open(s3.address(place, "manifests")).child("b")
+    folder.write_text("x", "1")
+    folder.commit_manifest(["x"])
+    info = ObjectStore.info
+
+    def removed(self: ObjectStore, name: str) -> object_store.Info | None:
+        found = info(self, name)
+        if name == "manifest.json":
+            self.delete(name)
+        return found
+
+    monkeypatch.setattr(ObjectStore, "info", removed)
+    with pytest.raises(StorageError, match="another job is writing here; start again when it is done"):
+        folder.commit_manifest(["x"])
+
+
+def test_a_file_that_was_removed_meanwhile_is_not_written_over(place):
+    folder = Folder.open(s3.address(place, "over")).child("a")
+    tag = folder.write_over("x", b"1", "")
+    folder.delete("x")
+    with pytest.raises(StorageError, match="another job works on this; this one ends here"):
+        folder.write_over("x", b"2", tag)

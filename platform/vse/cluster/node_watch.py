@@ -1,4 +1,4 @@
-"""A Ray started here that loses its node process ends the job: what waits for a place on the node would wait for ever.
+"""A job ends whose node process on this machine is lost: what waits for a place on the node would wait for ever.
 
 Ray tells this to whoever has a task or an actor on the node. Tune, waiting for an actor that has no place yet, and a
 Ray Train controller that is yet to come, are told nothing.
@@ -19,18 +19,18 @@ EVERY = 2.0  # seconds between looks
 GRACE = 10.0  # seconds for the job to notice by itself
 
 
-def is_up(session: Path) -> bool:
-    """Whether the raylet of a session (Ray's folder of it) still answers on its socket."""
+def is_up(raylet: Path) -> bool:
+    """Whether a raylet answers on its socket, a path on this machine."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
-            connection.connect(str(session / "sockets" / "raylet"))
+            connection.connect(str(raylet))
         except OSError:
             return False
     return True
 
 
 @contextlib.contextmanager
-def watched(session: Path, every: float = EVERY, grace: float = GRACE) -> Iterator[None]:
+def watched(raylet: Path, every: float = EVERY, grace: float = GRACE) -> Iterator[None]:
     """Raises RuntimeError in the body, which the main thread runs, once the raylet has been gone for `grace` seconds.
 
     It comes as the SIGTERM that jobs end by, since only a signal interrupts what waits inside Ray; a process that would
@@ -43,7 +43,7 @@ def watched(session: Path, every: float = EVERY, grace: float = GRACE) -> Iterat
         while gone < grace:
             if over.wait(every):
                 return
-            gone = 0.0 if is_up(session) else gone + every
+            gone = 0.0 if is_up(raylet) else gone + every
         lost.set()
         if callable(signal.getsignal(signal.SIGTERM)):
             os.kill(os.getpid(), signal.SIGTERM)

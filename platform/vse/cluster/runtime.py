@@ -98,7 +98,13 @@ def prepare_environment(config: Config) -> dict[str, str]:
         "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal is the log
         "RAY_AIR_NEW_OUTPUT": "0",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # or matrix products on a GPU differ from run to run
+        # under `uv run` Ray would have uv make the environment again for every worker, with a PYTHONPATH of its own
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     }
+    if not here:
+        # Ten tries of 5 s for the credentials of an instance profile, not one of 1 s: a busy node answers late, and "no
+        # credentials" is wrong input, which is not tried again. Off a cluster that only has people wait for the line.
+        wanted |= {"AWS_METADATA_SERVICE_TIMEOUT": "5", "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "10"}
     if here:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # on Linux too: stay on loopback (see _start)
     for name, value in wanted.items():
@@ -133,11 +139,15 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
     workers = prepare_environment(config)
     show_progress()
     import ray
+    from ray._common.utils import env_bool
+    from ray._private import ray_constants
 
     if ray.is_initialized():
         yield _session(False)
         return
     quiet_logging()
+    # Read at import, which may have been before us, as a search space imports Tune.
+    ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = env_bool("RAY_ENABLE_UV_RUN_RUNTIME_ENV", False)
     handlers = _signal_handlers()
     scratch = None
     if address is None:
@@ -148,7 +158,8 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
     for number, handler in handlers.items():  # ray.init puts its own in their place
         signal.signal(number, handler)
     try:
-        with watched(scratch / "session_latest") if scratch is not None else contextlib.nullcontext():
+        raylet = _raylet()
+        with contextlib.nullcontext() if raylet is None else watched(raylet):
             yield _session(address is None)
         if scratch is not None:
             ray.shutdown()
@@ -204,6 +215,15 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise InputError(f"ray.address={address}: no cluster answers ({first_line(error)})") from None
+
+
+def _raylet() -> Path | None:
+    """The socket of the node process that this driver is connected to; None where it is on another machine."""
+    from ray._private import worker
+
+    node = worker.global_worker.node
+    socket = Path(node.raylet_socket_name) if node is not None else None  # none: ray://
+    return socket if socket is not None and socket.exists() else None
 
 
 def _session(started: bool) -> Session:

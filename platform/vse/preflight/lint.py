@@ -1,6 +1,7 @@
 """What Ray's schema does not ask of a cluster file, and a careful operator does."""
 
 import ipaddress
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,6 +11,8 @@ from vse.cluster.runtime import LIFECYCLE
 
 _SECRET = re.compile(r"AKIA[0-9A-Z]{16}|aws_secret|hf_[A-Za-z0-9]{20}|-----BEGIN|password\s*[=:]", re.IGNORECASE)
 _TOO_OLD = re.compile(r"^p[23]\.")  # V100 and K80: no kernels for them in torch built for CUDA 13
+_REGION = re.compile(r"\b[a-z]{2}(?:-(?:gov|iso[a-z]?))?-(?:north|south|east|west|central)(?:east|west)?-\d")
+_COMPARED = re.compile(r"[!=]= *'us-east-1'")  # the one region that S3 does not want to be told
 _LISTENS = re.compile(r"--(?:dashboard-)?host[= ](\S+)")
 _MOUNT_LIMIT = 64 * 2**20
 
@@ -44,12 +47,22 @@ def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
         yield "provider.cache_stopped_nodes: stopped spot instances go on costing their disks"
     if not provider.get("security_group", {}).get("GroupName"):
         yield "provider.security_group: not named, so Ray would make one with port 22 open to the world"
+    yield from _regions(config, provider.get("region"))
+    if not re.search(r"AWS_METADATA_SERVICE_TIMEOUT=.*AWS_METADATA_SERVICE_NUM_ATTEMPTS=", _everything(config)):
+        yield "AWS_METADATA_SERVICE_TIMEOUT, AWS_METADATA_SERVICE_NUM_ATTEMPTS: not set, so busy nodes lack credentials"
     if "min_workers" in config:
         yield "min_workers: dropped in silence at the top level"
     if not re.search(r"VSE_WORKSPACE=s3://", _everything(config)):
         yield "VSE_WORKSPACE: the default workspace must be on S3"
     if "--num-gpus=0" not in "".join(config.get("head_start_ray_commands") or []):
         yield "head_start_ray_commands: the head must be started with --num-gpus=0"
+
+
+def _regions(config: Mapping[str, Any], meant: str | None) -> Iterator[str]:
+    for key, value in config.items():
+        named = set(_REGION.findall(_COMPARED.sub("", json.dumps(value, default=str))))
+        for region in sorted(named - {meant}):
+            yield f"{key}: names {region}, but provider.region is {meant}"
 
 
 def _node_type(name: str, kind: Mapping[str, Any], *, is_head: bool) -> Iterator[str]:

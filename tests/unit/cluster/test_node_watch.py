@@ -1,27 +1,29 @@
-"""A job does not outlive the node process of a Ray that it started, and is left alone while that lives."""
+"""A job does not outlive the node process of this machine, whoever started it, and is left alone while that lives."""
 
+import functools
 import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from vse.cluster import runtime
 from vse.cluster.node_watch import is_up, watched
 from vse.command import _terminated
 
 
 @pytest.fixture
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, socket.socket]]:
-    """Ray's folder of a session, and the socket on which its raylet answers."""
-    folder = tmp_path_factory.mktemp("s")
-    (folder / "sockets").mkdir()
+def raylet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, socket.socket]]:
+    """The socket on which a raylet answers: its path and what listens."""
+    path = tmp_path_factory.mktemp("s") / "raylet"
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / "sockets" / "raylet"))
+        listener.bind(str(path))
         listener.listen()
-        yield folder, listener
+        yield path, listener
 
 
 @pytest.fixture
@@ -32,14 +34,14 @@ def as_a_job() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("as_a_job")
-def test_what_waits_is_interrupted_when_the_node_is_lost(session: tuple[Path, socket.socket]) -> None:
-    folder, listener = session
+def test_what_waits_is_interrupted_when_the_node_is_lost(raylet: tuple[Path, socket.socket]) -> None:
+    path, listener = raylet
     started = time.monotonic()
 
     def wait_for_a_place() -> None:
-        with watched(folder, 0.02, 0.1):
+        with watched(path, 0.02, 0.1):
             time.sleep(0.3)
-            assert is_up(folder)
+            assert is_up(path)
             listener.close()
             time.sleep(30)
 
@@ -49,18 +51,49 @@ def test_what_waits_is_interrupted_when_the_node_is_lost(session: tuple[Path, so
 
 
 @pytest.mark.usefixtures("as_a_job")
-def test_a_user_who_ends_the_job_is_not_told_of_nodes(session: tuple[Path, socket.socket]) -> None:
-    with pytest.raises(SystemExit) as ended, watched(session[0], 0.02, 0.1):
+def test_a_user_who_ends_the_job_is_not_told_of_nodes(raylet: tuple[Path, socket.socket]) -> None:
+    with pytest.raises(SystemExit) as ended, watched(raylet[0], 0.02, 0.1):
         signal.raise_signal(signal.SIGTERM)
     assert ended.value.code == 128 + signal.SIGTERM
 
 
 def test_a_process_that_would_die_of_it_is_only_warned(
-    session: tuple[Path, socket.socket], caplog: pytest.LogCaptureFixture
+    raylet: tuple[Path, socket.socket], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert not callable(signal.getsignal(signal.SIGTERM))
-    with watched(session[0], 0.02, 0.1):
-        session[1].close()
+    with watched(raylet[0], 0.02, 0.1):
+        raylet[1].close()
         time.sleep(0.5)
     assert "has died" in caplog.text
     assert not [thread for thread in threading.enumerate() if thread.name == "vse-node-watch"]
+
+
+@pytest.mark.usefixtures("as_a_job", "bare_environment")
+@pytest.mark.parametrize("here", [True, False], ids=["of this machine", "of another"])
+def test_a_driver_of_a_joined_cluster_is_interrupted_too(
+    raylet: tuple[Path, socket.socket], monkeypatch: pytest.MonkeyPatch, here: bool
+) -> None:
+    import ray
+    from ray._private import worker
+
+    path, listener = raylet
+    node = SimpleNamespace(raylet_socket_name=str(path if here else path.with_name("elsewhere")))
+    monkeypatch.setattr(ray, "init", lambda **options: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(worker.global_worker, "node", node)
+    monkeypatch.setattr(runtime, "_session", lambda started: started)
+    monkeypatch.setattr(runtime, "watched", functools.partial(watched, every=0.02, grace=0.1))
+
+    def wait_for_a_place() -> None:
+        with runtime.running_ray(runtime.Config(address="10.0.0.4:6379")) as started:
+            assert not started
+            listener.close()
+            time.sleep(30 if here else 0.5)
+
+    if not here:
+        wait_for_a_place()
+        return
+    begun = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"\(raylet\) on this machine has died"):
+        wait_for_a_place()
+    assert time.monotonic() - begun < 10

@@ -1,12 +1,18 @@
 """Starting and ending Ray, refusing impossible requests, seeds and threads."""
 
+import contextlib
+import json
 import logging
 import os
 import subprocess
 import sys
 import textwrap
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -54,6 +60,89 @@ def test_what_nodes_of_a_cluster_must_know_reaches_their_workers() -> None:
     os.environ.update(told)
     workers = prepare_environment(Config(address="10.0.0.4:6379"))
     assert {name: workers.get(name) for name in told} == told
+
+
+def test_a_busy_node_has_time_to_tell_its_credentials() -> None:
+    names = "AWS_METADATA_SERVICE_TIMEOUT", "AWS_METADATA_SERVICE_NUM_ATTEMPTS"
+    for name in names:
+        os.environ.pop(name, None)
+    prepare_environment(Config())
+    assert not set(names) & os.environ.keys()  # off a cluster "no credentials" is to be said at once
+    os.environ["AWS_METADATA_SERVICE_TIMEOUT"] = "7"
+    workers = prepare_environment(Config(address="10.0.0.4:6379"))
+    assert [os.environ[name] for name in names] == [workers[name] for name in names] == ["7", "10"]
+
+
+class _SlowNode(BaseHTTPRequestHandler):
+    """The credentials of an instance profile, told by a node that takes its time and wants a token (HttpTokens)."""
+
+    def do_PUT(self) -> None:
+        time.sleep(1.2)
+        self._answer(b"token")
+
+    def do_GET(self) -> None:
+        if self.headers.get("x-aws-ec2-metadata-token") is None:
+            self.send_error(401)
+            return
+        keys = {"Code": "Success", "AccessKeyId": "k", "SecretAccessKey": "s", "Token": "t"}
+        there = self.path.endswith("/security-credentials/worker")
+        self._answer(json.dumps({**keys, "Expiration": "2100-01-01T00:00:00Z"}).encode() if there else b"worker")
+
+    def _answer(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with contextlib.suppress(OSError):  # nobody waits any more
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_credentials_of_a_node_that_answers_late(tmp_path: Path) -> None:
+    from botocore.session import Session
+
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        os.environ.pop(name)
+    node = ThreadingHTTPServer(("127.0.0.1", 0), _SlowNode)
+    threading.Thread(target=node.serve_forever, daemon=True).start()
+    os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = f"http://127.0.0.1:{node.server_address[1]}/"
+    os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(tmp_path / "none")
+    try:
+        prepare_environment(Config())
+        hurried = Session().get_credentials()
+        prepare_environment(Config(address="10.0.0.4:6379"))
+        patient = Session().get_credentials()
+    finally:
+        node.shutdown()
+        node.server_close()
+    assert patient is not None
+    assert patient.access_key == "k"
+    assert hurried is None
+
+
+@pytest.mark.parametrize("chosen", [None, "1"])
+def test_uv_makes_no_environment_for_workers(monkeypatch: pytest.MonkeyPatch, chosen: str | None) -> None:
+    """A driver under `uv run`, as far as Ray can see, which was imported with its default."""
+    import ray
+    from ray._private import ray_constants, worker
+    from ray._private.runtime_env import uv_runtime_env_hook
+
+    monkeypatch.setattr(ray_constants, "RAY_ENABLE_UV_RUN_RUNTIME_ENV", True)
+    monkeypatch.setattr(uv_runtime_env_hook, "_get_uv_run_cmdline", lambda: ["uv", "run", "python", "jobs/train.py"])
+    if chosen is not None:
+        os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = chosen
+    asked: list[dict[str, Any]] = []
+
+    def init(**options: Any) -> None:
+        asked.append(worker._maybe_modify_runtime_env(options["runtime_env"], False))
+        raise ConnectionError("nobody")
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(InputError, match="nobody"), runtime.running_ray(Config(address="10.0.0.4:6379")):
+        pass
+    assert asked[0]["env_vars"]["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] == (chosen or "0")
+    assert ("py_executable" in asked[0]) is (chosen == "1")
 
 
 SESSION = """

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import boto3
+import pytest
 import yaml
 
 from tests import s3
@@ -13,10 +14,11 @@ from tests import s3
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_the_bucket_is_made_once_and_unfinished_uploads_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize("region", ["us-west-2", "us-east-1"])
+def test_the_bucket_is_made_once_and_unfinished_uploads_go(tmp_path: Path, region: str) -> None:
     (command,) = (c for c in yaml.safe_load((ROOT / "cluster.yaml").read_text())["head_setup_commands"] if "boto3" in c)
     (tmp_path / ".vse_environment").write_text(
-        "export VSE_BUCKET=new AWS_REGION=us-west-2 AWS_DEFAULT_REGION=us-west-2\n"
+        f"export VSE_BUCKET=new-{region} AWS_REGION={region} AWS_DEFAULT_REGION={region}\n"
     )
     with s3.server() as place:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -24,7 +26,8 @@ def test_the_bucket_is_made_once_and_unfinished_uploads_go(tmp_path: Path) -> No
         for _ in range(2):
             done = subprocess.run(["bash", "-c", command], env=given, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
-        client = boto3.client("s3", endpoint_url=f"http://{place}", region_name="us-west-2")
-        (rule,) = client.get_bucket_lifecycle_configuration(Bucket="new")["Rules"]
+        client = boto3.client("s3", endpoint_url=f"http://{place}", region_name=region)
+        assert client.get_bucket_location(Bucket=f"new-{region}")["LocationConstraint"] in (region, None)
+        (rule,) = client.get_bucket_lifecycle_configuration(Bucket=f"new-{region}")["Rules"]
     assert rule["Status"] == "Enabled"
     assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}

@@ -58,6 +58,17 @@ def sleep(changes: dict[str, Any], seconds: float) -> dict[str, Any]:
     return {"value": changes["x"]}
 
 
+def train(changes: dict[str, Any], preset: str, workspace: str) -> dict[str, Any]:
+    """A training of a preset; how long it says that it took itself."""
+    from vse import presets
+    from vse.config import override
+    from vse.training.run import run_training
+    from vse.workspace import Workspace
+
+    result = run_training(override(presets.preset(preset), changes), Workspace.open(workspace))
+    return {"run": result.run, "seconds": result.seconds}
+
+
 def assigned(changes: dict[str, Any]) -> dict[str, Any]:
     """The share of the machine that this trial has."""
     return {name: share for name, share in ray.get_runtime_context().get_assigned_resources().items() if share}

@@ -1,0 +1,43 @@
+"""What a trial of two workers (gloo) costs beyond its training. Run with `-s` to see the seconds."""
+
+import functools
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.sweeps import trials
+from vse import pipeline
+from vse.config import override
+from vse.presets import preset
+from vse.storage import Folder
+from vse.sweeps.ledger import Ledger
+from vse.workspace import Workspace
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
+PRESET, TRIALS = "vsepp_tiny", 2
+SETTINGS = {"train.workers": 2, "train.threads": 1}
+
+
+def test_a_trial_of_two_workers(tmp_path: Path) -> None:
+    from vse.cluster.runtime import Config, running_ray
+    from vse.sweeps.experiment import run_sweep
+    from vse.sweeps.frame import need_of
+
+    config = override(preset(PRESET), SETTINGS)
+    pipeline.prepare(config, Workspace.open(str(tmp_path)))
+    work = functools.partial(trials.train, preset=PRESET, workspace=str(tmp_path))
+    points = [{"seed": seed, **SETTINGS} for seed in range(TRIALS)]
+    with running_ray(Config(address="local", cpus=3, store_mib=80)):
+        started = time.perf_counter()
+        entries = run_sweep(
+            Ledger(Folder.open(tmp_path / "sweep")), points, work, need=need_of(config.train), concurrency=1
+        )
+        took = time.perf_counter() - started
+    trained = [entry.result["seconds"] for entry in entries]
+    beyond = (took - sum(trained)) / TRIALS
+    print(f"\n{TRIALS} trials of two workers, one at a time: {took:.1f} s, {beyond:.1f} s a trial beyond its training")
+    print(
+        f"trials {[round(e.seconds, 1) for e in entries]} s, in them training {[round(each, 1) for each in trained]} s"
+    )
+    assert [entry.state for entry in entries] == ["finished"] * TRIALS
