@@ -35,6 +35,7 @@ FAMILIES = {
     "univse learned alpha": {"learn_alpha": True},
     "univse truth": {"mask": "truth"},
     "jwae fixed vectors": {"text": "sentence", "discriminator_every": 2},
+    "vsec batch": {"pool": "batch"},
     "similarity_network logistic": {"objective": "logistic"},
     "jwae known pairs": {"pairs": 0.4},
     "jwae vae": {"regularizer": "vae"},
