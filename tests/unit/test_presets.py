@@ -69,6 +69,13 @@ def test_every_published_system_has_twins_to_run(name, where, source):
     assert twin.train.epochs <= 30
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if n.startswith("vsec")])
+def test_adversaries_are_drawn_from_all_candidates_as_published_and_by_kind_in_twins(name):
+    """VSE-C, section 3.3; nearly all of a caption's candidates are nouns, which few steps would learn alone."""
+    expected = "candidate" if name.endswith("_coco") else "paradigm"
+    assert flatten(presets.preset(name))["objective.balance"] == expected
+
+
 FIRST_WEIGHTS = {"resnet152": "resnet152-394f9c45.pth", "vgg19": "vgg19-dcbb9e9d.pth"}  # torchvision's files
 
 
