@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vse.config import override
+from vse.config import flatten, override
 from vse.data.karpathy import Karpathy
 from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.language.sentence.kinds import HGLMM, Mean
@@ -143,37 +143,37 @@ def mmd_mse_flickr30k() -> RunConfig:
     return override(mse_flickr30k(), {"objective.mmd": 1.0})
 
 
-def _with_scan(scan: RunConfig, direction: str) -> RunConfig:
+def _with_scan(scan: RunConfig) -> RunConfig:
     """SCAN's "best-performing setting" (section 5.1): its regions, attention and schedule; jWAE's losses and rate.
 
     The rows of SCAN in Table 3 are those that its paper gives for the mean over words or regions (AVG).
     """
-    model = JWAESCAN.Config(direction=direction, aggregate="mean")
+    model = JWAESCAN.Config(**flatten(scan.model))
     return replace(scan, model=model, objective=JWAELoss.Config(), optim=replace(scan.optim, lr=1e-4))
 
 
 @published
 def jwae_mh_scan_t2i_coco() -> RunConfig:
     """jWAE-MH+SCAN t-i (36 regions + GRU): epochs, a tenth of the rate after half of them, attention are SCAN's."""
-    return _with_scan(scan_t2i_avg_coco(), "t2i")
+    return _with_scan(scan_t2i_avg_coco())
 
 
 @published
 def jwae_mh_scan_i2t_coco() -> RunConfig:
     """jWAE-MH+SCAN i-t."""
-    return _with_scan(scan_i2t_avg_coco(), "i2t")
+    return _with_scan(scan_i2t_avg_coco())
 
 
 @published
 def jwae_mh_scan_t2i_flickr30k() -> RunConfig:
     """jWAE-MH+SCAN t-i on Flickr30k: 30 epochs, a tenth of the rate after 15."""
-    return _with_scan(scan_t2i_avg_flickr30k(), "t2i")
+    return _with_scan(scan_t2i_avg_flickr30k())
 
 
 @published
 def jwae_mh_scan_i2t_flickr30k() -> RunConfig:
     """jWAE-MH+SCAN i-t on Flickr30k."""
-    return _with_scan(scan_i2t_avg_flickr30k(), "i2t")
+    return _with_scan(scan_i2t_avg_flickr30k())
 
 
 _WITHOUT: dict[str, object] = {"model.regularizer": "none", "objective.lambda3": 0.0, "objective.lambda4": 0.0}
