@@ -40,6 +40,7 @@ FAMILIES = {
     "jwae known pairs": {"pairs": 0.4},
     "jwae vae": {"regularizer": "vae"},
     "jwae means": {"reduction": "mean", "match": "mse", "pairs": 0.4, "mmd": 2.0},
+    "jwae_scan released": {"draw": "batch", "discriminator_codes": "unit", "discriminator_layers": 2},
     "jwae mmd": {"regularizer": "none", "match": "mse", "mmd": 2.0},
 }
 DATA = {"seed": 3, "images": 7, "most_captions": 3}

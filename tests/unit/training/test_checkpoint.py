@@ -55,6 +55,7 @@ PROGRESS = Progress(3, 7, 2, 0.1 + 0.2, [{"train/sent": 1 / 3}, {"a": 5e-324}], 
 CASES = {name: {} for name in registry.names("family")} | {
     "jwae every third": {"discriminator_every": 3},
     "jwae_scan every third": {"discriminator_every": 3},
+    "jwae_scan released": {"draw": "batch", "discriminator_codes": "unit", "discriminator_layers": 2},
     "jwae sentence": {"text": "sentence"},
     "jwae vae": {"regularizer": "vae"},
     "vsepp infonce": {"objective": "infonce"},
