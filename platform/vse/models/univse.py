@@ -60,6 +60,7 @@ class UniVSE(Family):
     """Emits images, regions, sentences (u_sent), bags (u_comp) and tables of components with their negatives."""
 
     knobs = ("alpha",)
+    vectors_of_paper = "GloVe's of 300 dimensions, kept fixed (supplement A.3)"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
