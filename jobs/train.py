@@ -9,7 +9,7 @@ from vse.cluster.placement import preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
-from vse.pipeline import foresee
+from vse.pipeline import foresee, without_vectors
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
@@ -39,6 +39,8 @@ def run(request: Request) -> str:
         key="train.workers",
     )
     set_up_logging()
+    if told := without_vectors(config):
+        print(f"note: {told}", file=sys.stderr, flush=True)
     workspace = Workspace.open(request.workspace)
 
     warned = False

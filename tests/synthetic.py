@@ -66,7 +66,7 @@ class Synthetic:
         if family.inputs.siblings:
             extras.append(Siblings(self.examples, seed))
         if objective.adversaries is not None:
-            extras.append(SyntheticContrast(self.examples, self.context.vocabulary_size, objective.adversaries[1]))
+            extras.append(SyntheticContrast(self.examples, self.context.vocabulary_size, objective.adversaries.number))
         return Collator(self.examples, family.inputs.image, family.inputs.components, seed, extras)
 
     def __len__(self) -> int:

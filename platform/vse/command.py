@@ -188,6 +188,8 @@ def _read(
     changes = _pairs(known.changes)
     for_job = {k: v for k, v in changes.items() if k.split(".")[0] in own}
     for_run = {k: v for k, v in changes.items() if k not in for_job}
+    if run_config is not None:
+        for_run = configuration.spelled_out(run_config, for_run)
     if for_job:
         options = configuration.override(options, for_job)
     if run_config is not None:
@@ -210,7 +212,7 @@ def _read(
         preset=chosen,
         config=run_config,
         options=_by_name(options, workspace),
-        changed=frozenset(changed | set(changes)),
+        changed=frozenset(changed | set(for_job) | set(for_run)),
         tracking=known.tracking,
     )
     return _DryRun(request) if known.dry_run else request
@@ -242,15 +244,15 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
     loaded = configuration.from_dict(base, for_run, chosen)
     if for_job:
         options = configuration.from_dict(options, for_job, chosen)
-    return loaded, options, set(_leaf_keys(data))
+    return loaded, options, set(configuration.spelled_out(base, dict(_leaves(data))))
 
 
-def _leaf_keys(data: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
+def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     for name, value in data.items():
         if isinstance(value, Mapping):
-            yield from _leaf_keys(value, f"{prefix}{name}.")
+            yield from _leaves(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}"
+            yield f"{prefix}{name}", value
 
 
 def _pairs(tokens: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 A configuration is never mutated; `override` returns a new one. A field made with `knob` carries its documentation and
 its range, so that `--help`, validation and search-space checks read the same source. A field made with `part` holds the
-`Config` of a registered component; setting it to a name swaps in that component's registered default.
+`Config` of a registered component; setting it to a name swaps in that component's registered default. One made with
+`group` holds keys of its own and knows names for values of all of them.
 """
 
 import dataclasses
@@ -39,6 +40,35 @@ def knob(
 def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:
     """A dataclass field that holds the Config of a registered component of `kind`."""
     return field(default=default, metadata={"doc": doc, "kind": kind})
+
+
+def group(default: Any, named: Mapping[str, Any], doc: str = "") -> Any:
+    """A dataclass field that holds keys of its own, with values of all of them by name (see `spelled_out`)."""
+    return field(default=default, metadata={"doc": doc, "named": named})
+
+
+def spelled_out(config: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`changes` as a user writes them, a name of a whole group (`text.contrast=published`) as the keys it stands for.
+
+    Keys below a group come after its name. Raises InputError for a name that the group does not know.
+    """
+    found: dict[str, Any] = {}
+    for key, value in changes.items():
+        named = _names_of(config, key.split("."))
+        if not named:
+            continue
+        if not isinstance(value, str) or value not in named:
+            raise InputError(f"{key}={value}: expected {' or '.join(named)}, or a key below it, as {key}.<key>")
+        found |= {f"{key}.{name}": leaf for name, leaf in flatten(named[value]).items()}
+    return found | {key: value for key, value in changes.items() if not _names_of(config, key.split("."))}
+
+
+def _names_of(config: Any, path: list[str]) -> Mapping[str, Any]:
+    """Names of the group at `path`; none where that is no group with names, or not there."""
+    spec = {f.name: f for f in fields(config)}.get(path[0]) if is_dataclass(config) else None
+    if spec is None:
+        return {}
+    return _names_of(getattr(config, path[0]), path[1:]) if len(path) > 1 else spec.metadata.get("named", {})
 
 
 def override(config: T, changes: Mapping[str, Any]) -> T:
@@ -226,7 +256,7 @@ def _exact(value: Any, hint: Any) -> Any:
 def from_dict(default: T, data: Mapping[str, Any], where: str = "configuration") -> T:
     """`default` with every field that `data` (as `to_dict` wrote it) names. Raises InputError naming file and key."""
     try:
-        return override(default, dict(_leaves(default, data, "")))
+        return override(default, spelled_out(default, dict(_leaves(default, data, ""))))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
@@ -267,9 +297,13 @@ def fingerprint(value: Any) -> str:
 
 
 def help_lines(config: Any) -> list[str]:
-    """One line per key: name, type, default, documentation; what `--help` prints."""
-    lines = []
+    """One line per key: name, type, default, documentation; what `--help` prints. Groups with names have one too."""
+    lines, told = list[str](), set[str]()
     for key, spec, hint, value in walk(config):
+        above = key.rpartition(".")[0]
+        if above not in told and (named := _names_of(config, above.split("."))):
+            lines.append(f"  {above}  [{' or '.join(named)}] a name for the keys below, which may follow it")
+        told.add(above)
         choices = spec.metadata.get("choices")
         kind = " or ".join(map(str, choices)) if choices else _type_name(hint)
         if "kind" in spec.metadata:

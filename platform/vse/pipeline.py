@@ -64,7 +64,21 @@ def foresee(config: RunConfig) -> Iterator[str]:
     check(config)
     records = trainable(registry.build("source", config.data).describe())
     registry.build("backbone", config.features.backbone).check((family_inputs(config).image,))
+    if told := without_vectors(config):
+        yield told
     yield from of_data(records)
+
+
+def without_vectors(config: RunConfig) -> str:
+    """That no word vectors are named where the family's paper begins with given ones; empty where that is as it is.
+
+    Scenes have a vocabulary of a hundred words or so, and nothing is told of them.
+    """
+    family = registry.component("family", registry.name_of("family", config.model))
+    scenes = registry.name_of("source", config.data) == "scenes"
+    if config.text.word_vectors or scenes or not family.vectors_of_paper:
+        return ""
+    return f"text.word_vectors is not set: all vectors of words are learned; the paper gives {family.vectors_of_paper}"
 
 
 def of_data(records: Records) -> Iterator[str]:

@@ -14,6 +14,7 @@ import torch
 
 from tests.synthetic import Synthetic, synthetic
 from vse import presets, registry
+from vse.features.arrays import ReadyMade
 from vse.training.allocator import keep_freed_memory
 from vse.training.config import RunConfig
 from vse.training.inputs import family_inputs, initial_family
@@ -21,22 +22,29 @@ from vse.training.step import Stepper
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 PUBLISHED = [name for name in presets.names() if name.endswith(("_coco", "_flickr30k"))]
-SIZES = {"map": (49, 2048), "pooled": (2048,), "fc1": (4096,)}  # ResNet-152's grid and mean, VGG-19's fc7
+SIZES = {"map": (49, 2048), "pooled": (2048,), "fc1": (4096,)}  # ResNet-152's grid and mean, VGG-19's fc6
+REGIONS = 36  # of bottom-up attention, in the features that SCAN and VSE-infinity read ready-made
 WORDS, GLOVE, FISHER = 10_000, 300, 6000
+
+
+def shape_of(config: RunConfig) -> tuple[int, ...]:
+    """Of one image's features as the family reads them: ready-made arrays of a width, or a network's output."""
+    output, backbone = family_inputs(config).image, config.features.backbone
+    return (REGIONS, backbone.width) if isinstance(backbone, ReadyMade.Config) else SIZES[output]
 
 
 def batch_of_paper(config: RunConfig) -> Synthetic:
     """128 pairs with COCO's vocabulary, features of one output and, where read, sentence vectors."""
-    inputs = family_inputs(config)
+    inputs, shape = family_inputs(config), shape_of(config)
     lists = {"nouns": 6000, "adjectives": 2000, "relations": WORDS - 8004}
     data = synthetic(images=128, **lists, most_captions=1, share_copied=0, most_words=20)
     rng = np.random.default_rng(0)
-    features = {inputs.image: rng.normal(size=(128, *SIZES[inputs.image])).astype(np.float16)}
+    features = {inputs.image: rng.normal(size=(128, *shape)).astype(np.float16)}
     dim = FISHER if "glmm" in registry.name_of("sentence", config.text.sentence) else GLOVE
     texts = dataclasses.replace(data.examples.texts, sentence=rng.normal(size=(len(data), dim)).astype(np.float32))
     context = dataclasses.replace(
         data.context,
-        feature_dims={inputs.image: SIZES[inputs.image][-1]},
+        feature_dims={inputs.image: shape[-1]},
         word_vectors=torch.randn(data.context.vocabulary_size, GLOVE),
         sentence_dim=dim,
     )

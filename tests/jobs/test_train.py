@@ -66,6 +66,17 @@ def test_a_collapse_is_one_warning(done: tuple[Path, dict[str, Any]], tmp_path: 
     assert "try objective.warmup=1 or an optim.lr below" in warnings[0]
 
 
+def test_vectors_that_the_paper_gives_and_nobody_named_are_one_note(tmp_path: Path) -> None:
+    table = tmp_path / "mine.csv"
+    table.write_text("image,caption,split\na.jpg,A dog,train\n")  # ends before the first image: nothing to validate on
+    data = ("data=table", f"data.file={table}", f"data.root={tmp_path}")
+    result = run("train", tmp_path / "workspace", "--preset", "relational_basic_scenes", *data)
+    note, error = result.stderr.splitlines()
+    assert note.startswith("note: text.word_vectors is not set: all vectors of words are learned; the paper gives fast")
+    assert error.startswith("train: mine: no split 'val'")
+    assert result.returncode == 2
+
+
 def test_the_run_is_in_mlflow(done: tuple[Path, dict[str, Any]]) -> None:
     import sqlite3
 

@@ -35,10 +35,12 @@ FAMILIES = {
     "univse learned alpha": {"learn_alpha": True},
     "univse truth": {"mask": "truth"},
     "jwae fixed vectors": {"text": "sentence", "discriminator_every": 2},
+    "vsec batch": {"pool": "batch"},
     "similarity_network logistic": {"objective": "logistic"},
     "jwae known pairs": {"pairs": 0.4},
     "jwae vae": {"regularizer": "vae"},
     "jwae means": {"reduction": "mean", "match": "mse", "pairs": 0.4, "mmd": 2.0},
+    "jwae_scan released": {"draw": "batch", "discriminator_codes": "unit", "discriminator_layers": 2},
     "jwae mmd": {"regularizer": "none", "match": "mse", "mmd": 2.0},
 }
 DATA = {"seed": 3, "images": 7, "most_captions": 3}

@@ -69,6 +69,8 @@ def test_the_comparison_is_not_empty(numbers, case):
         return
     assert any(float(v) > 0 for n, v in alone.items() if " loss " in n)
     assert any(v.any() for n, v in alone.items() if " gradient " in n)
+    if case == "vsec batch":  # adversaries of other captions are harder than a caption's own
+        assert float(alone["0 loss contrast"]) > float(numbers[1, 0]["vsec"]["0 loss contrast"]) > 0
     if case.startswith("univse"):
         assert float(alone["0 loss rel_batch"]) > 0
         assert float(alone["1 loss rel_word"]) == 0

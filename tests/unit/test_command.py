@@ -17,7 +17,7 @@ import pytest
 
 from tests import s3
 from vse import command, registry
-from vse.config import knob, part
+from vse.config import group, knob, part
 from vse.data.scenes.source import Scenes
 from vse.errors import Diverged, InputError
 from vse.storage import Folder
@@ -169,6 +169,31 @@ def test_a_file_is_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         told = capsys.readouterr().err
         assert str(file) in told
         assert word in told
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grouped(RunConfig):
+    """A run configuration with values of a group by name."""
+
+    optim: Optim = group(Optim(), {"usual": Optim(), "fast": Optim(lr=0.1)}, "how it learns")
+
+
+class GroupedPresets(Presets):
+    def preset(self, name: str) -> Any:
+        return Grouped()
+
+
+def test_a_name_of_a_group_sets_its_keys(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({"optim": "fast", "epochs": 5}))
+    seen: list[command.Request] = []
+    for argv in (["optim=fast"], ["--preset", str(file)], ["--preset", str(file), "optim.lr=0.2"]):
+        status = command.main(
+            "demo", seen.append, description="", default_preset="tiny", presets=GroupedPresets(), argv=argv
+        )
+        assert status == 0
+    assert [request.config.optim.lr for request in seen] == [0.1, 0.1, 0.2]
+    assert [request.changed for request in seen] == [{"optim.lr"}, {"optim.lr", "epochs"}, {"optim.lr", "epochs"}]
 
 
 def test_help_lists_every_key_with_type_and_default(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 
 from vse import config as configuration
 from vse import registry
-from vse.config import canonical, fingerprint, flatten, from_dict, help_lines, knob, override, part, to_dict, validate
+from vse.config import (
+    canonical,
+    fingerprint,
+    flatten,
+    from_dict,
+    group,
+    help_lines,
+    knob,
+    override,
+    part,
+    spelled_out,
+    to_dict,
+    validate,
+)
 from vse.errors import InputError
 from vse.registry import ComponentConfig, register
 
@@ -143,6 +156,28 @@ def test_a_component_is_swapped_before_its_keys_are_set() -> None:
     kept = override(Run(), {"loss.margin": 0.5})
     assert override(kept, {"loss": "hinge"}).loss == Hinge.Config(margin=0.5)
     assert override(kept, {"loss": "softmax"}).loss == Softmax.Config()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grouped:
+    seed: int = knob(0)
+    optim: Optim = group(Optim(), {"slow": Optim(), "fast": Optim(lr=0.1, clip=None)}, "how it learns")
+
+
+def test_a_name_stands_for_all_keys_of_a_group() -> None:
+    leaves = {"optim.lr": 0.1, "optim.betas": (0.9, 0.999), "optim.clip": None}
+    assert spelled_out(Grouped(), {"seed": "1", "optim": "fast"}) == {"seed": "1", **leaves}
+    own = spelled_out(Grouped(), {"optim.lr": "0.2", "optim": "fast"})  # a key of its own wins, in either order
+    assert override(Grouped(), own).optim == Optim(lr=0.2, clip=None)
+    assert from_dict(Grouped(), {"optim": "fast", "seed": 2}) == Grouped(seed=2, optim=Optim(lr=0.1, clip=None))
+    assert spelled_out(Run(), {"optim.lr": 1, "absent.key": 2}) == {"optim.lr": 1, "absent.key": 2}
+    for value in ("quick", 3):
+        with pytest.raises(InputError, match=rf"^optim={value}: expected slow or fast, or a key below it, as optim\.<"):
+            spelled_out(Grouped(), {"optim": value})
+    with pytest.raises(InputError, match="optim: is a group"):  # a search space gives single keys
+        override(Grouped(), {"optim": "fast"})
+    assert "  optim  [slow or fast] a name for the keys below, which may follow it" in help_lines(Grouped())
+    assert len(help_lines(Grouped())) == len(flatten(Grouped())) + 1
 
 
 def test_flatten_is_what_override_takes() -> None:

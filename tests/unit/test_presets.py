@@ -69,6 +69,13 @@ def test_every_published_system_has_twins_to_run(name, where, source):
     assert twin.train.epochs <= 30
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if n.startswith("vsec")])
+def test_adversaries_are_drawn_from_all_candidates_as_published_and_by_kind_in_twins(name):
+    """VSE-C, section 3.3; nearly all of a caption's candidates are nouns, which few steps would learn alone."""
+    expected = "candidate" if name.endswith("_coco") else "paradigm"
+    assert flatten(presets.preset(name))["objective.balance"] == expected
+
+
 FIRST_WEIGHTS = {"resnet152": "resnet152-394f9c45.pth", "vgg19": "vgg19-dcbb9e9d.pth"}  # torchvision's files
 
 
@@ -166,14 +173,16 @@ def test_univse_coco_is_as_published():
     assert rates[-1] == pytest.approx(1e-3 / 2**7) or rates[-1] == 1e-5
 
 
+@pytest.mark.parametrize(("where", "every", "epochs"), [("coco", 10, 20), ("flickr30k", 15, 30)])
 @pytest.mark.parametrize(
     ("name", "frame"), [("jwae_mh_scan_t2i", "scan_t2i_avg"), ("jwae_mh_scan_i2t", "scan_i2t_avg")]
 )
-def test_jwae_with_scan_has_the_schedule_of_scan(name, frame):
-    found, scan = flatten(presets.preset(f"{name}_coco")), flatten(presets.preset(f"{frame}_coco"))
+def test_jwae_with_scan_has_the_schedule_of_scan(name, frame, where, every, epochs):
+    found, scan = flatten(presets.preset(f"{name}_{where}")), flatten(presets.preset(f"{frame}_{where}"))
     changed = {key for key in scan if key.startswith(("optim.", "train.", "features.")) and found[key] != scan[key]}
     assert changed == {"optim.lr"}
-    assert (found["optim.lr"], found["optim.every"], found["train.epochs"]) == (1e-4, 10, 20)
+    assert (found["optim.lr"], found["optim.every"], found["train.epochs"]) == (1e-4, every, epochs)
+    assert all(found[key] == scan[key] for key in scan if key.startswith("model.") and key in found)
 
 
 def test_coco_is_trained_on_the_images_that_each_paper_names():

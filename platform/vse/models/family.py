@@ -64,6 +64,7 @@ class Family(nn.Module):
     Config: ClassVar[type[ComponentConfig]]
     knobs: tuple[str, ...] = ()  # arguments of `combine` that may be swept without training again
     unit_codes: bool = True  # every code is a unit vector (or zero) over its last dimension
+    vectors_of_paper: ClassVar[str] = ""  # given word vectors that its paper begins with; empty: learned ones, or none
     # A pairwise family scores a batch itself, its own images against everybody's captions, and the objective compares
     # the scores: these codes of captions travel to every worker. Empty: the score is the product of two codes.
     pairwise: ClassVar[frozenset[str]] = frozenset()

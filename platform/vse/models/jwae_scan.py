@@ -2,8 +2,15 @@
 
 The paper says that jWAE is extended for SCAN and not how. Our reading: a region's code and a word's code, before
 normalisation, are what eq. 6 regularises and decodes. One region of each image and one word of each caption, drawn
-anew at every step, stand for all (the released code draws one for a whole batch, and normalises it): the mean is the
-same at a fortieth of the cost. The caption's decoder starts from the mean of its word codes.
+anew at every step, stand for all: the mean is the same at a fortieth of the cost. The caption's decoder starts from the
+mean of its word codes.
+
+The released code is this system alone, and departs from the paper in what its discriminator is and sees: two layers
+(`discriminator_layers=2`, `discriminator_dim=256`; the paper has three), unit vectors (`discriminator_codes=unit`; the
+paper's codes are not normalised, and a unit vector can never look like a sample of N(0, I)), every third step
+(`discriminator_every=3`), and one place for a whole batch, never the last (`draw=batch`). Its place of the word is one
+index for all captions and may lie behind a caption's end; here it is one share of each caption's own length, which is
+the same on any number of workers.
 """
 
 from dataclasses import dataclass
@@ -26,6 +33,7 @@ from vse.models.sentence_autoencoder import WordDecoder
 from vse.registry import register
 
 REGION, WORD = 914, 915  # streams of the drawn region and word
+DRAWS = ("own", "batch")
 
 
 @register("family", "jwae_scan")
@@ -38,16 +46,22 @@ class JWAESCAN(SCAN):
 
         hidden_dim: int = knob(1024, "hidden layer of the regions' decoder (ours)", low=1)
         word_dropout: float = knob(0.2, "words hidden from the decoder (released code)", low=0, high=0.9)
+        draw: str = knob(
+            "own", "region and word that stand for all: each pair's own, or one place (released code)", choices=DRAWS
+        )
         discriminator_dim: int = knob(512, "hidden layers of the discriminator (ours)", low=1)
+        discriminator_layers: int = knob(3, "released code: 2", low=2)
         discriminator_rate: float = knob(0.5, "its learning rate over the encoders' (5e-5 to 1e-4)", above=0)
         discriminator_every: int = knob(1, "steps between its updates; released code: 3 (ours)", low=1)
+        discriminator_codes: str = knob("raw", "codes it sees; released code: unit vectors", choices=("raw", "unit"))
 
     def __init__(self, config: "JWAESCAN.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config, context, scale)
         self.judged = config
         self.decode_region = two_layers(config.dim, config.hidden_dim, context.feature_dims["map"])
         self.decode_words = WordDecoder(self.vectors.dim, config.dim, context.vocabulary_size, config.word_dropout)
-        self.discriminator = Discriminator(config.dim, config.discriminator_dim)
+        width, layers, raw = config.discriminator_dim, config.discriminator_layers, config.discriminator_codes == "raw"
+        self.discriminator = Discriminator(config.dim, width, layers, normalize=not raw)
 
     def phases(self) -> tuple[Phase, ...]:
         """Encoders and decoders first, then the discriminator on the codes they now make."""
@@ -101,7 +115,7 @@ class JWAESCAN(SCAN):
             mask = torch.ones(codes.shape[:2], dtype=torch.bool, device=codes.device)
         else:
             codes = codes * mask[..., None]
-        chosen = _draw(batch["draw"], mask, REGION)
+        chosen = self._drawn(batch, mask, REGION)
         rows = torch.arange(len(codes), device=codes.device)
         return codes, codes[rows, chosen], scaled[rows, chosen]
 
@@ -112,9 +126,24 @@ class JWAESCAN(SCAN):
         if codes.shape[1] == 0:  # no caption at all: a width to draw from
             codes = F.pad(codes, (0, 0, 0, 1))
         mask = torch.arange(codes.shape[1], device=codes.device)[None, :] < batch["lengths"][:, None]
-        return codes, codes[torch.arange(len(codes), device=codes.device), _draw(batch["draw"], mask, WORD)]
+        return codes, codes[torch.arange(len(codes), device=codes.device), self._drawn(batch, mask, WORD)]
+
+    def _drawn(self, batch: Batch, mask: Bool[Tensor, "batch items"], stream: int) -> Int[Tensor, " batch"]:
+        """Which of each row's items stands for all."""
+        return _draw(batch["draw"], mask, stream) if self.judged.draw == "own" else _one_place(mask, stream)
 
 
 def _draw(keys: Int[Tensor, " batch"], mask: Bool[Tensor, "batch items"], stream: int) -> Int[Tensor, " batch"]:
     """One of each row's items, all alike likely; the first where there is none."""
     return noise.uniform(keys, mask.shape[1], stream).masked_fill(~mask, -1.0).argmax(1)
+
+
+def _one_place(mask: Bool[Tensor, "batch items"], stream: int) -> Int[Tensor, " batch"]:
+    """The item at one share of the way through each row's, never the last of several; the first where there is none.
+
+    The share belongs to the step, by the seed that the training loop gave to torch, which is the same on every worker.
+    """
+    step = noise.keys(torch.initial_seed(), torch.zeros(1, dtype=torch.int64, device=mask.device))
+    before = mask.sum(1) - 1
+    place = (noise.uniform(step, 1, stream)[0] * before).long().clamp_min(0)
+    return ((mask.cumsum(1) == place[:, None] + 1) & mask).int().argmax(1)

@@ -51,6 +51,8 @@ class Relational(Family):
     or unit `image_nodes` and `caption_nodes` (batch, nodes, dim), zero where there is none.
     """
 
+    vectors_of_paper = "fastText's of 300 dimensions to begin with (thesis, section 2.3)"
+
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         """Given: 1024, 300, one layer over regions, two over words, 48 words. Others are ours."""

@@ -60,6 +60,7 @@ class UniVSE(Family):
     """Emits images, regions, sentences (u_sent), bags (u_comp) and tables of components with their negatives."""
 
     knobs = ("alpha",)
+    vectors_of_paper = "GloVe's of 300 dimensions, kept fixed (supplement A.3)"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -69,7 +70,7 @@ class UniVSE(Family):
         basic_dim: int = knob(300, "basic embedding where no word vectors are given", low=1)
         modifier_dim: int = knob(100, "modifier embedding", low=1)
         fixed_words: bool = knob(True, "keep given word vectors fixed (A.3)")
-        pooling: str = knob("maxk", "spatial aggregation", choices=("avg", "max", "maxk"))
+        pooling: str = knob("maxk", "spatial aggregation; gpo: ours", choices=("avg", "max", "maxk", "gpo"))
         k: int = knob(10, "largest responses that max-k pooling averages", low=1)
         aggregation: str = knob("avg", "of components", choices=("avg", "sum", "max", "gru", "attention"))
         components: tuple[str, ...] = knob(TYPES, "types that make u_comp", choices=TYPES)

@@ -22,6 +22,8 @@ from vse.registry import ComponentConfig, register
 class VSEC(Family):
     """`images` and `captions` are unit vectors (batch, dim); the score is their cosine."""
 
+    vectors_of_paper = "GloVe's of 300 dimensions beside learned ones (Appendix B), kept fixed in the public code"
+
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         """Appendix B: dim 1024, a GRU of 512 units in each direction; word_dim is the public code's."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -37,6 +38,17 @@ def batch_scores(everyone: Encoded) -> Float[Tensor, "items items"]:
     return products(everyone["images"], everyone["captions"])
 
 
+class ContrastDraws(NamedTuple):
+    """Adversaries that a batch must hold of each caption: of these kinds, so many, drawn anew in every epoch.
+
+    balance: a draw takes a paradigm first and then a candidate of it, or any candidate of these kinds alike.
+    """
+
+    kinds: tuple[str, ...]
+    number: int
+    balance: str
+
+
 class Objective:
     """Compares encoded items. It owns no parameters; learnable scalars belong to the family and come in `encoded`.
 
@@ -58,7 +70,7 @@ class Objective:
     sole: Mapping[str, Mapping[str, object]] = MappingProxyType({})
     semi_supervised: bool = False  # batches may hold items whose partner is not known (`paired` says which)
     negatives: NegativeCounts | None = None  # what batches must draw, for objectives over components
-    adversaries: tuple[tuple[str, ...], int] | None = None  # kinds and number a caption, for objectives over them
+    adversaries: ContrastDraws | None = None  # what batches must draw, for objectives over adversaries of captions
     scalars: Mapping[str, float] = MappingProxyType({})  # learnable scalars the family holds for it, with first values
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:

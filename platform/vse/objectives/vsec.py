@@ -7,8 +7,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vse.config import knob
+from vse.language.contrast.rules import BALANCES
 from vse.objectives.hinge_objective import HingeConfig, HingeObjective
-from vse.objectives.objective import Encoded, batch_scores, products, single
+from vse.objectives.objective import ContrastDraws, Encoded, batch_scores, products, single
 from vse.registry import register
 
 KINDS = ("noun", "numeral", "relation")
@@ -31,11 +32,18 @@ class VSECLoss(HingeObjective):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(HingeConfig):
-        """§3.3: all three kinds of adversaries, N = 8 of about 1,000 drawn at each step. Margin: the public code's."""
+        """§3.3: all three kinds of adversaries, N = 8 of about 1,000 drawn at each step. Margin: the public code's.
+
+        §3.3 samples from the candidates, which is `balance=candidate`. Where a caption has hundreds of nouns to draw
+        and a few numerals and relations, nearly all draws are nouns; `paradigm` (ours) gives each kind its share.
+        """
 
         margin: float = knob(0.2, "of both hinges", low=0)
         kinds: tuple[str, ...] = knob(KINDS, "adversaries to train against", choices=KINDS)
         draws: int = knob(8, "adversaries of a caption in a step", low=1)
+        balance: str = knob(
+            "paradigm", "a draw takes a paradigm first, then one of its candidates; or any candidate", choices=BALANCES
+        )
         contrast_epoch: int = knob(0, "first epoch (0-based) with adversaries; 1 in the public code", low=0)
         pool: str = knob(
             "own", "whose adversaries: the caption's (eq. 3), or the batch's (public code)", choices=("own", "batch")
@@ -47,7 +55,7 @@ class VSECLoss(HingeObjective):
         pooled = {"contrast", "contrast_mask"} if config.pool == "batch" else set()
         self.gathers = frozenset({"images", "captions", "scores", *pooled})
         self.local = frozenset({"contrast"})
-        self.adversaries = (config.kinds, config.draws)
+        self.adversaries = ContrastDraws(config.kinds, config.draws, config.balance)
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         losses = {"sent": self.ranked(batch_scores(everyone), self.excluded(everyone), epoch)}

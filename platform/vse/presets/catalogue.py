@@ -104,6 +104,8 @@ def _moved(
     if getattr(config.model, "image", "") == "fc1":  # neither backbone has fully connected layers to read
         changes["model.image"] = "pooled"
     known = {field.name for field in fields(config.objective)}
+    if "balance" in known:  # by candidate nearly all draws are nouns, and the kinds of VSE-C could not be told apart
+        changes["objective.balance"] = "paradigm"
     if {"warmup", "hinge"} <= known and config.objective.hinge == "hardest":  # type: ignore[attr-defined]  # it has one
         changes["objective.warmup"] = warmup
     needs = registry.component("family", registry.name_of("family", config.model)).requires(config.model)

@@ -10,7 +10,8 @@ from vse.language.sentence.kinds import HGLMM, Mean
 from vse.models.cca import CCA
 from vse.objectives.ranking import Ranking
 from vse.presets.catalogue import published
-from vse.presets.jwae import COCO, FLICKR30K, vgg_and_vectors
+from vse.presets.jwae import vgg_and_vectors
+from vse.presets.vsepp import COCO, FLICKR30K
 from vse.registry import ComponentConfig
 from vse.training.config import RunConfig
 

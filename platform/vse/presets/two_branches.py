@@ -12,7 +12,8 @@ from vse.models.similarity_network import SimilarityNetwork
 from vse.objectives.embedding_network import EmbeddingNetworkLoss
 from vse.objectives.logistic import Logistic
 from vse.presets.catalogue import published
-from vse.presets.jwae import COCO, FLICKR30K, vgg_and_vectors
+from vse.presets.jwae import vgg_and_vectors
+from vse.presets.vsepp import COCO, FLICKR30K
 from vse.registry import ComponentConfig
 from vse.training.config import OptimConfig, RunConfig
 

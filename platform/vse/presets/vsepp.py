@@ -13,6 +13,8 @@ from vse.objectives.ranking import Ranking
 from vse.presets.catalogue import TINY, published
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TextConfig, TrainConfig
 
+COCO = Karpathy.Config(file="dataset_coco.json")
+FLICKR30K = Karpathy.Config(file="dataset_flickr30k.json")
 RESNET152 = TorchvisionBackbone.Config(arch="resnet152", weights="IMAGENET1K_V1")
 
 
@@ -24,12 +26,18 @@ def vsepp_coco() -> RunConfig:
     ones are of 2021.
     """
     return RunConfig(
-        data=Karpathy.Config(file="dataset_coco.json"),
+        data=COCO,
         features=FeatureConfig(backbone=RESNET152, scale="l2"),
         text=TextConfig(parser=Parser.Config(), min_count=4),
         model=VSEPP.Config(),
         objective=Ranking.Config(),
     )
+
+
+@published
+def vsepp_flickr30k() -> RunConfig:
+    """VSE++ on Flickr30k, as on COCO: one set of defaults serves both in the public code. The network stays frozen."""
+    return replace(vsepp_coco(), data=FLICKR30K)
 
 
 @published

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from vse.config import knob, override, part
-from vse.language.contrast.rules import Rules
+from vse.config import group, knob, override, part
+from vse.language.contrast.rules import NAMED, Rules
 from vse.language.pools import PoolConfig
 from vse.language.sentence.kinds import NoSentence
 from vse.registry import ComponentConfig
@@ -36,7 +36,7 @@ class TextConfig:
         "sentence", default=NoSentence.Config(), doc="vectors of whole captions, for families that read them"
     )
     pools: PoolConfig = field(default_factory=PoolConfig)
-    contrast: Rules = field(default_factory=Rules)
+    contrast: Rules = group(Rules(), NAMED, "how adversaries of VSE-C's kinds are made")
     drop_components: float = knob(
         0.0, "share of parsed attributes and relations dropped in training (A.2, Table 1, Train Drop)", low=0, high=1
     )

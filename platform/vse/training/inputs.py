@@ -30,7 +30,7 @@ from vse.language.pools import PoolConfig, WordPools, build_pools
 from vse.language.tokens import words
 from vse.language.word_vectors import WordVectors, coverage
 from vse.models.family import Context, Family, Inputs
-from vse.objectives.objective import Objective
+from vse.objectives.objective import ContrastDraws, Objective
 from vse.training.config import RunConfig, identity
 
 
@@ -180,11 +180,8 @@ def check_objective(config: RunConfig) -> None:
     adversaries_wanted(config)
 
 
-def adversaries_wanted(config: RunConfig) -> tuple[tuple[str, ...], int] | None:
-    """(kinds, number a caption) of the adversaries that the configured objective trains against.
-
-    Raises InputError where the family encodes none.
-    """
+def adversaries_wanted(config: RunConfig) -> ContrastDraws | None:
+    """The adversaries that the configured objective trains against. Raises InputError where the family encodes none."""
     wanted = registry.build("objective", config.objective).adversaries
     if wanted is not None and not family_inputs(config).contrast:
         raise InputError("objective: it compares adversaries of captions, but this family encodes none")
@@ -196,10 +193,14 @@ def _contrast(config: RunConfig, material: Material, train: Split, vocabulary: V
     if wanted is None:
         return None
     assert material.candidates is not None, "an objective over adversaries needs candidates"
-    kinds, number = wanted
-    paradigms = tuple(paradigm for kind in kinds for paradigm in CLASSES[kind])
     return ContrastSampler(
-        material.candidates, train.captions, vocabulary, seed=config.seed, num=number, paradigms=paradigms
+        material.candidates,
+        train.captions,
+        vocabulary,
+        seed=config.seed,
+        num=wanted.number,
+        balance=wanted.balance,
+        paradigms=tuple(paradigm for kind in wanted.kinds for paradigm in CLASSES[kind]),
     )
 
 

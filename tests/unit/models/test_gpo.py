@@ -89,7 +89,7 @@ def test_weights_sum_to_one_whatever_the_number():
     assert not theta[1, 3:].any()
 
 
-@pytest.mark.parametrize("name", ["vsepp", "vse_infinity"])
+@pytest.mark.parametrize("name", ["vsepp", "vse_infinity", "univse"])
 @pytest.mark.parametrize("pooling", ["gpo", "maxk"])
 def test_absent_regions_of_ready_made_arrays_are_zeros_and_change_nothing(name, pooling):
     family = make_family(name, DATA.context, image="map", pooling=pooling).eval()

@@ -8,6 +8,7 @@ import torch
 
 from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse.errors import InputError
+from vse.models.encoders import unit
 from vse.models.family import Context
 from vse.models.univse import TYPES
 from vse.training.step import step_losses
@@ -50,6 +51,22 @@ def test_neither_company_nor_order_of_components_matters(aggregation):
     for kind in TYPES:
         batch[f"{kind}s"] = batch[f"{kind}s"].flip(1)  # padding first
     torch.testing.assert_close(family.encode_captions(batch)["bags"], bags, rtol=1e-10, atol=1e-12)
+
+
+def test_the_generalised_pooling_pools_regions_and_learns():
+    family, objective = make_family("univse", DATA.context, pooling="gpo"), make_objective("univse")
+    batch = DATA.collator(family, objective)(ROWS, 2)
+    encoded = family(batch)
+    ranked = encoded["regions"].sort(dim=1, descending=True).values
+    theta = family.image.gpo.weights(torch.tensor([ranked.shape[1]]), ranked.shape[1])[0]
+    torch.testing.assert_close(encoded["images"], unit((theta[:, None] * ranked).sum(1)))
+    step_losses(family, objective, batch, 2)[0].backward()
+    found = gradients(family)
+    pooled = [name for name in found if name.startswith("image.gpo.")]
+    assert pooled
+    assert all(found[name].any() and found[name].isfinite().all() for name in pooled)
+    names = make_family("univse", DATA.context).state_dict().keys()
+    assert family.state_dict().keys() - names == set(pooled)
 
 
 @pytest.mark.parametrize("chosen", [c for n in (1, 2, 3) for c in itertools.combinations(TYPES, n)])

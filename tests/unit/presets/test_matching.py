@@ -22,6 +22,8 @@ SCAN = {
     "optim.every": 10,
     "train.epochs": 20,
 }
+# Its public commands for Flickr30k; where they name none, the defaults of its code
+SCAN_FLICKR30K = SCAN | {"model.i2t_lse": 5.0, "optim.lr": 2e-4, "optim.every": 15, "train.epochs": 30}
 THESIS = {
     "model": "relational",
     "data": "coco",
@@ -60,6 +62,27 @@ def test_as_published(name):
     found = flatten(preset(f"{name}_coco"))
     expected = SKELETON | PUBLISHED[name]
     assert {key: found[key] for key in expected} == expected
+
+
+FLICKR30K = {
+    "vsepp": HARDEST
+    | {"model": "vsepp", "data.file": "dataset_flickr30k.json", "features.backbone.arch": "resnet152"}
+    | {"optim.lr": 2e-4, "optim.every": 15, "optim.factor": 0.1, "train.epochs": 30},
+    "scan_t2i_lse": HARDEST | SCAN_FLICKR30K | {"model.direction": "t2i", "model.aggregate": "lse"},
+    "scan_t2i_avg": HARDEST | SCAN_FLICKR30K | {"model.direction": "t2i", "model.aggregate": "mean"},
+    "scan_i2t_lse": HARDEST | SCAN_FLICKR30K | {"model.direction": "i2t", "model.aggregate": "lse"},
+    "scan_i2t_avg": HARDEST | SCAN_FLICKR30K | {"model.direction": "i2t", "model.aggregate": "mean"},
+}
+
+
+@pytest.mark.parametrize("name", FLICKR30K)
+def test_on_flickr30k_as_published(name):
+    found = flatten(preset(f"{name}_flickr30k"))
+    expected = SKELETON | FLICKR30K[name]
+    assert {key: found[key] for key in expected} == expected
+    coco = flatten(preset(f"{name}_coco"))
+    numbers = {"optim.lr", "optim.every", "train.epochs", "model.i2t_lse"}
+    assert {key for key in found if found[key] != coco[key]} <= numbers | {"data.file"}
 
 
 def test_the_schedule_of_the_thesis():

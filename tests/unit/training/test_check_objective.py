@@ -24,7 +24,7 @@ PRESETS = {
 VARIANTS = {
     "jwae": [{"regularizer": r, "text": t} for r in ("adversary", "vae", "none") for t in ("gru", "sentence")],
     "relational": [{"structure": structure} for structure in ("none", "pool", "attention")],
-    "univse": [{"learn_alpha": learned} for learned in (False, True)],
+    "univse": [{"learn_alpha": False}, {"learn_alpha": True}, {"pooling": "gpo"}],
     "vsepp": [{"image": "pooled"}, {"image": "map", "pooling": "gpo"}],
     "scan": [{"direction": direction} for direction in ("t2i", "both")],
 }

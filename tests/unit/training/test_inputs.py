@@ -49,6 +49,16 @@ def test_adversaries_of_training_captions_reach_the_batch(stages, tmp_path):
             assert not other[length:].any()
     with pytest.raises(InputError, match="this family encodes none"):
         pipeline.prepare(override(preset("vsepp_scenes"), {"objective": "vsec"}), place)
+    paradigms = found.candidates.table.column("paradigm").to_pylist()
+
+    def nouns(**objective):
+        changed = override(config, {f"objective.{key}": value for key, value in objective.items()})
+        sampler = training_inputs(changed, found, family_inputs(changed)).contrast
+        assert sampler is not None
+        drawn = sampler.draw(np.arange(len(data.train)), 0)
+        return np.mean([paradigms[sampler.described(slot)] == "noun" for slot in drawn.slot[drawn.mask]])
+
+    assert nouns(balance="candidate") > 0.8 > 0.7 > nouns(balance="paradigm") == nouns()
 
 
 def test_words_come_from_training_captions_only(material):

@@ -9,6 +9,7 @@ from vse.language.lexicon.concreteness import PUBLISHED_SHARE
 REVISION = 3  # part of a stage's fingerprint: raise it whenever the same inputs give other candidates
 PARADIGMS = ("noun", "numeral", "shuffle", "preposition")
 CLASSES = {"noun": ("noun",), "numeral": ("numeral",), "relation": ("shuffle", "preposition")}
+BALANCES = ("paradigm", "candidate")  # of what a draw takes one with equal chances
 
 # "More than 200 in MS-COCO" (section 3.2), as a share of the 616,767 captions of train and validation 2014.
 FREQUENT = 200 / 616_767
@@ -16,7 +17,10 @@ FREQUENT = 200 / 616_767
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """How candidates are made (VSE-C, section 3.2). Defaults are ours; `PUBLISHED` follows the paper and its code."""
+    """How candidates are made (VSE-C, section 3.2). Defaults are ours; `PUBLISHED` follows the paper and its code.
+
+    A run takes the one or the other by name: `text.contrast=published`.
+    """
 
     paradigms: tuple[str, ...] = knob(PARADIGMS, "which kinds of candidates are made", choices=PARADIGMS)
     frequent: float = knob(FREQUENT, "share of the training captions in which a word must occur", low=0, high=1)
@@ -43,3 +47,4 @@ PUBLISHED = Rules(
     sensible_prepositions=False,
     leak=True,
 )
+NAMED = {"ours": Rules(), "published": PUBLISHED}

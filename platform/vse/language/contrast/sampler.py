@@ -17,12 +17,11 @@ from vse.data.vocabulary import END, START, UNKNOWN, Vocabulary
 from vse.errors import InputError
 from vse.language.attacks import text_hash
 from vse.language.contrast.drawing import distinct, nth_ones, shares
-from vse.language.contrast.rules import PARADIGMS
+from vse.language.contrast.rules import BALANCES, PARADIGMS
 from vse.language.contrast.table import Candidates, width_of
 from vse.language.tokens import words as token_words
 
 NUM = 8
-BALANCES = ("paradigm", "candidate")
 
 
 @dataclass(frozen=True, eq=False)
