@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from vse import registry
+from vse.arithmetic import settle
 from vse.features.shards import Receipt, half, write_shard
 from vse.registry import ComponentConfig
 from vse.storage import Folder
@@ -23,6 +24,7 @@ class Forward:
     def __init__(self, backbone_config: ComponentConfig, outputs: Sequence[str], batch: int | None = None) -> None:
         on_gpu = torch.cuda.is_available()
         self.device = torch.device("cuda" if on_gpu else "cpu")
+        settle(self.device)
         self.precision = torch.bfloat16 if on_gpu else torch.float32
         self.batch = batch or (256 if on_gpu else 32)
         backbone: Any = registry.build("backbone", backbone_config)
