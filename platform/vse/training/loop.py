@@ -98,7 +98,7 @@ class Loop:
 
     def _epoch(self, progress: Progress) -> None:
         config, epoch = self.config, progress.epoch
-        batches = self._batches(epoch)
+        batches, steps_of_window = self._batches(epoch), self._steps_of_window()
         start = saved = time.monotonic()
         before = progress.seconds
         self.family.train()
@@ -114,7 +114,7 @@ class Loop:
             self._step(progress, batch, epoch + step / len(batches), step, len(batches[step]))
             if self.hooks.stepped is not None:
                 self.hooks.stepped(len(batch["sample"]), time.monotonic() - asked, waited)
-            if config.train.window and step % max(1, config.train.window // config.train.batch_size) == 0:
+            if config.train.window and step % steps_of_window == 0:
                 self.collate.examples.release()
             if config.train.checkpoint_seconds < time.monotonic() - saved and step + 1 < len(batches) and self._alone():
                 saved = time.monotonic()
@@ -148,6 +148,12 @@ class Loop:
         else:
             rows = epoch_batches(len(captions), train.batch_size, self.config.seed, epoch)
         return [captions[k] for k in rows]
+
+    def _steps_of_window(self) -> int:
+        """Steps that read about `train.window` images: an image comes with several captions."""
+        train, captions = self.config.train, self.collate.captions
+        images = len(np.unique(self.collate.examples.image[captions]))
+        return max(1, train.window * len(captions) // max(1, images * train.batch_size))
 
     def _step(self, progress: Progress, made: Batch, when: float, step: int, captions: int) -> None:
         """One step of an epoch on this worker's share of a global batch of so many captions."""

@@ -276,16 +276,23 @@ def test_a_family_fitted_in_closed_form_makes_one_epoch_of_no_step(tmp_path):
 
 
 def test_windows_train_on_every_caption_and_give_pages_back(tmp_path, monkeypatch):
-    run = Run(tmp_path, train__window=2)
+    run = Run(tmp_path, train__window=3, train__batch_size=2)
     seen, released = [], []
     loop = run.loop()
     step = loop.stepper.step
-    loop.stepper.step = lambda batch, epoch, number=0: (
-        seen.extend(batch["sample"].tolist()),
-        step(batch, epoch, number),
-    )[1]
-    monkeypatch.setattr(type(run.collate.examples), "release", lambda self: released.append(1))
+
+    def watched(batch, epoch, number=0):
+        seen.append((epoch, batch["sample"].tolist()))
+        return step(batch, epoch, number)
+
+    loop.stepper.step = watched
+    monkeypatch.setattr(type(run.collate.examples), "release", lambda self: released.append(len(seen)))
     loop.run()
-    assert sorted(seen) == sorted(list(range(len(run.collate.examples))) * run.config.train.epochs)
-    assert released
+    examples, epochs = run.collate.examples, run.config.train.epochs
+    assert sorted(c for _, some in seen for c in some) == sorted(list(range(len(examples))) * epochs)
     assert loop.waited > 0
+    # Pages of so many images at a time, not of so many captions: an image comes with two or three of these.
+    of_window = 3 * len(examples) // (2 * examples.num_images)
+    assert of_window > 3 // 2
+    steps = len(seen) // epochs
+    assert released == [1 + step + epoch * steps for epoch in range(epochs) for step in range(0, steps, of_window)]
