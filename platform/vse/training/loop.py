@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from vse.data import keyed
 from vse.data.batches import Batch, Collator, epoch_batches, windowed_batches, worker_share
@@ -21,8 +22,10 @@ from vse.training.config import RunConfig
 from vse.training.prefetch import prefetched
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
+from vse.training.transfer import Reading, Transfer
 
 Numbers = dict[str, float]
+KNOWN = "paired captions"  # among the numbers of a step: how many come with their own image
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,10 @@ class Hooks:
 
 
 class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
-    """A loss or a gradient is no number any more; the last checkpoint is from before."""
+    """A loss or a gradient is no number any more; the last checkpoint is from before.
+
+    Told after the step that follows, with the number of the step where it was.
+    """
 
 
 SAID_ONCE = (InputError, StorageError, Diverged)  # errors that would come again, if one tried again
@@ -66,6 +72,8 @@ class Loop:
         self.model = self._distributed()
         self.collapsed = False  # whether that was told
         self.waited = 0.0  # seconds in which a step waited for its batch
+        self.transfer = Transfer(self.device)
+        self.unread: Reading | None = None  # numbers of the last step
         self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision)
         # A family fitted in closed form is done when the loop starts: one epoch of no step validates and saves it.
         self.epochs = config.train.epochs if self.stepper.phases else 1
@@ -103,7 +111,7 @@ class Loop:
         before = progress.seconds
         self.family.train()
         made = prefetched(
-            lambda captions: self.collate(worker_share(captions, self.rank, self.workers), epoch),
+            lambda captions: self.transfer.pinned(self.collate(worker_share(captions, self.rank, self.workers), epoch)),
             batches[progress.step :],
         )
         for step in range(progress.step, len(batches)):
@@ -119,7 +127,9 @@ class Loop:
             if config.train.checkpoint_seconds < time.monotonic() - saved and step + 1 < len(batches) and self._alone():
                 saved = time.monotonic()
                 progress.step, progress.seconds = step + 1, before + saved - start
+                self._read(progress)
                 self._save(progress)
+        self._read(progress)
         progress.epoch, progress.step = epoch + 1, 0
         num = len(self.collate.captions)
         numbers = {f"train/{name}": total / max(progress.entered[name], 1) for name, total in progress.totals.items()}
@@ -163,26 +173,41 @@ class Loop:
         draw = keyed.keys(self.config.seed, epoch, "step", np.array([step]))[0]
         torch.manual_seed(int(draw >> np.uint64(1)))
         self.stepper.set_rate(learning_rate(self.config.optim, when, self.config.train.epochs))
-        batch = {name: value.to(self.device, non_blocking=True) for name, value in made.items()}
-        known = self._known(batch, captions)
-        for name, value in self.stepper.step(batch, epoch, step).items():
-            number = float(value)
+        batch = self.transfer.sent(made)
+        numbers = self.stepper.step(batch, epoch, step)
+        if "paired" in batch:
+            numbers = numbers | {KNOWN: self._known(batch["paired"])}
+        latest = Reading.of(epoch, step, captions, numbers)
+        self._read(progress)  # of the step before this one: a GPU has this one to go on with meanwhile
+        self.unread = latest
+
+    def _known(self, paired: Tensor) -> Tensor:
+        """How many captions of the global batch come with their own image."""
+        known = paired.sum()
+        if self.workers > 1:
+            dist.all_reduce(known)
+        return known
+
+    def _read(self, progress: Progress) -> None:
+        """Add up the numbers of the step that is still unread; raises Diverged where one is no number.
+
+        To be called before anything is saved or told of the steps so far.
+        """
+        if self.unread is None:
+            return
+        read, self.unread = self.unread, None
+        numbers = read.numbers()
+        known = int(numbers.pop(KNOWN, read.captions))
+        for name, number in numbers.items():
             if not math.isfinite(number):
                 if name == "gradient" and self.stepper.scaler.is_enabled():
                     continue  # float16 overflowed: the scaler skips this update and scales less from now on
-                raise Diverged(f"epoch {epoch + 1}, step {step + 1}: {name} is {number}; try a lower optim.lr")
-            entered = 1 if name == "gradient" else known if name in self.objective.matching else captions
+                raise Diverged(
+                    f"epoch {read.epoch + 1}, step {read.step + 1}: {name} is {number}; try a lower optim.lr"
+                )
+            entered = 1 if name == "gradient" else known if name in self.objective.matching else read.captions
             progress.totals[name] = progress.totals.get(name, 0.0) + number
             progress.entered[name] = progress.entered.get(name, 0) + entered
-
-    def _known(self, batch: Batch, captions: int) -> int:
-        """How many captions of the global batch come with their own image."""
-        if "paired" not in batch:
-            return captions
-        known = batch["paired"].sum()
-        if self.workers > 1:
-            dist.all_reduce(known)
-        return int(known)
 
     def _alone(self) -> bool:
         # Several workers would have to agree on the moment; they checkpoint at every epoch only.

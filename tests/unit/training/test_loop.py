@@ -17,6 +17,7 @@ from vse.training.checkpoint import Checkpoints
 from vse.training.loop import Diverged, Hooks, Loop
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
+from vse.training.transfer import Reading
 
 
 class Run:
@@ -261,6 +262,53 @@ def test_an_overflow_of_scaled_gradients_is_no_divergence(tmp_path, monkeypatch,
     else:
         with pytest.raises(Diverged, match=r"epoch 1, step 2: gradient is inf; try a lower optim\.lr"):
             loop.run()
+
+
+@pytest.mark.parametrize("bad", [1, 4])
+def test_no_checkpoint_holds_what_a_diverged_step_left(tmp_path, monkeypatch, bad):
+    """Numbers are read one step late, but before anything is saved: within an epoch, and at its end."""
+    clock = [0.0]
+    monkeypatch.setattr("vse.training.loop.time.monotonic", lambda: clock[0])
+    run = Run(tmp_path, train__epochs=1, train__batch_size=8, train__checkpoint_seconds=5)
+    loop, saved = run.loop(), []
+    num = len(epoch_batches(len(run.data), 8, 0, 0))
+    assert num == 4
+    step = loop.stepper.step
+
+    def diverging(batch, epoch, number=0):
+        clock[0] += 10.0  # a checkpoint is due after every step
+        found = step(batch, epoch, number)
+        return found | ({"sent": torch.tensor(torch.nan)} if number == bad - 1 else {})
+
+    loop.stepper.step = diverging
+    monkeypatch.setattr(run.checkpoints, "save", lambda progress, *_: saved.append(progress.step))
+    with pytest.raises(Diverged, match=rf"epoch 1, step {bad}: sent is nan"):
+        loop.run()
+    assert saved == list(range(1, bad))
+
+
+def test_numbers_are_read_once_a_step_when_the_next_one_is_under_way(tmp_path, monkeypatch):
+    run = Run(tmp_path, "univse", train__epochs=2)
+    loop, done = run.loop(), []
+    step, numbers = loop.stepper.step, Reading.numbers
+
+    def stepped(batch, epoch, number=0):
+        done.append(f"step {epoch}.{number}")
+        return step(batch, epoch, number)
+
+    def read(reading):
+        done.append(f"read {reading.epoch}.{reading.step}")
+        return numbers(reading)
+
+    loop.stepper.step = stepped
+    monkeypatch.setattr(Reading, "numbers", read)
+    loop.run()
+    num, expected = len(epoch_batches(len(run.data), 8, 0, 0)), []
+    for epoch in range(2):
+        for k in range(num):
+            expected += [f"step {epoch}.{k}", *([f"read {epoch}.{k - 1}"] if k else [])]
+        expected.append(f"read {epoch}.{num - 1}")
+    assert done == expected
 
 
 def test_a_family_fitted_in_closed_form_makes_one_epoch_of_no_step(tmp_path):
