@@ -110,10 +110,7 @@ class Loop:
         start = saved = time.monotonic()
         before = progress.seconds
         self.family.train()
-        made = prefetched(
-            lambda captions: self.transfer.pinned(self.collate(worker_share(captions, self.rank, self.workers), epoch)),
-            batches[progress.step :],
-        )
+        made = prefetched(lambda captions: self._made(captions, epoch), batches[progress.step :])
         for step in range(progress.step, len(batches)):
             asked = time.monotonic()
             batch = next(made)
@@ -158,6 +155,11 @@ class Loop:
         else:
             rows = epoch_batches(len(captions), train.batch_size, self.config.seed, epoch)
         return [captions[k] for k in rows]
+
+    def _made(self, captions: np.ndarray, epoch: int) -> Batch:
+        """This worker's share of a batch of captions, with all that the host can do about it."""
+        batch = self.collate(worker_share(captions, self.rank, self.workers), epoch)
+        return self.transfer.pinned(dict(self.family.prepared(batch)))
 
     def _steps_of_window(self) -> int:
         """Steps that read about `train.window` images: an image comes with several captions."""
