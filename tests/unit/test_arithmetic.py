@@ -12,6 +12,7 @@ from tests.synthetic import make_family, synthetic
 from vse.arithmetic import settle
 from vse.data.vocabulary import build_vocabulary
 from vse.embedder import Embedder
+from vse.features.backbone import Network
 from vse.features.forward import Forward
 from vse.features.small_backbone import SmallBackbone
 from vse.presets import preset
@@ -85,6 +86,25 @@ def test_on_a_gpu_operators_take_their_deterministic_algorithms(monkeypatch: pyt
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     settle(CUDA)
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"  # what a user set stays
+
+
+def test_features_are_made_in_single_precision_on_a_gpu_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a store may come from a machine with a GPU: its name says nothing of a precision."""
+    prepare, devices = Network.prepare, []
+
+    def watched(network: Network, device: torch.device) -> Network:
+        devices.append(device)
+        return prepare(network, CPU)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(Network, "prepare", watched)
+    forward = Forward(SmallBackbone.Config(), ("map",))
+    assert devices == [CUDA]
+    assert {parameter.dtype for parameter in forward.network.parameters()} == {torch.float32}
+    assert _tf32() == SETTLED
+    monkeypatch.undo()
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 1, 112, 112, 3), dtype=np.uint8)
+    assert np.array_equal(forward(pixels)["map"], Forward(SmallBackbone.Config(), ("map",))(pixels)["map"])
 
 
 def test_settling_again_changes_nothing_that_a_cpu_computes() -> None:
