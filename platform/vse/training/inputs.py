@@ -255,7 +255,7 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
         if not registry.component("objective", name).semi_supervised:
             raise InputError(f"train.unpaired: objective={name} needs the image of every caption")
         paired = np.isin(np.arange(len(data.train)), known)
-        extras.append(Unpaired(data.train, inputs.image, paired, config.seed))
+        extras.append(Unpaired(data.train, paired, config.seed))
         known = np.arange(len(data.train))
     if inputs.siblings:
         extras.append(Siblings(data.train, config.seed))

@@ -75,6 +75,8 @@ class Loop:
         self.transfer = Transfer(self.device)
         self.unread: Reading | None = None  # numbers of the last step
         self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision)
+        if self.stepper.phases and not config.train.window:  # windows are for features that exceed memory
+            self.transfer.keep(collate.image, collate.examples.features[collate.image])
         # A family fitted in closed form is done when the loop starts: one epoch of no step validates and saves it.
         self.epochs = config.train.epochs if self.stepper.phases else 1
 
@@ -158,7 +160,8 @@ class Loop:
 
     def _made(self, captions: np.ndarray, epoch: int) -> Batch:
         """This worker's share of a batch of captions, with all that the host can do about it."""
-        batch = self.collate(worker_share(captions, self.rank, self.workers), epoch)
+        make = self.collate.without_features if self.transfer.kept else self.collate
+        batch = make(worker_share(captions, self.rank, self.workers), epoch)
         return self.transfer.pinned(dict(self.family.prepared(batch)))
 
     def _steps_of_window(self) -> int:

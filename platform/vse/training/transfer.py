@@ -6,10 +6,13 @@ On a CPU nothing travels and nothing waits. The GPU's side was written without o
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from vse.data.batches import Batch
+from vse.data.batches import BLOCK, Batch, blocks, image_batch
+
+SHARE = 1 / 3  # of the free memory of a GPU that features may take: the rest is for the steps
 
 
 class Transfer:
@@ -18,6 +21,22 @@ class Transfer:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.kept: dict[str, Tensor] = {}  # features of all images, by name
+
+    def keep(self, name: str, features: np.ndarray) -> None:
+        """Moves features (images, ...) to the GPU for good, if they fit beside the steps.
+
+        Batches are then sent without them: `sent` looks up those of the images in `image_group`.
+        """
+        if not self._room_for(features.nbytes):
+            return
+        table = torch.from_numpy(features[:0].copy()).new_empty(features.shape, device=self.device)
+        for rows in blocks(len(features), BLOCK):
+            table[int(rows[0]) : int(rows[-1]) + 1] = image_batch(features, rows).to(self.device)
+        self.kept[name] = table
+
+    def _room_for(self, num_bytes: int) -> bool:
+        return self.device.type == "cuda" and num_bytes <= SHARE * torch.cuda.mem_get_info(self.device)[0]
 
     def pinned(self, batch: Batch) -> Batch:
         """The batch as a GPU copies it without the processor; to be made where batches are, ahead of the step."""
@@ -28,14 +47,17 @@ class Transfer:
     def sent(self, batch: Batch) -> Batch:
         """The batch on the device; what is computed from now on finds it there."""
         if self.stream is None:
-            return {name: value.to(self.device) for name, value in batch.items()}
+            return self._with_features({name: value.to(self.device) for name, value in batch.items()})
         with torch.cuda.stream(self.stream):
             there = {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
         computing = torch.cuda.current_stream(self.device)
         computing.wait_stream(self.stream)
         for value in there.values():
             value.record_stream(computing)  # memory of the side stream, read by this one
-        return there
+        return self._with_features(there)
+
+    def _with_features(self, there: Batch) -> Batch:
+        return there | {name: table.index_select(0, there["image_group"]) for name, table in self.kept.items()}
 
 
 @dataclass(frozen=True, eq=False)

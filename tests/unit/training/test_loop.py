@@ -17,7 +17,7 @@ from vse.training.checkpoint import Checkpoints
 from vse.training.loop import Diverged, Hooks, Loop
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
-from vse.training.transfer import Reading
+from vse.training.transfer import Reading, Transfer
 
 
 class Run:
@@ -70,7 +70,7 @@ def test_a_loss_is_a_mean_over_the_captions_that_entered_it(tmp_path):
     run = Run(tmp_path, "jwae", train__epochs=1, train__batch_size=4)
     run.family = make_family("jwae", run.data.context, discriminator_every=3)
     known = known_images(run.data.examples.num_images, 0.5, 0)[run.data.examples.image]
-    run.collate.extras = (Unpaired(run.data.examples, "pooled", known, 0), *run.collate.extras)
+    run.collate.extras = (Unpaired(run.data.examples, known, 0), *run.collate.extras)
     loop, sums, counts = run.loop(), {}, {}
     step = loop.stepper.step
 
@@ -262,6 +262,33 @@ def test_an_overflow_of_scaled_gradients_is_no_divergence(tmp_path, monkeypatch,
     else:
         with pytest.raises(Diverged, match=r"epoch 1, step 2: gradient is inf; try a lower optim\.lr"):
             loop.run()
+
+
+@pytest.mark.parametrize("name", ["vsepp", "univse", "jwae"])
+def test_features_that_stay_on_the_device_change_no_bit(tmp_path, monkeypatch, name):
+    """What a GPU does whose memory holds them, on a CPU; with images dealt to captions whose own is not known."""
+    found = []
+    for kept in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(Transfer, "_room_for", lambda transfer, num_bytes, kept=kept: kept)
+            run = Run(tmp_path / str(kept), name, train__epochs=2)
+            if name == "jwae":
+                known = known_images(run.data.examples.num_images, 0.5, 0)[run.data.examples.image]
+                run.collate.extras = (Unpaired(run.data.examples, known, 0), *run.collate.extras)
+            if kept:
+                patch.setattr(Collator, "__call__", None)  # no batch brings features
+            loop = run.loop()
+            assert list(loop.transfer.kept) == [run.collate.image] * kept
+            loop.run()
+            numbers = [{k: v for k, v in row.items() if "seconds" not in k} for _, row in run.told]
+            found.append((numbers, [p.detach().clone() for p in run.family.parameters()]))
+    assert found[0][0] == found[1][0]
+    assert all(torch.equal(a, b) for a, b in zip(found[0][1], found[1][1], strict=True))
+
+
+def test_features_that_exceed_memory_stay_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(Transfer, "_room_for", lambda transfer, num_bytes: True)
+    assert not Run(tmp_path, train__window=3).loop().transfer.kept
 
 
 @pytest.mark.parametrize("bad", [1, 4])

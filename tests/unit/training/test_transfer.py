@@ -2,6 +2,7 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -55,6 +56,31 @@ def test_a_gpu_copies_from_pinned_memory_beside_the_step_that_runs(monkeypatch: 
     copy = "copy, non_blocking=True, pinned=True"
     assert done == ["in side", copy, copy, "out of side", "main waits for side", "kept for main", "kept for main"]
     assert all(torch.equal(there[name], value) for name, value in BATCH.items())
+
+
+@pytest.mark.parametrize(("free", "kept"), [(3 * 80, True), (3 * 80 - 1, False)])
+def test_features_stay_on_a_gpu_that_has_room_for_them_and_for_the_steps(
+    monkeypatch: pytest.MonkeyPatch, free: int, kept: bool
+) -> None:
+    features = np.arange(40, dtype=np.float16).reshape(10, 4)
+    transfer = Transfer(torch.device("cpu"))
+    transfer.keep("pooled", features)
+    assert not transfer.kept  # a CPU has them already
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 10**9))
+    transfer.device = torch.device("cuda")
+    assert transfer._room_for(features.nbytes) is kept
+
+
+def test_kept_features_are_looked_up_by_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = np.random.default_rng(0).normal(size=(150, 3, 4)).astype(np.float16)  # several blocks
+    features.flags.writeable = False  # as memory-mapped
+    transfer = Transfer(torch.device("cpu"))
+    monkeypatch.setattr(Transfer, "_room_for", lambda transfer, num_bytes: True)
+    transfer.keep("map", features)
+    group = torch.tensor([149, 0, 77, 77])
+    there = transfer.sent({"image_group": group})
+    assert there["map"].dtype == torch.float16
+    np.testing.assert_array_equal(there["map"].numpy(), features[group.numpy()])
 
 
 def test_a_reading_is_the_numbers_bit_by_bit_whatever_their_types() -> None:
