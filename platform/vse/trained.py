@@ -8,6 +8,7 @@ import torch
 
 from vse import registry
 from vse.adversaries import Adversaries
+from vse.arithmetic import settle
 from vse.config import flatten, override
 from vse.data.examples import encode_texts
 from vse.data.vocabulary import Vocabulary
@@ -39,7 +40,8 @@ class Trained:
         return self.checkpoint.read_json("manifest.json")["files"]["model.safetensors"]["sha256"]
 
     def to(self, device: torch.device) -> "Trained":
-        """Its parameters moved, as torch moves modules; itself."""
+        """Its parameters moved, as torch moves modules, and arithmetic settled for there; itself."""
+        settle(device)
         self.family.to(device)
         return self
 

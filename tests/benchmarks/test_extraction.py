@@ -40,7 +40,7 @@ def bare_loop(count):
     """Images a second of a plain loop: open, transform, forward in batches of 32, nothing kept."""
     torch.set_num_threads(1)
     backbone, (records, root) = TorchvisionBackbone(mobilenet()), photographs(1)
-    network = backbone.load(["map", "pooled"]).prepare(torch.device("cpu"), torch.float32)
+    network = backbone.load(["map", "pooled"]).prepare(torch.device("cpu"))
     images = records.images[:count]
     start = time.perf_counter()
     for first in range(0, count, 32):

@@ -52,7 +52,7 @@ def worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
             os._exit(1)
 
         threading.Thread(target=lose, daemon=True).start()
-    with mock.patch("vse.training.run._device", return_value=torch.device("cpu")):
+    with mock.patch("vse.training.run.training_device", return_value=torch.device("cpu")):
         return _worker(arguments)
 
 

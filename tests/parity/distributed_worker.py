@@ -62,7 +62,7 @@ def learn(case: str, changes: dict[str, Any], rank: int, workers: int) -> dict[s
     collate, found = data.collator(family, objective, seed=1), {}
     if "pairs" in changes:
         known = known_images(data.examples.num_images, changes["pairs"], 1)[data.examples.image]
-        collate.extras = (Unpaired(data.examples, family.inputs.image, known, 1), *collate.extras)
+        collate.extras = (Unpaired(data.examples, known, 1), *collate.extras)
     if changes.get("mask") == "truth":
         collate.extras = (
             Truth(np.random.default_rng(0).random((data.examples.num_images, len(data))) < 0.3),

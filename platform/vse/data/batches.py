@@ -93,11 +93,17 @@ class Collator:
     def __call__(self, captions: np.ndarray, epoch: int) -> Batch:
         """The batch of these caption numbers; `sample`, `image_group` and `text_group` identify its rows.
 
-        `draw` holds one 64-bit key a caption and epoch, from which a family draws its own random numbers.
+        The features are those of the images in `image_group`. `draw` holds one 64-bit key a caption and epoch, from
+        which a family draws its own random numbers.
         """
+        batch = self.without_features(captions, epoch)
+        batch[self.image] = image_batch(self.examples.features[self.image], batch["image_group"].numpy())
+        return batch
+
+    def without_features(self, captions: np.ndarray, epoch: int) -> Batch:
+        """The batch, but for the features, which are wherever they are looked up."""
         examples, images = self.examples, self.examples.image[captions]
         batch = text_batch(examples.texts, captions, self.components)
-        batch[self.image] = image_batch(examples.features[self.image], images)
         batch["sample"] = torch.from_numpy(captions)
         batch["image_group"] = torch.from_numpy(images)
         batch["text_group"] = torch.from_numpy(examples.text_group[captions])

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from vse.data import keyed
-from vse.data.batches import Batch, image_batch
+from vse.data.batches import Batch
 from vse.data.examples import Examples
 
 
@@ -43,23 +43,19 @@ class Unpaired:
     Each epoch, the images of all captions that are not `paired` are dealt among them anew.
     """
 
-    def __init__(self, examples: Examples, image: str, paired: np.ndarray, seed: int) -> None:
-        """`paired` (captions,): whose image is known; `image`: the features that a batch holds."""
-        self.examples, self.image, self.paired, self.seed = examples, image, paired, seed
+    def __init__(self, examples: Examples, paired: np.ndarray, seed: int) -> None:
+        """`paired` (captions,): whose image is known."""
+        self.examples, self.paired, self.seed = examples, paired, seed
         self.rest = np.flatnonzero(~paired)
         self.place = np.cumsum(~paired) - 1
 
     def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
-        """Features and `image_group` as dealt; paired (batch,)."""
+        """`image_group` as dealt, whose features the batch gets; paired (batch,)."""
         known = self.paired[captions]
         dealt = self.rest[keyed.permutation(self.seed, epoch, "unpaired", len(self.rest))]
         given = images.copy()
         given[~known] = self.examples.image[dealt[self.place[captions[~known]]]]
-        return {
-            self.image: image_batch(self.examples.features[self.image], given),
-            "image_group": torch.from_numpy(given),
-            "paired": torch.from_numpy(known),
-        }
+        return {"image_group": torch.from_numpy(given), "paired": torch.from_numpy(known)}
 
 
 def known_images(num_images: int, share: float, seed: int) -> np.ndarray:

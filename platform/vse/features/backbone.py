@@ -50,23 +50,24 @@ class Network(nn.Module):
         self.register_buffer("mean", torch.tensor(normalisation.mean).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(normalisation.std).view(1, 3, 1, 1))
 
-    def prepare(self, device: torch.device, dtype: torch.dtype) -> "Network":
-        """Frozen, on a device, in channels-last layout (1.2 to 4 times faster for convolutions); returns itself."""
+    def prepare(self, device: torch.device) -> "Network":
+        """Frozen, in single precision, on a device; returns itself.
+
+        The layout is channels-last, 1.2 to 4 times faster for convolutions.
+        """
         self.eval().requires_grad_(False)
-        self.trunk.to(device=device, dtype=dtype).to(memory_format=torch.channels_last)
-        self.mean, self.std = self.mean.to(device), self.std.to(device)  # normalisation stays in single precision
+        self.trunk.to(device=device, dtype=torch.float32).to(memory_format=torch.channels_last)
+        self.mean, self.std = self.mean.to(device), self.std.to(device)
         return self
 
     @torch.inference_mode()
     def forward(self, pixels: UInt8[Tensor, "items crops size size 3"]) -> dict[str, Float[Tensor, "items ..."]]:
         """Named features in single precision, one row per picture."""
         items, crops = pixels.shape[:2]
-        weight = next(self.trunk.parameters())
-        x = pixels.to(weight.device).flatten(0, 1).permute(0, 3, 1, 2)  # stays channels last in memory
+        x = pixels.to(self.mean.device).flatten(0, 1).permute(0, 3, 1, 2)  # stays channels last in memory
         x = (x.float() / 255 - self.mean) / self.std
         features = {}
-        for name, value in self.trunk(x.to(weight.dtype)).items():
-            value = value.float()
+        for name, value in self.trunk(x).items():
             if value.dim() == 4:
                 value = value.flatten(2).transpose(1, 2)
             value = value.unflatten(0, (items, crops))

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from vse import registry
+from vse.arithmetic import settle
 from vse.features.shards import Receipt, half, write_shard
 from vse.registry import ComponentConfig
 from vse.storage import Folder
@@ -17,18 +18,19 @@ SHARD_BYTES = 48_000_000  # of features; S3 and Parquet like tens of megabytes, 
 class Forward:
     """A loaded network on the best device of this process: pixels in, half-precision outputs out.
 
-    A GPU computes in bfloat16, as published weights tolerate, a CPU in single precision.
+    In single precision everywhere: a store may be made by several machines, and begun on one kind and finished on
+    another, and no precision is part of its name.
     """
 
     def __init__(self, backbone_config: ComponentConfig, outputs: Sequence[str], batch: int | None = None) -> None:
         on_gpu = torch.cuda.is_available()
         self.device = torch.device("cuda" if on_gpu else "cpu")
-        self.precision = torch.bfloat16 if on_gpu else torch.float32
+        settle(self.device)
         self.batch = batch or (256 if on_gpu else 32)
         backbone: Any = registry.build("backbone", backbone_config)
         self.outputs = tuple(outputs)
         self.shapes = {name: backbone.shapes()[name] for name in self.outputs}
-        self.network = backbone.load(self.outputs).prepare(self.device, self.precision)
+        self.network = backbone.load(self.outputs).prepare(self.device)
 
     def __call__(self, pixels: np.ndarray) -> dict[str, np.ndarray]:
         """Output name -> float16 (items, *shape)."""

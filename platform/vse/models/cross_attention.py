@@ -80,41 +80,40 @@ class _Scores(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, regions: Tensor, words: Tensor, how: Attention) -> Tensor:
-        ctx.save_for_backward(regions, words)
-        ctx.how = how
+        lengths, order = _present(words).sum(1).sort()
+        longest = lengths.tolist()  # read once: the backward pass goes by the same blocks
+        ctx.save_for_backward(regions, words, order)
+        ctx.how, ctx.longest = how, longest
         scores, grams = regions.new_zeros(len(regions), len(words)), _gram(regions, how)
         there = _present(regions)
-        for chosen, some in _blocks(regions, words):
+        for chosen, some in _blocks(regions, words, order, longest):
             scores[:, chosen] = _score(_products(regions, some, how), _own_gram(grams, some), there, some, how)
         return scores
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None]:
-        regions, words = ctx.saved_tensors
+        regions, words, order = ctx.saved_tensors
         (grad,) = grad_outputs
-        few = int(grad.count_nonzero()) <= FEW * grad.numel()
-        route = _pair_gradients if few else _block_gradients
-        return (*route(regions, words, ctx.how, grad), None)
+        pairs = grad[:, order].T.nonzero()
+        if len(pairs) <= FEW * grad.numel():
+            return (*_pair_gradients(regions, words, ctx.how, grad, pairs, order, ctx.longest), None)
+        return (*_block_gradients(regions, words, ctx.how, grad, order, ctx.longest), None)
 
 
 def _present(vectors: Tensor) -> Tensor:
     return (vectors != 0).any(-1)
 
 
-def _blocks(regions: Tensor, words: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """(caption numbers, their words) in blocks of similar length, without the padding that none of a block needs."""
-    order, longest = _by_length(words)
+def _blocks(regions: Tensor, words: Tensor, order: Tensor, longest: list[int]) -> Iterator[tuple[Tensor, Tensor]]:
+    """(caption numbers, their words) in blocks of similar length, without the padding that none of a block needs.
+
+    order: captions from the shortest to the longest; longest: these lengths.
+    """
     room = AT_ONCE // max(1, regions.shape[0] * regions.shape[1])
     size = max(1, room * len(longest) // max(1, sum(longest)))
     for start in range(0, len(longest), size):
         chosen = order[start : start + size]
         yield chosen, words[chosen, : max(1, longest[start + len(chosen) - 1])]
-
-
-def _by_length(words: Tensor) -> tuple[Tensor, list[int]]:
-    """Captions in order of length, and these lengths."""
-    lengths, order = _present(words).sum(1).sort()
-    return order, lengths.tolist()
 
 
 def _gram(regions: Tensor, how: Attention) -> Tensor | None:
@@ -138,11 +137,13 @@ def _score(raw: Tensor, gram: Tensor, there: Tensor, words: Tensor, how: Attenti
     return relevance(raw, gram, _present(words), there[None], how).T
 
 
-def _block_gradients(regions: Tensor, words: Tensor, how: Attention, grad: Tensor) -> tuple[Tensor, Tensor]:
+def _block_gradients(
+    regions: Tensor, words: Tensor, how: Attention, grad: Tensor, order: Tensor, longest: list[int]
+) -> tuple[Tensor, Tensor]:
     over_regions, over_words, grams = torch.zeros_like(regions), torch.zeros_like(words), _gram(regions, how)
     there, flat = _present(regions), regions.flatten(0, 1)
     over_gram = torch.zeros(()) if grams is None else torch.zeros_like(grams)
-    for chosen, some in _blocks(regions, words):
+    for chosen, some in _blocks(regions, words, order, longest):
         raw, gram = _products(regions, some, how).requires_grad_(), _own_gram(grams, some).detach().requires_grad_()
         with torch.enable_grad():
             scores = _score(raw, gram, there, some, how)
@@ -161,17 +162,22 @@ def _block_gradients(regions: Tensor, words: Tensor, how: Attention, grad: Tenso
     return over_regions, over_words
 
 
-def _pair_gradients(regions: Tensor, words: Tensor, how: Attention, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """As `_block_gradients`, pair by pair, for those with a gradient; some dozens at a time."""
+def _pair_gradients(
+    regions: Tensor, words: Tensor, how: Attention, grad: Tensor, pairs: Tensor, order: Tensor, longest: list[int]
+) -> tuple[Tensor, Tensor]:
+    """As `_block_gradients`, pair by pair, for those with a gradient; some dozens at a time.
+
+    pairs: (place of the caption in `order`, image) of each, from the shortest caption to the longest.
+    """
     over_regions, over_words = torch.zeros_like(regions), torch.zeros_like(words)
-    order, longest = _by_length(words)
-    pairs = grad[:, order].T.nonzero()
     region_there, word_there = _present(regions), _present(words)
     numbers = (regions.shape[1] + words.shape[1]) * words.shape[2]
     size = max(1, 2 * AT_ONCE // max(1, numbers))
-    for part in pairs.split(size) if len(pairs) else ():
+    parts = pairs.split(size) if len(pairs) else ()
+    last = torch.stack([part[-1, 0] for part in parts]).tolist() if parts else []  # read at once
+    for part, place in zip(parts, last, strict=True):
         image, caption = part[:, 1], order[part[:, 0]]
-        time = max(1, longest[int(part[-1, 0])])
+        time = max(1, longest[place])
         own_regions = regions[image].requires_grad_()
         own_words = words[caption, :time].requires_grad_()
         here, asked = region_there[image], word_there[caption, :time]

@@ -51,9 +51,15 @@ class WordTable(nn.Module):
 
 
 def distinct(*ids: Int[Tensor, "..."]) -> tuple[Int[Tensor, " distinct"], list[Tensor]]:
-    """The distinct numbers in several tensors (0 always among them), and each tensor as positions among these."""
+    """The distinct numbers in several tensors (0 always among them), and each tensor as positions among these.
+
+    How many there are is not known before a GPU has counted them: there every number counts as one of its own.
+    """
     flat = torch.cat([torch.zeros(1, dtype=torch.long, device=ids[0].device), *(i.reshape(-1) for i in ids)])
-    values, inverse = torch.unique(flat, return_inverse=True)
+    if flat.is_cuda:
+        values, inverse = flat, torch.arange(len(flat), device=flat.device)
+    else:
+        values, inverse = torch.unique(flat, return_inverse=True)
     parts = torch.split(inverse[1:], [i.numel() for i in ids])
     return values, [part.view(i.shape) for part, i in zip(parts, ids, strict=True)]
 
@@ -68,9 +74,12 @@ def linear_xavier(inputs: int, outputs: int) -> nn.Linear:
 
 
 def present(features: Float[Tensor, "batch regions channels"]) -> Bool[Tensor, "batch regions"] | None:
-    """Which regions there are: absent ones of ready-made arrays are zeros. None where none is absent."""
+    """Which regions there are: absent ones of ready-made arrays are zeros. None where none is absent.
+
+    A GPU is not asked whether one is, which would stop it: a mask that hides nothing costs it next to nothing.
+    """
     there = (features != 0).any(-1)
-    return None if bool(there.all()) else there
+    return None if not there.is_cuda and bool(there.all()) else there
 
 
 class RegionEncoder(nn.Module):

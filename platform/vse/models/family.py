@@ -78,6 +78,10 @@ class Family(nn.Module):
         """Named tensors for the objective, one row an item; a family of several phases makes what `phase` compares."""
         return {**self.encode_images(batch), **self.encode_captions(batch)}
 
+    def prepared(self, batch: Batch) -> Batch:
+        """A batch with what `forward` would else make of its numbers alone; called on the host, ahead of the step."""
+        return batch
+
     def encode_images(self, batch: Batch) -> Encoded:
         """Codes of the images of a batch, first dimension = images."""
         raise TypeError(f"{type(self).__name__} does not encode images alone")

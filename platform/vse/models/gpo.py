@@ -27,15 +27,18 @@ class GPO(nn.Module):
         self.gru = nn.GRU(position_dim, hidden, batch_first=True, bidirectional=True)
         self.score = nn.Linear(hidden, 1, bias=False)
 
-    def weights(self, sizes: Int[Tensor, " sizes"], longest: int) -> Float[Tensor, "sizes longest"]:
-        """θ for each number of items, zero behind it; sizes are at least 1."""
-        dtype = self.score.weight.dtype
-        places = place_codes(longest, self.position_dim).to(sizes.device, dtype).expand(len(sizes), -1, -1)
-        packed = nn.utils.rnn.pack_padded_sequence(places, sizes.cpu(), batch_first=True, enforce_sorted=False)
+    def weights(
+        self, sizes: Int[Tensor, " sizes"], longest: int, falling: bool = False
+    ) -> Float[Tensor, "sizes longest"]:
+        """θ for each number of items, zero behind it; sizes are at least 1, on the CPU. `falling`: none is larger than
+        the one before it."""
+        weight = self.score.weight
+        places = place_codes(longest, self.position_dim, weight.device).to(weight.dtype).expand(len(sizes), -1, -1)
+        packed = nn.utils.rnn.pack_padded_sequence(places, sizes, batch_first=True, enforce_sorted=falling)
         states = nn.utils.rnn.pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=longest)[0]
         onward, back = states.chunk(2, dim=-1)
         scores = self.score((onward + back) / 2).squeeze(-1) / TEMPERATURE
-        absent = torch.arange(longest, device=sizes.device)[None, :] >= sizes[:, None]
+        absent = (torch.arange(longest)[None, :] >= sizes[:, None]).to(weight.device, non_blocking=True)
         return torch.softmax(scores.masked_fill(absent, -torch.inf), dim=1)
 
     def forward(
@@ -53,9 +56,13 @@ class GPO(nn.Module):
             ranked = descending(items.masked_fill(~mask[..., None], -torch.inf))
             behind = torch.arange(longest, device=items.device)[None, :] >= counts[:, None]
             ranked = ranked.masked_fill(behind[..., None], 0)
-        # One size at least, so that every parameter is in the graph of an empty batch too.
-        sizes, which = torch.unique(torch.cat([counts.clamp_min(1), counts.new_ones(1)]), return_inverse=True)
-        theta = self.weights(sizes, longest)[which[:-1]]
+        if items.is_cuda:  # which numbers there are is not known before a GPU has counted: θ of all that may be
+            every = self.weights(torch.arange(longest, 0, -1), longest, falling=True)
+            theta = F.embedding(longest - counts.clamp_min(1), every)
+        else:
+            # One size at least, so that every parameter is in the graph of an empty batch too.
+            sizes, which = torch.unique(torch.cat([counts.clamp_min(1), counts.new_ones(1)]), return_inverse=True)
+            theta = self.weights(sizes, longest)[which[:-1]]
         return torch.einsum("bk,bkd->bd", theta.to(ranked.dtype), ranked)
 
 
@@ -64,16 +71,16 @@ def descending(items: Float[Tensor, "batch items dim"]) -> Float[Tensor, "batch 
 
     On CPUs NumPy finds the order: its vector instructions take a third of torch's time, which was half of a step.
     """
-    if items.device.type != "cpu" or items.dtype not in (torch.float32, torch.float64):
+    if items.is_cuda or items.dtype not in (torch.float32, torch.float64):
         return items.sort(dim=1, descending=True).values
     channels = items.transpose(1, 2).contiguous()
     order = torch.from_numpy(np.argsort(channels.detach().numpy(), axis=-1)).flip(-1)
     return channels.gather(-1, order).transpose(1, 2)
 
 
-def place_codes(num: int, dim: int) -> Float[Tensor, "num dim"]:
+def place_codes(num: int, dim: int, device: torch.device | None = None) -> Float[Tensor, "num dim"]:
     """Sine and cosine codes of the places 0 … num − 1 (Vaswani et al., 2017), float64."""
-    angles = torch.arange(num, dtype=torch.float64)[:, None] * torch.exp(
-        torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(10_000.0) / dim)
+    angles = torch.arange(num, dtype=torch.float64, device=device)[:, None] * torch.exp(
+        torch.arange(0, dim, 2, dtype=torch.float64, device=device) * (-math.log(10_000.0) / dim)
     )
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :dim]

@@ -3,7 +3,8 @@
 Captions, relational triples and above all a triple beside its negatives share beginnings; a recurrent state depends on
 the prefix alone, so sequences that agree up to a word share the state up to there. The input projection is likewise
 taken once per distinct word. Values and gradients equal `torch.nn.GRU` (tested); on a CPU it takes about half its time
-for captions and a quarter for triples with negatives. On CUDA, cuDNN's kernel is used.
+for captions and a quarter for triples with negatives. On CUDA, cuDNN's kernel goes over sequences with their padding,
+which no state before it has read: packing them would want their lengths on the host, and stop the GPU.
 """
 
 from collections.abc import Iterator
@@ -81,17 +82,14 @@ class PrefixGRU(nn.Module):
             yield state, inverse, active[t + 1] if t + 1 < longest else 0
             parent = inverse
 
-    def _packed(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> nn.utils.rnn.PackedSequence:
-        return nn.utils.rnn.pack_padded_sequence(
-            F.embedding(sequences, table), lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
-
     def _cudnn(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
-        return self.gru(self._packed(table, sequences, lengths))[1][0]
+        states = self.gru(F.embedding(sequences, table))[0]
+        return states.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])).squeeze(1)
 
     def _cudnn_states(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
-        packed = self.gru(self._packed(table, sequences, lengths))[0]
-        return nn.utils.rnn.pad_packed_sequence(packed, batch_first=True, total_length=sequences.shape[1])[0]
+        states = self.gru(F.embedding(sequences, table))[0]
+        inside = torch.arange(sequences.shape[1], device=lengths.device)[None, :] < lengths[:, None]
+        return states * inside[..., None]
 
 
 def _cell(inputs: Tensor, words: Tensor, hidden: Tensor, state: Tensor, parents: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ class _MeanOfLargest(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, regions: Tensor, k: int) -> Tensor:
         num = regions.shape[1]
-        if regions.device.type != "cpu" or regions.dtype == torch.bfloat16:
+        if regions.is_cuda or regions.dtype == torch.bfloat16:
             largest = regions.topk(k, dim=1, sorted=False).values
             threshold = largest.amin(1)
         else:
@@ -70,7 +70,7 @@ class _MeanOfLargest(torch.autograd.Function):
         k = ctx.k
         chosen = regions >= threshold[:, None]
         share = (grad / k)[:, None]
-        if int(chosen.sum()) == k * threshold.numel():
+        if not chosen.is_cuda and int(chosen.sum()) == k * threshold.numel():
             return chosen * share, None
         above = regions > threshold[:, None]
         tied = chosen & ~above

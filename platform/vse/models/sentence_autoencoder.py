@@ -5,8 +5,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vse.models import noise
+from vse.models.word_states import within
 
 UNKNOWN = 3  # the vocabulary's id of an unknown word; a dropped word becomes one
+NONE = -100  # no word, which a cross entropy leaves out
 DROPPED = 911  # stream of word dropout
 
 
@@ -56,12 +58,19 @@ class WordDecoder(nn.Module):
         lengths: Int[Tensor, " batch"],
         codes: Float[Tensor, "batch dim"],
     ) -> tuple[Float[Tensor, "words vocabulary"], Int[Tensor, " words"]]:
-        """(logits of every next word, the next words) of all sentences in one list; lengths are at least 2."""
+        """(logits of every next word, the next words) of all sentences in one list; lengths are at least 2.
+
+        On a GPU the list goes on behind the sentences' ends, where the next word is NONE.
+        """
         if len(words) == 0:
             two = words.sum((0, 1)).expand(1, 2, -1)
             logits, targets = self(two, tokens.new_zeros(1, 2), lengths.new_full((1,), 2), codes.sum(0)[None])
             return logits[:0], targets[:0]
-        before, after = (lengths - 1).cpu(), tokens[:, 1:]
+        if words.is_cuda:  # packing would want the lengths on the host, and stop the GPU
+            inside = within(lengths - 1, tokens.shape[1] - 1)
+            states = self.gru(words[:, :-1], codes[None].contiguous())[0]
+            return self.words(states.flatten(0, 1)), tokens[:, 1:].masked_fill(~inside, NONE).flatten()
+        before, after = lengths - 1, tokens[:, 1:]
         packed = nn.utils.rnn.pack_padded_sequence(words[:, :-1], before, batch_first=True, enforce_sorted=False)
         targets = nn.utils.rnn.pack_padded_sequence(after, before, batch_first=True, enforce_sorted=False)
         states = self.gru(packed, codes[None].contiguous())[0]

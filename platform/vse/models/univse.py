@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from vse.config import knob
 from vse.errors import InputError
 from vse.models.aggregation import Aggregation
+from vse.models.component_index import component_index
 from vse.models.dropout import KeyedDropout, word_keys
-from vse.models.encoders import MODIFIERS, WORDS, RegionEncoder, WordTable, distinct, present, unit
+from vse.models.encoders import MODIFIERS, WORDS, RegionEncoder, WordTable, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import PrefixGRU
 from vse.registry import ComponentConfig, register
@@ -131,7 +132,9 @@ class UniVSE(Family):
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """sentences and bags (batch, dim), of unit length; a caption without components has u_comp = u_sent."""
-        encoded = self._encode_texts({k: batch[k] for k in ("tokens", "lengths", "objects", "attributes", "relations")})
+        if "word_ids" not in batch:
+            batch = {k: batch[k] for k in ("tokens", "lengths", "objects", "attributes", "relations")}
+        encoded = self._encode_texts(batch)
         return {"sentences": encoded["sentences"], "bags": encoded["bags"]}
 
     def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor:
@@ -154,58 +157,48 @@ class UniVSE(Family):
         square = alpha**2 + (1 - alpha) ** 2 + 2 * alpha * (1 - alpha) * parts["dot"]
         return mixed / square.clamp_min(1e-16).sqrt()
 
+    def prepared(self, batch: Batch) -> Batch:
+        """With its component index: how long the tables are is then known without asking a GPU."""
+        return {**batch, **component_index(batch)}
+
     def _encode_texts(self, batch: Batch) -> Encoded:
         """One pass over every word of the batch, whatever it is part of."""
-        names = [n for n in _WORDS if n in batch]
-        # Without the markers: row b's words are tokens[b, 1 : lengths[b] - 1].
-        sentences, lengths = batch["tokens"][:, 1:-1], batch["lengths"] - 2
-        inside = torch.arange(sentences.shape[1], device=sentences.device)[None, :] < lengths[:, None]
-        words, (sentences, *rest) = distinct(sentences * inside, *(batch[n] for n in names))
-        local = dict(zip(names, rest, strict=True))
-        noun, modifier = self.phi.halves(words)
+        if "word_ids" not in batch:
+            batch = self.prepared(batch)
+        noun, modifier = self.phi.halves(batch["word_ids"])
         table = self.phi.fuse(noun, modifier)
-        encoded: Encoded = {"sentences": unit(self.psi(table, sentences, lengths))}
-        encoded.update(self._pairs(batch, local, noun, modifier))
-        encoded.update(self._relations(batch, local, table))
-        encoded.update(words=table, object_index=local["objects"], object_mask=batch["objects"] != 0)
+        encoded: Encoded = {"sentences": unit(self.psi(table, batch["sentence_index"], batch["lengths"] - 2))}
+        encoded.update(self._pairs(batch, noun, modifier))
+        encoded.update(self._relations(batch, table))
+        encoded.update(words=table, object_index=batch["object_index"], object_mask=batch["objects"] != 0)
         if "object_negatives" in batch:
-            encoded.update(
-                object_negative_index=local["object_negatives"], object_negative_mask=batch["object_negatives"] != 0
-            )
+            encoded["object_negative_index"] = batch["object_negative_index"]
+            encoded["object_negative_mask"] = batch["object_negatives"] != 0
         encoded.update(self._bags(batch, encoded))
         return encoded
 
-    def _pairs(self, batch: Batch, local: Mapping[str, Tensor], noun: Tensor, modifier: Tensor) -> Encoded:
+    def _pairs(self, batch: Batch, noun: Tensor, modifier: Tensor) -> Encoded:
         """φ of every distinct (adjective, noun) pair, positive or negative."""
-        adjectives, nouns = local["attributes"].unbind(-1)
-        num = len(noun)
-        keys = {"attribute_index": adjectives * num + nouns}
         encoded: Encoded = {"attribute_mask": batch["attributes"][..., 0] != 0}
+        encoded["attribute_index"] = batch["attribute_index"]
         if "attribute_word_negatives" in batch:
-            keys["attribute_word_index"] = local["attribute_word_negatives"] * num + nouns[..., None]
-            keys["attribute_noun_index"] = adjectives[..., None] * num + local["attribute_noun_negatives"]
-            encoded["attribute_word_mask"] = batch["attribute_word_negatives"] != 0
-            encoded["attribute_noun_mask"] = batch["attribute_noun_negatives"] != 0
-        pairs, index = distinct(*keys.values())
-        encoded["pairs"] = self.phi.fuse(F.embedding(pairs % num, noun), F.embedding(pairs // num, modifier))
-        return {**encoded, **dict(zip(keys, index, strict=True))}
+            for kind in ("attribute_word", "attribute_noun"):
+                encoded[f"{kind}_index"] = batch[f"{kind}_index"]
+                encoded[f"{kind}_mask"] = batch[f"{kind}_negatives"] != 0
+        nouns, modifiers = F.embedding(batch["pair_noun"], noun), F.embedding(batch["pair_modifier"], modifier)
+        encoded["pairs"] = self.phi.fuse(nouns, modifiers)
+        return encoded
 
-    def _relations(self, batch: Batch, local: Mapping[str, Tensor], table: Tensor) -> Encoded:
+    def _relations(self, batch: Batch, table: Tensor) -> Encoded:
         """ψ of every distinct triple, positive or negative."""
-        num = len(table)
-        keys = {"relation_index": _triple_key(local["relations"], num)}
-        encoded: Encoded = {"relation_mask": batch["relations"][..., 0] != 0}
+        triples = batch["triple_words"]
+        codes = unit(self.psi(table, triples, torch.full_like(triples[:, 0], 3)))
+        encoded: Encoded = {"relation_mask": batch["relations"][..., 0] != 0, "triples": codes}
+        encoded["relation_index"] = batch["relation_index"]
         if "relation_negatives" in batch:
-            keys["relation_negative_index"] = _triple_key(local["relation_negatives"], num)
-            keys["sampled"] = _triple_key(local["sampled_relation"], num)
+            encoded["relation_negative_index"] = batch["relation_negative_index"]
             encoded["relation_negative_mask"] = batch["relation_negatives"][..., 0] != 0
-        triples, index = distinct(*keys.values())
-        sequences = torch.stack([triples // num**2, triples // num % num, triples % num], dim=1)
-        codes = unit(self.psi(table, sequences, torch.full_like(triples, 3)))
-        encoded.update(zip(keys, index, strict=True))
-        encoded["triples"] = codes
-        if "sampled" in encoded:
-            encoded["sampled_relations"] = F.embedding(encoded.pop("sampled"), codes)
+            encoded["sampled_relations"] = F.embedding(batch["sampled_index"], codes)
             encoded["sampled_relation"] = batch["sampled_relation"]
             encoded["mentioned_relations"] = batch["mentioned_relations"]
         return encoded
@@ -220,23 +213,6 @@ class UniVSE(Family):
         some = mask.any(1)
         bags = torch.where(some[:, None], unit(self.aggregate(items, mask, numbers)), encoded["sentences"])
         return {"bags": bags, "bag_mask": some}
-
-
-_WORDS = (
-    "objects",
-    "attributes",
-    "relations",
-    "object_negatives",
-    "attribute_word_negatives",
-    "attribute_noun_negatives",
-    "relation_negatives",
-    "sampled_relation",
-)
-
-
-def _triple_key(triples: Int[Tensor, "*batch 3"], num: int) -> Int[Tensor, "*batch"]:
-    subject, word, object_ = triples.unbind(-1)
-    return (subject * num + word) * num + object_
 
 
 def _component_number(ids: Int[Tensor, "batch items *words"], kind: int) -> Int[Tensor, "batch items"]:

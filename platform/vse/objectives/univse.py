@@ -150,16 +150,20 @@ class UniVSELoss(HingeObjective):
         excluded, images = self.excluded(everyone), everyone["images"]
         losses = {"sent": self.ranked(products(images, everyone["sentences"]), excluded, epoch)}
         if weights["comp"]:
-            some = everyone["bag_mask"].nonzero().squeeze(1)
-            scores = products(images[some], everyone["bags"][some])
-            if len(some):
-                losses["comp"] = self.ranked(scores, excluded[some][:, some], epoch)
-            else:
-                losses["comp"] = scores.sum()
+            losses["comp"] = self._bags(images, everyone["bags"], everyone["bag_mask"], excluded, epoch)
         if "captions" in everyone:
             scores = products(everyone["frozen_images"], everyone["captions"])
             losses["cap"] = self.ranked(scores, excluded, epoch)
         return losses
+
+    def _bags(self, images: Tensor, bags: Tensor, some: Tensor, excluded: Tensor, epoch: int) -> Float[Tensor, ""]:
+        """Eq. 1 among the captions that have components: on a CPU these are picked, a GPU, which would have to count
+        them first, excludes the others."""
+        if some.is_cuda:
+            return self.ranked(products(images, bags), excluded | ~(some[:, None] & some[None, :]), epoch)
+        chosen = some.nonzero().squeeze(1)
+        scores = products(images[chosen], bags[chosen])
+        return self.ranked(scores, excluded[chosen][:, chosen], epoch) if len(chosen) else scores.sum()
 
     def _regions(self, encoded: Encoded, positive: str, table: str, negatives: dict[str, str]) -> dict[str, Tensor]:
         """ℓ_obj, or the two parts of ℓ_attr: local alignment of components in `table`, one loss a type of negative."""
@@ -211,6 +215,10 @@ class UniVSELoss(HingeObjective):
 
 
 def _any_equal(known: Int[Tensor, "own mentioned 3"], triples: Int[Tensor, "all 3"]) -> Bool[Tensor, "own all"]:
-    """Whether a row of `known` holds the triple; vocabulary ids are below 2**20, so that a triple is one number."""
-    weight = torch.tensor([2**40, 2**20, 1], device=known.device)
-    return ((known * weight).sum(-1)[:, :, None] == (triples * weight).sum(-1)[None, None, :]).any(1)
+    """Whether a row of `known` holds the triple."""
+    return (_number(known)[:, :, None] == _number(triples)[None, None, :]).any(1)
+
+
+def _number(triples: Int[Tensor, "*batch 3"]) -> Int[Tensor, "*batch"]:
+    """A triple as one number: vocabulary ids are below 2**20."""
+    return triples[..., 0] * 2**40 + triples[..., 1] * 2**20 + triples[..., 2]

@@ -87,13 +87,14 @@ def gather(
     present = sorted(names & encoded.keys())
     if workers == 1:
         return {name: encoded[name] for name in present}
-    num = torch.tensor([len(encoded["image_group"])], device=encoded["image_group"].device)
-    counts = [torch.empty_like(num) for _ in range(workers)]
-    dist.all_gather(counts, num)
-    sizes = [int(c) for c in counts]
+    over_time = [name for name in present if name in ragged]
+    sizes, longest = _sizes(encoded["image_group"], [encoded[name].shape[1] for name in over_time])
     everyone = {}
     for name in present:
-        rows = _as_long_as_the_longest(encoded[name]) if name in ragged else encoded[name]
+        rows = encoded[name]
+        if name in ragged:
+            missing = longest[over_time.index(name)] - rows.shape[1]
+            rows = torch.cat([rows, rows.new_zeros(len(rows), missing, *rows.shape[2:])], dim=1)
         assert len(rows) == sizes[rank], f"{name}: {len(rows)} rows, the batch has {sizes[rank]}"
         if rows.dtype == torch.bool:
             everyone[name] = _GatherRows.apply(rows.to(torch.uint8), sizes).bool()
@@ -102,7 +103,10 @@ def gather(
     return everyone
 
 
-def _as_long_as_the_longest(rows: Tensor) -> Tensor:
-    longest = torch.tensor([rows.shape[1]], device=rows.device)
-    dist.all_reduce(longest, dist.ReduceOp.MAX)
-    return torch.cat([rows, rows.new_zeros(len(rows), int(longest) - rows.shape[1], *rows.shape[2:])], dim=1)
+def _sizes(group: Tensor, times: list[int]) -> tuple[list[int], list[int]]:
+    """(rows of every worker, the longest of each time), in one exchange of which a GPU reads the result once."""
+    own = torch.tensor([len(group), *times], device=group.device)
+    found = [torch.empty_like(own) for _ in range(world()[1])]
+    dist.all_gather(found, own)
+    rows, *longest = torch.stack(found, dim=1).tolist()
+    return rows, [max(each) for each in longest]

@@ -8,6 +8,7 @@ from vse.language.pools import PoolConfig
 from vse.language.sentence.kinds import NoSentence
 from vse.registry import ComponentConfig
 
+HALF = ("bfloat16", "float16")  # precisions of autocast
 SCHEDULES = ("constant", "step", "milestones", "halving", "cosine")
 
 
@@ -70,7 +71,9 @@ class TrainConfig:
     workers: int = knob(1, "data-parallel workers", low=1)
     gpus_per_worker: float = knob(0.0, "GPUs of one worker", low=0)
     threads: int = knob(1, "CPU threads of one worker", low=1)
-    precision: str = knob("float32", "autocast type on GPU", choices=("float32", "bfloat16", "float16", "float64"))
+    precision: str = knob(
+        "float32", "bfloat16, float16: autocast, on GPUs only", choices=("float32", "bfloat16", "float16", "float64")
+    )
     select: str = knob("rsum", "kept epoch: best validation rsum, or the last", choices=("rsum", "last"))
     pairs: float = knob(1.0, "share of the training images whose captions are known to be theirs", above=0, high=1)
     unpaired: bool = knob(False, "learn from the rest too, as images and captions that belong to nobody")

@@ -31,7 +31,7 @@ from vse.language.tokens import words
 from vse.language.word_vectors import WordVectors, coverage
 from vse.models.family import Context, Family, Inputs
 from vse.objectives.objective import ContrastDraws, Objective
-from vse.training.config import RunConfig, identity
+from vse.training.config import HALF, RunConfig, identity
 
 
 @runtime_checkable
@@ -161,8 +161,13 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
 def check_objective(config: RunConfig) -> None:
     """Raises InputError where the configured family and objective do not train together.
 
-    Such a pair fails at its first step, or leaves parameters of the family without a gradient.
+    Such a pair fails at its first step, or leaves parameters of the family without a gradient. Nor does a run without a
+    GPU train in half precision.
     """
+    if config.train.precision in HALF and not config.train.gpus_per_worker:
+        raise InputError(
+            f"train.precision={config.train.precision}: on GPUs only; set train.gpus_per_worker, or float32 or float64"
+        )
     family, name = registry.name_of("family", config.model), registry.name_of("objective", config.objective)
     for other in registry.names("objective"):
         settings: Mapping[str, object] | None = registry.component("objective", other).sole.get(family)
@@ -251,7 +256,7 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
         if not registry.component("objective", name).semi_supervised:
             raise InputError(f"train.unpaired: objective={name} needs the image of every caption")
         paired = np.isin(np.arange(len(data.train)), known)
-        extras.append(Unpaired(data.train, inputs.image, paired, config.seed))
+        extras.append(Unpaired(data.train, paired, config.seed))
         known = np.arange(len(data.train))
     if inputs.siblings:
         extras.append(Siblings(data.train, config.seed))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from vse.data import keyed
 from vse.data.batches import Batch, Collator, epoch_batches, windowed_batches, worker_share
@@ -21,8 +22,10 @@ from vse.training.config import RunConfig
 from vse.training.prefetch import prefetched
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
+from vse.training.transfer import Reading, Transfer
 
 Numbers = dict[str, float]
+KNOWN = "paired captions"  # among the numbers of a step: how many come with their own image
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,11 @@ class Loop:
         self.model = self._distributed()
         self.collapsed = False  # whether that was told
         self.waited = 0.0  # seconds in which a step waited for its batch
+        self.transfer = Transfer(self.device)
+        self.unread: Reading | None = None  # numbers of the last step
         self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision)
+        if self.stepper.phases and not config.train.window:  # windows are for features that exceed memory
+            self.transfer.keep(collate.image, collate.examples.features[collate.image])
         # A family fitted in closed form is done when the loop starts: one epoch of no step validates and saves it.
         self.epochs = config.train.epochs if self.stepper.phases else 1
 
@@ -94,14 +101,11 @@ class Loop:
 
     def _epoch(self, progress: Progress) -> None:
         config, epoch = self.config, progress.epoch
-        batches = self._batches(epoch)
+        batches, steps_of_window = self._batches(epoch), self._steps_of_window()
         start = saved = time.monotonic()
         before = progress.seconds
         self.family.train()
-        made = prefetched(
-            lambda captions: self.collate(worker_share(captions, self.rank, self.workers), epoch),
-            batches[progress.step :],
-        )
+        made = prefetched(lambda captions: self._made(captions, epoch), batches[progress.step :])
         for step in range(progress.step, len(batches)):
             asked = time.monotonic()
             batch = next(made)
@@ -110,12 +114,14 @@ class Loop:
             self._step(progress, batch, epoch + step / len(batches), step, len(batches[step]))
             if self.hooks.stepped is not None:
                 self.hooks.stepped(len(batch["sample"]), time.monotonic() - asked, waited)
-            if config.train.window and step % max(1, config.train.window // config.train.batch_size) == 0:
+            if config.train.window and step % steps_of_window == 0:
                 self.collate.examples.release()
             if config.train.checkpoint_seconds < time.monotonic() - saved and step + 1 < len(batches) and self._alone():
                 saved = time.monotonic()
                 progress.step, progress.seconds = step + 1, before + saved - start
+                self._read(progress)
                 self._save(progress)
+        self._read(progress)
         progress.epoch, progress.step = epoch + 1, 0
         num = len(self.collate.captions)
         numbers = {f"train/{name}": total / max(progress.entered[name], 1) for name, total in progress.totals.items()}
@@ -145,6 +151,18 @@ class Loop:
             rows = epoch_batches(len(captions), train.batch_size, self.config.seed, epoch)
         return [captions[k] for k in rows]
 
+    def _made(self, captions: np.ndarray, epoch: int) -> Batch:
+        """This worker's share of a batch of captions, with all that the host can do about it."""
+        make = self.collate.without_features if self.transfer.kept else self.collate
+        batch = make(worker_share(captions, self.rank, self.workers), epoch)
+        return self.transfer.pinned(dict(self.family.prepared(batch)))
+
+    def _steps_of_window(self) -> int:
+        """Steps that read about `train.window` images: an image comes with several captions."""
+        train, captions = self.config.train, self.collate.captions
+        images = len(np.unique(self.collate.examples.image[captions]))
+        return max(1, train.window * len(captions) // max(1, images * train.batch_size))
+
     def _step(self, progress: Progress, made: Batch, when: float, step: int, captions: int) -> None:
         """One step of an epoch on this worker's share of a global batch of so many captions."""
         epoch = int(when)
@@ -153,26 +171,41 @@ class Loop:
         draw = keyed.keys(self.config.seed, epoch, "step", np.array([step]))[0]
         torch.manual_seed(int(draw >> np.uint64(1)))
         self.stepper.set_rate(learning_rate(self.config.optim, when, self.config.train.epochs))
-        batch = {name: value.to(self.device, non_blocking=True) for name, value in made.items()}
-        known = self._known(batch, captions)
-        for name, value in self.stepper.step(batch, epoch, step).items():
-            number = float(value)
+        batch = self.transfer.sent(made)
+        numbers = self.stepper.step(batch, epoch, step)
+        if "paired" in batch:
+            numbers = numbers | {KNOWN: self._known(batch["paired"])}
+        latest = Reading.of(epoch, step, captions, numbers)
+        self._read(progress)  # of the step before this one: a GPU has this one to go on with meanwhile
+        self.unread = latest
+
+    def _known(self, paired: Tensor) -> Tensor:
+        """How many captions of the global batch come with their own image."""
+        known = paired.sum()
+        if self.workers > 1:
+            dist.all_reduce(known)
+        return known
+
+    def _read(self, progress: Progress) -> None:
+        """Add up the numbers of the step that is still unread; raises Diverged where one is no number.
+
+        To be called before anything is saved or told of the steps so far.
+        """
+        if self.unread is None:
+            return
+        read, self.unread = self.unread, None
+        numbers = read.numbers()
+        known = int(numbers.pop(KNOWN, read.captions))
+        for name, number in numbers.items():
             if not math.isfinite(number):
                 if name == "gradient" and self.stepper.scaler.is_enabled():
                     continue  # float16 overflowed: the scaler skips this update and scales less from now on
-                raise Diverged(f"epoch {epoch + 1}, step {step + 1}: {name} is {number}; try a lower optim.lr")
-            entered = 1 if name == "gradient" else known if name in self.objective.matching else captions
+                raise Diverged(
+                    f"epoch {read.epoch + 1}, step {read.step + 1}: {name} is {number}; try a lower optim.lr"
+                )
+            entered = 1 if name == "gradient" else known if name in self.objective.matching else read.captions
             progress.totals[name] = progress.totals.get(name, 0.0) + number
             progress.entered[name] = progress.entered.get(name, 0) + entered
-
-    def _known(self, batch: Batch, captions: int) -> int:
-        """How many captions of the global batch come with their own image."""
-        if "paired" not in batch:
-            return captions
-        known = batch["paired"].sum()
-        if self.workers > 1:
-            dist.all_reduce(known)
-        return int(known)
 
     def _alone(self) -> bool:
         # Several workers would have to agree on the moment; they checkpoint at every epoch only.

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from vse import metrics, pipeline, registry
+from vse.arithmetic import settle
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import num_gpus, running_ray
 from vse.config import flatten, to_dict
@@ -165,13 +166,12 @@ def train_worker(
     """What each worker does, within its process group if there is one; rank 0 writes."""
     folder, rank = workspace.run(name), world()[0]
     torch.set_num_threads(config.train.threads)
-    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = False, True  # the same algorithms every time
     keep_freed_memory()
     inputs = family_inputs(config)
     objective = registry.build("objective", config.objective)
 
     def set_up() -> tuple[TrainingInputs, Family, Collator, Journal]:
-        device = _device(config.train)
+        device = training_device(config.train)
         data = training_inputs(config, material, inputs)
         family = build_family(config, data).to(device)
         journal = run_journal(workspace, name)
@@ -209,10 +209,13 @@ def train_worker(
     together(lambda: _finish(config, journal, folder, progress) if rank == 0 else None, *SAID_ONCE)
 
 
-def _device(train: TrainConfig) -> torch.device:
+def training_device(train: TrainConfig) -> torch.device:
+    """Where a worker trains, with arithmetic settled. Raises InputError where it asks for a GPU and there is none."""
     if train.gpus_per_worker and not torch.cuda.is_available():
         raise InputError(f"train.gpus_per_worker={train.gpus_per_worker:g}: torch finds no GPU on {platform.node()}")
-    return torch.device("cuda" if train.gpus_per_worker else "cpu")
+    device = torch.device("cuda" if train.gpus_per_worker else "cpu")
+    settle(device)
+    return device
 
 
 def run_journal(workspace: Workspace, name: str) -> Journal:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from vse.models.family import Family, Phase
 from vse.objectives.objective import Objective
 from vse.training.collectives import gather, world
-from vse.training.config import OptimConfig
+from vse.training.config import HALF, OptimConfig
 
 BOOKKEEPING = ("sample", "image_group", "text_group", "true_images", "paired")
 
@@ -83,8 +83,8 @@ class Stepper:
         self.family, self.model, self.objective, self.config = family, model, objective, optim
         self.phases = family.phases()
         self.optimizers = [make_optimizer(phase, optim) for phase in self.phases]
-        on_gpu = next(family.parameters()).is_cuda
-        self.autocast = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision) if on_gpu else None
+        assert precision not in HALF or next(family.parameters()).is_cuda, f"{precision} without a GPU"
+        self.autocast = cast(torch.dtype, getattr(torch, precision)) if precision in HALF else None
         self.scaler = torch.amp.GradScaler("cuda", enabled=self.autocast is torch.float16)
 
     def set_rate(self, rate: float) -> None:

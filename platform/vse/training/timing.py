@@ -21,7 +21,7 @@ from vse.training.checkpoint import Checkpoints, Progress
 from vse.training.config import RunConfig, TrainConfig
 from vse.training.inputs import Material, TrainingInputs, family_inputs, make_collator, training_inputs
 from vse.training.loop import Hooks, Loop
-from vse.training.run import build_family, validate
+from vse.training.run import build_family, training_device, validate
 
 WARM_UP = 3  # steps that do not count: memory, threads and batches in waiting settle
 SECONDS = 2.0  # of steps that count
@@ -123,7 +123,7 @@ def _loop(
     inputs, clock = family_inputs(config), _Clock(seconds)
     objective = registry.build("objective", config.objective)
     data = training_inputs(config, material, inputs)
-    family = build_family(config, data).to("cuda" if config.train.gpus_per_worker else "cpu")
+    family = build_family(config, data).to(training_device(config.train))
     collate = make_collator(config, data, inputs, objective.negatives)
     hooks = Hooks(lambda family: {}, lambda epoch, row: None, lambda text: None, clock.stepped)
     unsaved = _Unsaved(Folder.open(scratch).child("none"))

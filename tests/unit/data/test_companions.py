@@ -54,7 +54,7 @@ def test_known_images_grow_with_the_share(share):
 
 def test_unpaired_images_are_dealt_among_unpaired_captions():
     paired = known_images(12, 0.4, 0)[EXAMPLES.image]
-    unpaired = Unpaired(EXAMPLES, "pooled", paired, 5)
+    unpaired = Unpaired(EXAMPLES, paired, 5)
     collate = Collator(EXAMPLES, "pooled", extras=[unpaired])
     batch = collate(ALL, 1)
     assert torch.equal(batch["paired"], torch.from_numpy(paired))
@@ -71,7 +71,7 @@ def test_unpaired_images_are_dealt_among_unpaired_captions():
 
 
 def test_where_all_pairs_are_known_nothing_is_dealt():
-    unpaired = Unpaired(EXAMPLES, "pooled", np.ones(len(DATA), dtype=bool), 5)
+    unpaired = Unpaired(EXAMPLES, np.ones(len(DATA), dtype=bool), 5)
     batch = Collator(EXAMPLES, "pooled", extras=[unpaired])(ALL, 1)
     assert torch.equal(batch["image_group"], torch.from_numpy(EXAMPLES.image))
     assert batch["paired"].all()

@@ -39,7 +39,7 @@ def normalised(backbone, x):
 @pytest.mark.parametrize("arch", ["resnet18", "mobilenet_v2", "shufflenet_v2_x0_5", "densenet121", "mnasnet0_5"])
 def test_pooled_feeds_the_networks_own_classifier(arch):
     backbone = build(arch)
-    network = backbone.load(["map", "pooled"]).prepare(torch.device("cpu"), torch.float32)
+    network = backbone.load(["map", "pooled"]).prepare(torch.device("cpu"))
     own, x = reference(arch), squares(3, 64)
     features = network(x)
     with torch.no_grad():
@@ -58,7 +58,7 @@ def test_map_is_row_major_channels_last():
     with torch.no_grad():
         own(normalised(backbone, x))
     grid = found[0]
-    features = backbone.load(["map"]).prepare(torch.device("cpu"), torch.float32)(x)["map"]
+    features = backbone.load(["map"]).prepare(torch.device("cpu"))(x)["map"]
     for row, column in np.ndindex(3, 3):
         torch.testing.assert_close(features[:, row * 3 + column], grid[:, :, row, column], rtol=1e-4, atol=1e-5)
 
@@ -67,7 +67,7 @@ def test_hidden_layers_come_rectified():
     backbone = build("alexnet", size=96)
     assert backbone.shapes().keys() == {"map", "pooled", "fc1", "fc2"}
     own, x = reference("alexnet"), squares(2, 96)
-    features = backbone.load(["fc1", "fc2"]).prepare(torch.device("cpu"), torch.float32)(x)
+    features = backbone.load(["fc1", "fc2"]).prepare(torch.device("cpu"))(x)
     with torch.no_grad():
         hidden = own.classifier[:3](own.avgpool(own.features(normalised(backbone, x))).flatten(1))
         torch.testing.assert_close(features["fc1"], hidden, rtol=1e-4, atol=1e-5)
@@ -84,7 +84,7 @@ def test_shapes_of_the_published_settings_need_no_weights():
 def test_ten_crops_are_averaged_and_have_no_map():
     backbone = build("shufflenet_v2_x0_5", transform="ten_crop")
     x = squares(2, 64, crops=10)
-    network = backbone.load(["pooled"]).prepare(torch.device("cpu"), torch.float32)
+    network = backbone.load(["pooled"]).prepare(torch.device("cpu"))
     each = torch.stack([network(x[:, k : k + 1])["pooled"] for k in range(10)])
     torch.testing.assert_close(network(x)["pooled"], each.mean(0))
     with pytest.raises(InputError, match=r"'map'.*mirrored"):
@@ -114,7 +114,7 @@ def test_a_local_half_precision_file_is_read(tmp_path, suffix):
     backbone = build("shufflenet_v2_x0_5", weights=str(path))
     own.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
     x = squares(2, 64)
-    features = backbone.load(["pooled"]).prepare(torch.device("cpu"), torch.float32)(x)
+    features = backbone.load(["pooled"]).prepare(torch.device("cpu"))(x)
     with torch.no_grad():
         torch.testing.assert_close(own.fc(features["pooled"]), own(normalised(backbone, x)), rtol=1e-4, atol=1e-4)
     before = backbone.identity()
@@ -192,7 +192,7 @@ def test_the_real_mobilenet_names_dogs():
 
     path = SHARED / "data" / "weights" / "mobilenet_v2_imagenet_fp16.pth"
     backbone = build("mobilenet_v2", weights=str(path), size=224, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
-    network = backbone.load(["map", "pooled"]).prepare(torch.device("cpu"), torch.float32)
+    network = backbone.load(["map", "pooled"]).prepare(torch.device("cpu"))
     own: Any = models.mobilenet_v2()
     own.load_state_dict(torch.load(path, weights_only=True))
     own.eval()

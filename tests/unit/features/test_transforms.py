@@ -67,6 +67,6 @@ def test_published_preprocessing_is_reproduced():
             seen.append(x)
             return {"map": self.conv(x)}
 
-    network = Network(Spy(), backbone.normalisation).prepare(torch.device("cpu"), torch.float32)
+    network = Network(Spy(), backbone.normalisation).prepare(torch.device("cpu"))
     network(torch.from_numpy(backbone.transform(image))[None])
     torch.testing.assert_close(seen[0][0], ResNet152_Weights.DEFAULT.transforms()(image), rtol=0, atol=1e-6)

@@ -176,3 +176,23 @@ def test_a_triple_is_encoded_like_a_sentence_of_three_words():
     batch["tokens"], batch["lengths"] = torch.tensor([[1, *triple.tolist(), 2]]), torch.tensor([5])
     sentence = family.encode_captions(batch)["sentences"]
     torch.testing.assert_close(encoded["triples"][encoded["relation_index"][0, 0]], sentence[0], rtol=1e-11, atol=1e-12)
+
+
+def test_what_the_host_prepares_changes_no_bit():
+    """Codes, losses and gradients with the component index made ahead and with it made in the step."""
+    data = synthetic(seed=4)
+    family, objective = make_family("univse", data.context), make_objective("univse")
+    batch = data.collator(family, objective)(np.arange(len(data)), 2)
+    prepared = family.prepared(batch)
+    assert prepared.keys() > batch.keys()
+    found = []
+    for each in (batch, prepared):
+        family.zero_grad()
+        total, losses = step_losses(family, objective, each, 2)
+        total.backward()
+        found.append({**losses, **gradients(family)})
+    assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
+    codes, ahead = family.encode_captions(batch), family.encode_captions(prepared)
+    assert codes.keys() == ahead.keys()
+    for name, code in codes.items():  # the tables of the second hold the negatives too
+        torch.testing.assert_close(ahead[name], code, rtol=1e-12, atol=1e-13)

@@ -125,3 +125,14 @@ def test_a_wrong_pair_is_one_line_before_any_stage(family, variant, objective, s
     with pytest.raises(InputError) as caught:
         run_training(_configured(family, variant, objective), Workspace.open(str(tmp_path)))
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_half_precision_without_a_gpu_is_one_line_before_any_stage(precision, tmp_path, monkeypatch):
+    monkeypatch.setattr(pipeline, "prepare", None)
+    config = override(preset("vsepp_tiny"), {"train.precision": precision})
+    with pytest.raises(InputError) as caught:
+        run_training(config, Workspace.open(str(tmp_path)))
+    said = f"train.precision={precision}: on GPUs only; set train.gpus_per_worker, or float32 or float64"
+    assert str(caught.value) == said
+    check_objective(override(config, {"train.gpus_per_worker": 0.5}))

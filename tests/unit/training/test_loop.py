@@ -18,6 +18,7 @@ from vse.training.checkpoint import Checkpoints
 from vse.training.loop import Hooks, Loop
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
+from vse.training.transfer import Reading, Transfer
 
 
 class Run:
@@ -70,7 +71,7 @@ def test_a_loss_is_a_mean_over_the_captions_that_entered_it(tmp_path):
     run = Run(tmp_path, "jwae", train__epochs=1, train__batch_size=4)
     run.family = make_family("jwae", run.data.context, discriminator_every=3)
     known = known_images(run.data.examples.num_images, 0.5, 0)[run.data.examples.image]
-    run.collate.extras = (Unpaired(run.data.examples, "pooled", known, 0), *run.collate.extras)
+    run.collate.extras = (Unpaired(run.data.examples, known, 0), *run.collate.extras)
     loop, sums, counts = run.loop(), {}, {}
     step = loop.stepper.step
 
@@ -264,6 +265,80 @@ def test_an_overflow_of_scaled_gradients_is_no_divergence(tmp_path, monkeypatch,
             loop.run()
 
 
+@pytest.mark.parametrize("name", ["vsepp", "univse", "jwae"])
+def test_features_that_stay_on_the_device_change_no_bit(tmp_path, monkeypatch, name):
+    """What a GPU does whose memory holds them, on a CPU; with images dealt to captions whose own is not known."""
+    found = []
+    for kept in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(Transfer, "_room_for", lambda transfer, num_bytes, kept=kept: kept)
+            run = Run(tmp_path / str(kept), name, train__epochs=2)
+            if name == "jwae":
+                known = known_images(run.data.examples.num_images, 0.5, 0)[run.data.examples.image]
+                run.collate.extras = (Unpaired(run.data.examples, known, 0), *run.collate.extras)
+            if kept:
+                patch.setattr(Collator, "__call__", None)  # no batch brings features
+            loop = run.loop()
+            assert list(loop.transfer.kept) == [run.collate.image] * kept
+            loop.run()
+            numbers = [{k: v for k, v in row.items() if "seconds" not in k} for _, row in run.told]
+            found.append((numbers, [p.detach().clone() for p in run.family.parameters()]))
+    assert found[0][0] == found[1][0]
+    assert all(torch.equal(a, b) for a, b in zip(found[0][1], found[1][1], strict=True))
+
+
+def test_features_that_exceed_memory_stay_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(Transfer, "_room_for", lambda transfer, num_bytes: True)
+    assert not Run(tmp_path, train__window=3).loop().transfer.kept
+
+
+@pytest.mark.parametrize("bad", [1, 4])
+def test_no_checkpoint_holds_what_a_diverged_step_left(tmp_path, monkeypatch, bad):
+    """Numbers are read one step late, but before anything is saved: within an epoch, and at its end."""
+    clock = [0.0]
+    monkeypatch.setattr("vse.training.loop.time.monotonic", lambda: clock[0])
+    run = Run(tmp_path, train__epochs=1, train__batch_size=8, train__checkpoint_seconds=5)
+    loop, saved = run.loop(), []
+    num = len(epoch_batches(len(run.data), 8, 0, 0))
+    assert num == 4
+    step = loop.stepper.step
+
+    def diverging(batch, epoch, number=0):
+        clock[0] += 10.0  # a checkpoint is due after every step
+        found = step(batch, epoch, number)
+        return found | ({"sent": torch.tensor(torch.nan)} if number == bad - 1 else {})
+
+    loop.stepper.step = diverging
+    monkeypatch.setattr(run.checkpoints, "save", lambda progress, *_: saved.append(progress.step))
+    with pytest.raises(Diverged, match=rf"epoch 1, step {bad}: sent is nan"):
+        loop.run()
+    assert saved == list(range(1, bad))
+
+
+def test_numbers_are_read_once_a_step_when_the_next_one_is_under_way(tmp_path, monkeypatch):
+    run = Run(tmp_path, "univse", train__epochs=2)
+    loop, done = run.loop(), []
+    step, numbers = loop.stepper.step, Reading.numbers
+
+    def stepped(batch, epoch, number=0):
+        done.append(f"step {epoch}.{number}")
+        return step(batch, epoch, number)
+
+    def read(reading):
+        done.append(f"read {reading.epoch}.{reading.step}")
+        return numbers(reading)
+
+    loop.stepper.step = stepped
+    monkeypatch.setattr(Reading, "numbers", read)
+    loop.run()
+    num, expected = len(epoch_batches(len(run.data), 8, 0, 0)), []
+    for epoch in range(2):
+        for k in range(num):
+            expected += [f"step {epoch}.{k}", *([f"read {epoch}.{k - 1}"] if k else [])]
+        expected.append(f"read {epoch}.{num - 1}")
+    assert done == expected
+
+
 def test_a_family_fitted_in_closed_form_makes_one_epoch_of_no_step(tmp_path):
     run = Run(tmp_path, "cca", train__epochs=3)
     before = {name: value.clone() for name, value in run.family.state_dict().items()}
@@ -277,16 +352,23 @@ def test_a_family_fitted_in_closed_form_makes_one_epoch_of_no_step(tmp_path):
 
 
 def test_windows_train_on_every_caption_and_give_pages_back(tmp_path, monkeypatch):
-    run = Run(tmp_path, train__window=2)
+    run = Run(tmp_path, train__window=3, train__batch_size=2)
     seen, released = [], []
     loop = run.loop()
     step = loop.stepper.step
-    loop.stepper.step = lambda batch, epoch, number=0: (
-        seen.extend(batch["sample"].tolist()),
-        step(batch, epoch, number),
-    )[1]
-    monkeypatch.setattr(type(run.collate.examples), "release", lambda self: released.append(1))
+
+    def watched(batch, epoch, number=0):
+        seen.append((epoch, batch["sample"].tolist()))
+        return step(batch, epoch, number)
+
+    loop.stepper.step = watched
+    monkeypatch.setattr(type(run.collate.examples), "release", lambda self: released.append(len(seen)))
     loop.run()
-    assert sorted(seen) == sorted(list(range(len(run.collate.examples))) * run.config.train.epochs)
-    assert released
+    examples, epochs = run.collate.examples, run.config.train.epochs
+    assert sorted(c for _, some in seen for c in some) == sorted(list(range(len(examples))) * epochs)
     assert loop.waited > 0
+    # Pages of so many images at a time, not of so many captions: an image comes with two or three of these.
+    of_window = 3 * len(examples) // (2 * examples.num_images)
+    assert of_window > 3 // 2
+    steps = len(seen) // epochs
+    assert released == [1 + step + epoch * steps for epoch in range(epochs) for step in range(0, steps, of_window)]

@@ -79,7 +79,7 @@ def test_unknown_partners_teach_no_matching(name, changes):
         collate = Collator(DATA.examples, "pooled", extras=[*extras, *more])
         return step_losses(family, objective, collate(chosen, 1), 2)[1]
 
-    mixed, known = losses(rows, Unpaired(DATA.examples, "pooled", paired, 0)), losses(rows[paired])
+    mixed, known = losses(rows, Unpaired(DATA.examples, paired, 0)), losses(rows[paired])
     assert mixed.keys() & objective.matching
     for key, loss in mixed.items():
         assert float(known[key]) > 0
