@@ -17,13 +17,14 @@ from vse.data.examples import Examples
 from vse.environment import run_tags
 from vse.errors import InputError, first_line
 from vse.evaluation.codes import encode_examples
-from vse.evaluation.retrieval import retrieve
+from vse.evaluation.metrics import RetrievalCounter
+from vse.evaluation.retrieval import count_retrieval
 from vse.journal import Journal, read
 from vse.models.family import Family, feature_scales
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
-from vse.training.collectives import together, world
+from vse.training.collectives import add_up, together, world
 from vse.training.config import RunConfig, TrainConfig
 from vse.training.inputs import (
     Material,
@@ -146,11 +147,21 @@ def build_family(config: RunConfig, data: TrainingInputs) -> Family:
     return family
 
 
+@torch.inference_mode()
 def validate(family: Family, val: Examples) -> dict[str, float]:
-    """Retrieval on validation: what epochs are told and chosen by."""
-    codes = encode_examples(family, val)
-    found = retrieve(family, codes.images, codes.captions, codes.owner).metrics()
-    return {f"val/{key}": value for key, value in found.items()}
+    """Retrieval on validation: what epochs are told and chosen by.
+
+    Workers call it together. Each encodes the split, scores its share of the blocks and counts; the counts add up to
+    those of one worker.
+    """
+
+    def count() -> RetrievalCounter:
+        codes = encode_examples(family, val)
+        return count_retrieval(family, codes.images, codes.captions, codes.owner, share=world())
+
+    counter = together(count, *SAID_ONCE)
+    add_up(counter.counts())
+    return {f"val/{key}": value for key, value in counter.result().metrics().items()}
 
 
 def train_worker(
