@@ -36,6 +36,7 @@ from vse.models.family import Family
 from vse.report.studies import Changes, Study, StudyArm
 from vse.storage import Folder
 from vse.trained import Trained, encode_adversaries, encode_split, load_run
+from vse.training.code import Code, this_code
 from vse.training.config import RunConfig
 from vse.training.run import run_training
 from vse.workspace import Workspace
@@ -72,7 +73,7 @@ class Task:
 
 def perform(task: Task) -> str:
     """Train, measure and write the result; runs in a worker process. Returns the task's name."""
-    workspace = Workspace.open(task.workspace)
+    workspace, measured_by = Workspace.open(task.workspace), this_code()
     result = run_training(task.config, workspace)
     folder = Folder.open(task.results)
     summary: dict[str, Any] = {
@@ -83,6 +84,8 @@ def perform(task: Task) -> str:
         "epochs": result.epochs,
         "metrics": result.metrics,
         "configuration": to_dict(task.config),
+        "trained_by": result.trained_by,
+        "measured_by": measured_by,
     }
     if task.splits:
         trained = load_run(result.folder)
@@ -192,6 +195,12 @@ def read_summary(task: Task) -> dict[str, Any] | None:
     return folder.read_json(f"{task.name}.json") if folder.exists(f"{task.name}.json") else None
 
 
+def code_of(task: Task) -> list[Code]:
+    """By which code a task was trained and measured; empty where it is not done or does not say."""
+    found = read_summary(task) or {}
+    return [*found.get("trained_by", ()), *([found["measured_by"]] if "measured_by" in found else ())]
+
+
 @dataclass(frozen=True)
 class Planner:
     """Turns a study into tasks, as far as earlier results allow. Raises InputError for an arm that it has not."""
@@ -227,6 +236,10 @@ class Planner:
                 for k, changes in enumerate(candidates)
             ]
         return tasks
+
+    def searched(self) -> list[Task]:
+        """All trainings of the search."""
+        return [task for each in self.search_tasks().values() for trainings in each for task in trainings]
 
     def chosen(self) -> dict[str, dict[str, Any]] | None:
         """Family -> {changes, scores of all candidates}; None while the search is not finished."""

@@ -85,6 +85,7 @@ def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
         "best": result.best,
         "seconds": result.seconds,
         "trained": result.trained,
+        "trained_by": result.trained_by,
         "hits": hits,
     }
 

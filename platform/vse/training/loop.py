@@ -15,6 +15,7 @@ from vse.errors import InputError, StorageError
 from vse.models.family import Family
 from vse.objectives.objective import Objective
 from vse.training.checkpoint import Checkpoints, Progress
+from vse.training.code import this_code
 from vse.training.collapse import SHARE, collapse
 from vse.training.collectives import together, world
 from vse.training.config import RunConfig
@@ -87,6 +88,8 @@ class Loop:
         """Train until the last epoch, or until `patience` epochs brought nothing better."""
         progress = together(self._restore, *SAID_ONCE)
         while progress.epoch < self.epochs and not self._out_of_patience(progress):
+            if this_code() not in progress.trained_by:
+                progress.trained_by.append(this_code())
             self._epoch(progress)
         return progress
 
