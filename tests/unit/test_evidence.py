@@ -16,7 +16,7 @@ from vse.config import flatten, override
 from vse.errors import InputError
 from vse.evaluation.per_image import PerImage, counts_of
 from vse.evaluation.retrieval import retrieve
-from vse.evidence import Planner, Task, code_of, perform, read_summary, read_table, run_tasks
+from vse.evidence import Planner, Task, perform, read_summary, read_table, run_tasks
 from vse.presets import preset
 from vse.report.claims import PLATEAU, UNIVSE_CLAIMS, registered_hash
 from vse.report.findings import METRICS, PLAIN, Results, findings
@@ -347,33 +347,6 @@ def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list
                 mean, low, high = row[metric]
                 assert low <= mean + 1e-3
                 assert mean <= high + 1e-3
-
-
-def test_results_say_by_which_code_they_are(
-    planner: Planner, done: dict[str, list[Task]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for task in (*search(planner), done["vsepp"][0]):
-        summary = read_summary(task)
-        assert summary is not None
-        assert summary["trained_by"] == [this_code()]
-        assert summary["measured_by"] == this_code()
-        assert code_of(task) == [this_code()] * 2
-    first = {"digest": "0ther000", "commit": "0123456789", "changed": True}
-    changed = {
-        done["vsepp"][0].name: {"trained_by": [first], "measured_by": {**first, "changed": False}},
-        done["vsepp"][1].name: {"trained_by": None, "measured_by": None},  # a result from before it was kept
-    }
-
-    def summary_of(task: Task) -> dict[str, Any] | None:
-        found = read_summary(task)
-        other = changed.get(task.name, {})
-        return None if found is None else {k: v for k, v in {**found, **other}.items() if v is not None}
-
-    monkeypatch.setattr(evidence, "read_summary", summary_of)
-    assert code_of(done["vsepp"][1]) == []
-    assert findings(planner, done, "")["code"] == sorted(
-        ["commit 0123456789", "commit 0123456789 with changes", name_of(this_code()), "not recorded"]
-    )
 
 
 def test_no_verdict_from_two_seeds_claims_too_much(planner: Planner, done: dict[str, list[Task]]) -> None:

@@ -123,7 +123,7 @@ def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> di
             "claims_hash": registered_hash(study.claims),
             "design_hash": fingerprint(asdict(study)),
             "seeds": planner.seeds,
-            "code": _code([*planner.searched(), *(task for each in done.values() for task in each)]),
+            "code": code_behind([*planner.searched(), *(task for each in done.values() for task in each)]),
             "search": chosen,
             "alpha": {name: results.chosen_alpha(name) for name in swept},
             "learned_alpha": results.learned_alphas(),
@@ -141,10 +141,10 @@ def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> di
     return rounded
 
 
-def _code(tasks: Sequence[Task]) -> list[str]:
-    """The distinct commits under which finished tasks were trained and measured."""
-    found = {name for task in tasks for name in [name_of(code) for code in code_of(task)] or ["not recorded"]}
-    return sorted(found)
+def code_behind(tasks: Sequence[Task]) -> list[str]:
+    """The distinct commits under which finished tasks were trained and measured, "not recorded" for those of before."""
+    done = [task for task in tasks if read_summary(task) is not None]
+    return sorted({name for task in done for name in [name_of(code) for code in code_of(task)] or ["not recorded"]})
 
 
 def _rounded(value: Any) -> Any:
