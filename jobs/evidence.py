@@ -9,13 +9,14 @@ from vse.command import Request, main
 from vse.config import knob
 from vse.environment import command_line, usable_cores
 from vse.errors import InputError
-from vse.evidence import Planner, Task, run_tasks
+from vse.evidence import Planner, Task, code_of, run_tasks
 from vse.report.findings import findings
 from vse.report.studies import STUDIES
 from vse.report.study_build import report_study
 from vse.storage import Folder
 from vse.summary import write_summary
 from vse.tracking.shipping import ship_all
+from vse.training.code import warning
 from vse.workspace import Workspace
 
 
@@ -74,7 +75,13 @@ def run(request: Request) -> str:
     def say(line: str) -> None:
         print(f"{time.time() - started:7.0f} s  {line}", file=sys.stderr, flush=True)
 
-    search = [task for each in planner.search_tasks().values() for trainings in each for task in trainings]
+    search, chosen = planner.searched(), planner.chosen()
+    planned = [*search, *(task for each in planner.arm_tasks(chosen or {}).values() for task in each)]
+    results = planner.results or workspace.root.child("evidence").uri
+    if line := warning(
+        {task.name: code_of(task) for task in planned}, f"results of {study.name}", f"remove theirs from {results}"
+    ):
+        print(line, file=sys.stderr, flush=True)
     complete = run_tasks(search, processes, deadline, say)
     chosen = planner.chosen() if complete else None
     tasks: dict[str, list[Task]] = {}

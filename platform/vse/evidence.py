@@ -36,6 +36,7 @@ from vse.models.family import Family
 from vse.report.studies import Changes, Study, StudyArm
 from vse.storage import Folder
 from vse.trained import Trained, encode_adversaries, encode_split, load_run
+from vse.training.code import Code, this_code
 from vse.training.config import RunConfig
 from vse.training.run import run_training
 from vse.workspace import Workspace
@@ -75,7 +76,7 @@ def perform(task: Task) -> str:
 
     A candidate of a search that diverges is one with an rsum of 0. An arm that does raises Diverged.
     """
-    workspace, folder = Workspace.open(task.workspace), Folder.open(task.results)
+    workspace, folder, measured_by = Workspace.open(task.workspace), Folder.open(task.results), this_code()
     try:
         result = run_training(task.config, workspace)
     except Diverged as error:
@@ -92,6 +93,8 @@ def perform(task: Task) -> str:
         "epochs": result.epochs,
         "metrics": result.metrics,
         "configuration": to_dict(task.config),
+        "trained_by": result.trained_by,
+        "measured_by": measured_by,
     }
     if task.splits:
         trained = load_run(result.folder)
@@ -201,6 +204,12 @@ def read_summary(task: Task) -> dict[str, Any] | None:
     return folder.read_json(f"{task.name}.json") if folder.exists(f"{task.name}.json") else None
 
 
+def code_of(task: Task) -> list[Code]:
+    """By which code a task was trained and measured; empty where it is not done or does not say."""
+    found = read_summary(task) or {}
+    return [*found.get("trained_by", ()), *([found["measured_by"]] if "measured_by" in found else ())]
+
+
 @dataclass(frozen=True)
 class Planner:
     """Turns a study into tasks, as far as earlier results allow. Raises InputError for an arm that it has not."""
@@ -236,6 +245,10 @@ class Planner:
                 for k, changes in enumerate(candidates)
             ]
         return tasks
+
+    def searched(self) -> list[Task]:
+        """All trainings of the search."""
+        return [task for each in self.search_tasks().values() for trainings in each for task in trainings]
 
     def chosen(self) -> dict[str, dict[str, Any]] | None:
         """Family -> {changes, scores of all candidates}; None while the search is not finished."""

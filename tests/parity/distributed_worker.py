@@ -1,12 +1,14 @@
 """What each worker of the distributed tests runs: a few steps of an epoch, then its numbers in a file."""
 
 import datetime
+import functools
 import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+import pytest
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -14,6 +16,9 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse.data.batches import Truth, blocks, epoch_batches, worker_share
 from vse.data.companions import Unpaired, known_images
+from vse.evaluation import retrieval
+from vse.evaluation.metrics import RetrievalCounter
+from vse.training import run
 from vse.training.collectives import gather
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper, step_losses
@@ -43,6 +48,7 @@ FAMILIES = {
     "jwae_scan released": {"draw": "batch", "discriminator_codes": "unit", "discriminator_layers": 2},
     "jwae mmd": {"regularizer": "none", "match": "mse", "mmd": 2.0},
 }
+VALIDATED = ("vsepp", "univse", "scan both")
 DATA = {"seed": 3, "images": 7, "most_captions": 3}
 
 
@@ -102,6 +108,22 @@ def gather_ragged(rank: int, workers: int) -> dict[str, torch.Tensor]:
     return {**{k: v.detach() for k, v in everyone.items()}, "own": rows.grad}
 
 
+def validated(case: str) -> dict[str, torch.Tensor]:
+    """Metrics of validation, exact, and how many blocks this worker scored for them."""
+    data, scored, add = synthetic(seed=5, images=17, most_captions=5), [0], RetrievalCounter.add
+
+    def counted(self: RetrievalCounter, *block: Any) -> None:
+        scored[0] += 1
+        add(self, *block)
+
+    family = make_family(case.split()[0], data.context, **FAMILIES.get(case, {})).eval()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RetrievalCounter, "add", counted)
+        patch.setattr(retrieval, "Blocks", functools.partial(retrieval.Blocks, images=4, captions=9))
+        found = run.validate(family, data.examples)
+    return {name: torch.tensor(v, dtype=torch.float64) for name, v in found.items()} | {"b": torch.tensor(scored[0])}
+
+
 def main(rank: int, workers: int, store: str, folder: str) -> None:
     """Join the others through a file, run every case, save."""
     from vse import registry
@@ -113,6 +135,7 @@ def main(rank: int, workers: int, store: str, folder: str) -> None:
     found = {
         case: learn(case, changes, rank, workers) for case, changes in cases(registry.names("family"), workers).items()
     }
+    found |= {f"validation {case}": validated(case) for case in VALIDATED}
     if workers > 1:
         found["gather"] = gather_ragged(rank, workers)
     torch.save(found, Path(folder) / f"{workers}-{rank}.pt")

@@ -49,7 +49,7 @@ def _fail_on_rank_0(moment: str) -> None:
         if moment == "set-up":
             run._open_journal = failing
         elif moment == "validate":
-            run.retrieve = failing  # type: ignore[assignment]
+            run.count_retrieval = failing  # type: ignore[assignment]
         else:
             run.Checkpoints.save = failing  # type: ignore[assignment]
 
@@ -69,6 +69,7 @@ def main(request: dict[str, Any], rank: int) -> int:
         _fail_on_rank_0(request["fail"])
     config, workspace = configured(request["preset"], workers), Workspace.open(request["workspace"])
     if request.get("every_step"):
+        loop.ASK_EVERY = 1
         config = override(config, {"train.checkpoint_seconds": 1e-9})
     material = pipeline.prepare(config, workspace)
     try:

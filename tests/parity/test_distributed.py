@@ -77,6 +77,19 @@ def test_the_comparison_is_not_empty(numbers, case):
 
 
 @pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("case", distributed_worker.VALIDATED)
+def test_validation_is_shared_and_gives_the_numbers_of_one_process(numbers, workers, case):
+    whole = dict(numbers[1, 0][f"validation {case}"])
+    found = [dict(numbers[workers, rank][f"validation {case}"]) for rank in range(workers)]
+    blocks, shares = int(whole.pop("b")), [int(each.pop("b")) for each in found]
+    assert blocks > 10
+    assert sum(shares) == blocks
+    assert max(shares) - min(shares) <= 1
+    assert {"val/rsum", "val/i2t/r1", "val/t2i/meanr"} <= whole.keys()
+    assert all(each == whole for each in found)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
 def test_gather_of_unequal_shares(numbers, workers):
     total = workers * (workers + 1) / 2
     for rank in range(workers):

@@ -22,6 +22,7 @@ from vse.report.claims import PLATEAU, UNIVSE_CLAIMS, registered_hash
 from vse.report.findings import METRICS, PLAIN, Results, findings
 from vse.report.studies import Study, StudyArm
 from vse.trained import encode_split, load_run
+from vse.training.code import name_of, this_code
 from vse.workspace import Workspace
 
 ALPHAS = (0.0, *PLATEAU, 1.0)
@@ -321,6 +322,7 @@ def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list
     assert found["study"] == "miniature"
     assert found["claims_hash"] == registered_hash()
     assert found["seeds"] == 2
+    assert found["code"] == [name_of(this_code())]
     assert found["search"].keys() == {"vsepp", "univse"}
     assert found["alpha"].keys() == {"univse"}
     assert found["alpha"]["univse"] in ALPHAS

@@ -185,6 +185,13 @@ class RetrievalCounter:
             assert t2i is not None, "captions need their counts"
             self._t2i[cols] += t2i
 
+    def counts(self) -> tuple[Int[Tensor, "images 2"], Int[Tensor, "captions 2"]]:
+        """This counter's own (above, not below) counts per image and per caption, positives left out.
+
+        Counters of the same pairs that have seen different blocks make one that has seen all by adding theirs in place.
+        """
+        return self._i2t, self._t2i
+
     def limits(self) -> tuple[Float[Tensor, "images 2"], Float[Tensor, "captions 2"]]:
         """(lowest tie, highest tie) per image and per caption; infinite for an image without captions."""
         return (

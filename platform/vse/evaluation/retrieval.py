@@ -1,5 +1,6 @@
 """Bidirectional retrieval of encoded images and captions, block by block."""
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -85,13 +86,15 @@ def pair_parts(
 
 
 def part_blocks(
-    model: ScoresParts, images: Encoded, captions: Encoded, blocks: Blocks
+    model: ScoresParts, images: Encoded, captions: Encoded, blocks: Blocks, share: tuple[int, int] = (0, 1)
 ) -> Iterator[tuple[slice, slice, dict[str, Tensor]]]:
-    """(images, captions, score parts) of every block."""
+    """(images, captions, score parts) of every block; of every n-th from the k-th on where `share` is (k, n)."""
+    number = itertools.count()
     for cols in spans(num_items(captions), blocks.captions):
         some = slice_items(captions, cols)
         for rows in spans(num_items(images), blocks.images):
-            yield rows, cols, model.score_parts(slice_items(images, rows), some)
+            if next(number) % share[1] == share[0]:
+                yield rows, cols, model.score_parts(slice_items(images, rows), some)
 
 
 def as_owner(owner: np.ndarray | Tensor, items: Encoded) -> Int[Tensor, " captions"]:
@@ -109,12 +112,16 @@ def count_retrieval(
     knobs: Mapping[str, Any] | None = None,
     ties: Ties | None = None,
     blocks: Blocks | None = None,
+    share: tuple[int, int] = (0, 1),
 ) -> RetrievalCounter:
-    """A counter that has seen every image x caption score; attacks continue from it."""
+    """A counter that has seen every image x caption score; attacks continue from it.
+
+    share: (worker, number of workers) that score every so many-th block each; their `counts` are to be added up.
+    """
     knobs, own = knobs or {}, as_owner(owner, captions)
     pairs = model.combine(pair_parts(model, images, captions, own), **knobs)[0].float()
     counter = RetrievalCounter(pairs, own, num_items(images), ties)
-    for rows, cols, parts in part_blocks(model, images, captions, blocks or Blocks()):
+    for rows, cols, parts in part_blocks(model, images, captions, blocks or Blocks(), share):
         counter.add(model.combine(parts, **knobs).float(), rows, cols)
     return counter
 

@@ -10,10 +10,11 @@ from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.evaluation.per_image import counts_of
 from vse.evaluation.statistics import Sample, bootstrap
-from vse.evidence import WORDS, Planner, Task, read_summary, read_table
+from vse.evidence import WORDS, Planner, Task, code_of, read_summary, read_table
 from vse.language.contrast.rules import CLASSES
 from vse.report.claims import CHOSEN_ALPHA, Arm, Claim, answer, registered_hash
 from vse.report.intervals import interval
+from vse.training.code import name_of
 
 ATTACKS = ("object", "attribute", "relation")
 _ATTACKED = tuple(f"attack_{kind}/{metric}" for kind in ATTACKS for metric in ("r1", "rsum3", "pair_accuracy"))
@@ -122,6 +123,7 @@ def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> di
             "claims_hash": registered_hash(study.claims),
             "design_hash": fingerprint(asdict(study)),
             "seeds": planner.seeds,
+            "code": code_behind([*planner.searched(), *(task for each in done.values() for task in each)]),
             "search": chosen,
             "alpha": {name: results.chosen_alpha(name) for name in swept},
             "learned_alpha": results.learned_alphas(),
@@ -137,6 +139,12 @@ def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> di
     )
     assert isinstance(rounded, dict)
     return rounded
+
+
+def code_behind(tasks: Sequence[Task]) -> list[str]:
+    """The distinct commits under which finished tasks were trained and measured, "not recorded" for those of before."""
+    done = [task for task in tasks if read_summary(task) is not None]
+    return sorted({name for task in done for name in [name_of(code) for code in code_of(task)] or ["not recorded"]})
 
 
 def _rounded(value: Any) -> Any:

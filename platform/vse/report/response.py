@@ -18,7 +18,7 @@ class Point:
     """One configuration: `changes` as searched, `values` of every searched key, and what its seeds found.
 
     `metrics` has one value a seed, in the order of `seeds`, the objective among them. `stopped`: some seed was ended
-    early, after `epochs`.
+    early, after `epochs`. `runs` and `hits` name, by seed, its run and the file of its hits per test image ("": none).
     """
 
     label: str
@@ -30,6 +30,7 @@ class Point:
     seconds: float
     stopped: bool
     runs: dict[str, str]
+    hits: dict[str, str] = field(default_factory=dict)
 
     @property
     def objective(self) -> Interval:

@@ -112,6 +112,7 @@ def study_page(findings: Findings, figure_png: bytes, provenance: Provenance) ->
         "<h2>Made again</h2>",
         f"<pre>{html.escape(chr(10).join(provenance.commands))}</pre>",
         "<h2>Made with</h2>",
+        f"<p>Trained and measured by {html.escape(', '.join(findings['code']))}.</p>",
         provenance_parts(provenance),
     ]
     return page(f"study {findings['study']}", body)

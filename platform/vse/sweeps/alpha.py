@@ -26,7 +26,7 @@ from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
 from vse.sweeps.ledger import Entry, Ledger, sweep_name
-from vse.training.inputs import family_inputs
+from vse.training.inputs import REVISION, family_inputs
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -164,7 +164,8 @@ class _Sweep:
                 yield {"kind": "alpha", "seed": seed, ALPHA: alpha, "run": run, **codes}
 
     def prepare(self) -> str:
-        """Data, features and parses of every arm, made where they are missing; their fingerprint."""
+        """Data, features and parses of every arm, made where they are missing; fingerprint of them and
+        training's revision."""
         prints = {}
         shown = tuple({family_inputs(config).image for config in self.plan.arms.values()})
         for arm, config in self.plan.arms.items():
@@ -175,7 +176,7 @@ class _Sweep:
                     config, self.workspace, parsed=parsed, outputs=outputs, ray=self.frame.request.options.ray
                 )
                 prints[arm] = dict(material.fingerprints)
-        return fingerprint(prints)
+        return fingerprint([REVISION, prints])
 
     def trials(self, asked: list[dict[str, Any]], what: str) -> list[Entry]:
         """Run the unfinished ones of `asked`, all of one need; all of them have finished afterwards.

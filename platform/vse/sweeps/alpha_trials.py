@@ -61,6 +61,7 @@ def _train(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
         "best": result.best,
         "seconds": result.seconds,
         "trained": result.trained,
+        "trained_by": result.trained_by,
         "checkpoint": result.checkpoint.name,
     }
 

@@ -21,6 +21,7 @@ from vse.summary import write_summary
 from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import Ledger, open_sweep, sole_owner
 from vse.tracking.shipping import Shipper
+from vse.training.code import warning
 from vse.training.config import RunConfig, TrainConfig
 from vse.workspace import Workspace
 
@@ -159,10 +160,12 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> 
     folder = open_sweep(workspace, plan.name, plan.definition(), exclusive=plan.named)
     with sole_owner(folder), Shipper(request.workspace, request.tracking).every(30) as shipper:
         frame = Frame(request, plan, workspace, folder)
+        known = _warn_of_other_code(frame)
         try:
             with contextlib.ExitStack() as ray:
                 frame.connect = functools.partial(_connect, ray, request)
                 found = work(frame)
+            _warn_of_other_code(frame, known)
         except BaseException as error:
             frame.journal().end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
             raise
@@ -185,6 +188,16 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> 
             },
             details={**report.details, "files": entries(folder, report.files)},
         )
+
+
+def _warn_of_other_code(frame: Frame, known: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Say in one line which trainings in the ledger, but for those `known`, are not by this code; the ids of all."""
+    trained = {entry.id: entry.result["trained_by"] for entry in frame.ledger if "trained_by" in entry.result}
+    again = f"remove {frame.folder} and the runs its ledger names"
+    new = {key: code for key, code in trained.items() if key not in known}
+    if line := warning(new, f"trainings of {frame.name}", again):
+        log.warning("%s", line)
+    return frozenset(trained)
 
 
 def tell_report(

@@ -78,6 +78,7 @@ def _point(plan: Plan, changes: dict[str, Any], finished: list[Entry]) -> Point:
         seconds=sum(cost(e) for e in finished),
         stopped=any(e.result.get("stopped", False) for e in finished),
         runs={str(e.changes[SEED]): e.result["run"] for e in finished},
+        hits={str(e.changes[SEED]): e.result.get("hits", "") for e in finished},  # a trial ended early has none
     )
 
 
@@ -99,7 +100,7 @@ def _samples(points: list[Point], plan: Plan, workspace: Workspace) -> dict[str,
             for value in claim.values:
                 for point in points:
                     others = all(point.values.get(k) == base.get(k) for k in point.values if k != key)
-                    whole = len(point.seeds) == len(plan.seeds) and not point.stopped
+                    whole = len(point.seeds) == len(plan.seeds) and not point.stopped and all(point.hits.values())
                     if whole and others and point.values.get(key) == value:
                         arms[arm_name(key, value)] = functools.partial(_sample, point, workspace)
                         break
@@ -109,10 +110,8 @@ def _samples(points: list[Point], plan: Plan, workspace: Workspace) -> dict[str,
 def _sample(point: Point, workspace: Workspace, metric: str) -> Sample:
     """Hits per image of a point on the test split, all seeds."""
     hits, queries = [], None
-    for run in point.runs.values():
-        folder = workspace.run(run)
-        names = [name for name in folder.child("evaluation").names() if name.startswith("hits-") and ".npz" in name]
-        found, queries = counts_of(read_hits(folder, names[-1]), metric)
+    for seed, run in point.runs.items():
+        found, queries = counts_of(read_hits(workspace.run(run), point.hits[seed]), metric)
         hits.append(found)
     assert queries is not None
     return Sample(hits=np.stack(hits), queries=queries, images="test")

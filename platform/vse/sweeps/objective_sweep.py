@@ -28,7 +28,7 @@ from vse.sweeps.objective_trials import MATERIAL, WORDS, Setting, run_trial
 from vse.sweeps.proposals import InTurn, Proposer
 from vse.sweeps.search import ParzenSearch
 from vse.training.config import RunConfig
-from vse.training.inputs import family_inputs
+from vse.training.inputs import REVISION, family_inputs
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +152,8 @@ class _Sweep:
         return -1 if self.plan.options.method == "hyperopt" else len(self.ledger.pending(self.trials()))
 
     def prepare(self) -> str:
-        """Data, features and parses that trials share, made where they are missing; the fingerprint of the preset's."""
+        """Data, features and parses that trials share, made where they are missing; the fingerprint of the preset's and
+        training's revision."""
         attacked = self.plan.options.objective != "rsum"
         ray = self.frame.request.options.ray
         base = pipeline.prepare(self.plan.config, self.workspace, parsed=attacked, ray=ray)
@@ -160,7 +161,7 @@ class _Sweep:
             pipeline.prepare(config, self.workspace, parsed=attacked, ray=ray)
         if attacked:
             attack_split(self.plan.config, self.workspace, base, "val", WORDS)
-        return fingerprint(dict(base.fingerprints))
+        return fingerprint([REVISION, dict(base.fingerprints)])
 
     def tell_child(self, entry: Entry) -> None:
         """The run of one trial, told once and whole, beside the training's own."""

@@ -68,6 +68,8 @@ def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
     for epoch, row in enumerate(past_epochs(run), start=1):
         progress.heard({**row, "epoch": epoch})
     result = run_training(config, workspace, parent=setting.parent, report=progress.heard)
+    for epoch, row in [*enumerate(past_epochs(run), start=1)][len(progress.curve) :]:
+        progress.heard({**row, "epoch": epoch})  # another process trained these while this one waited
     metrics = {key: value for key, value in result.metrics.items() if key.startswith("val/")}
     if setting.objective != "rsum":
         attacked = measure_run(run, workspace, MeasureOptions(splits=("val",), attacks=(WORDS,)))
@@ -85,6 +87,7 @@ def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
         "best": result.best,
         "seconds": result.seconds,
         "trained": result.trained,
+        "trained_by": result.trained_by,
         "hits": hits,
     }
 

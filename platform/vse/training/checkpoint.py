@@ -25,7 +25,8 @@ class Progress:
     """Where a run stands: `epoch` epochs and `step` further steps are done.
 
     history: one dict of numbers an epoch; totals: sums of losses and gradient norms of the unfinished epoch, and
-    entered: captions that entered each; best: epochs done when the best validation was seen (0: none yet).
+    entered: captions that entered each; best: epochs done when the best validation was seen (0: none yet); trained_by:
+    the code of every process that trained it (see `training.code`), in order, each once.
     """
 
     epoch: int = 0
@@ -36,6 +37,7 @@ class Progress:
     totals: dict[str, float] = field(default_factory=dict)
     entered: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    trained_by: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Checkpoints:

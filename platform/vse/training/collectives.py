@@ -1,6 +1,6 @@
 """What workers do together: rows of all in one tensor, with gradients to whom they belong, and failing as one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -51,6 +51,13 @@ def together(work: Callable[[], T], *alike: type[Exception]) -> T:
 
 def _kind(error: Exception, alike: tuple[type[Exception], ...]) -> int | None:
     return next((number for number, kind in enumerate(alike) if isinstance(error, kind)), None)
+
+
+def add_up(numbers: Iterable[Tensor]) -> None:
+    """Make each tensor, in place, the sum of every worker's."""
+    if world()[1] > 1:
+        for each in numbers:
+            dist.all_reduce(each)
 
 
 class _GatherRows(torch.autograd.Function):

@@ -45,7 +45,7 @@ class TextConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimConfig:
-    """Adam and its schedule; `step` divides by `factor` at every `every` epochs, `halving` is UniVSE's A.3.
+    """Adam and its schedule; `step` multiplies lr by `factor` after every `every` epochs, `halving` is UniVSE's A.3.
 
     `milestones`: from the k-th of them on the rate is lr times the k-th of `factors`; the last serves any more.
     """

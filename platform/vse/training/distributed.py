@@ -26,6 +26,10 @@ from vse.workspace import Workspace
 
 RETRIES = 3  # a worker lost with its spot instance is no reason to give up; each retry goes on from the checkpoint
 LISTEN_SECONDS = 1.0
+# How long a worker waits for the others in a collective before the group is given up. Lost workers are noticed at once
+# by Ray, so this is for the slow: nodes that copy and parse a whole data set while others have it, rank 0 that writes a
+# checkpoint to a store that is away. It must exceed the longest of these, not the length of a step.
+COLLECTIVE_SECONDS = 4 * 3600
 
 Report = Callable[[dict[str, float]], None]
 
@@ -52,7 +56,7 @@ def train_on_workers(
             resources_per_worker={"CPU": config.train.threads, **({"GPU": gpus} if gpus else {})},
             label_selector=train_nodes(gpus),
         ),
-        torch_config=TorchConfig(backend="nccl" if gpus else "gloo", timeout_s=600),
+        torch_config=TorchConfig(backend="nccl" if gpus else "gloo", timeout_s=COLLECTIVE_SECONDS),
         run_config=TrainRunConfig(
             name=name,
             storage_path=scratch.name,
@@ -144,9 +148,11 @@ def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     """Train; returns (kind, text) of an error that would come again, since Ray tries again after whatever is raised."""
     from vse import pipeline
     from vse.presets import from_data
+    from vse.training.code import this_code
     from vse.training.collectives import together
     from vse.training.run import train_worker
 
+    this_code()  # as in run_training
     try:
         config = from_data(arguments["config"])
         workspace = Workspace.open(arguments["workspace"])

@@ -33,6 +33,8 @@ from vse.models.family import Context, Family, Inputs
 from vse.objectives.objective import ContrastDraws, Objective
 from vse.training.config import HALF, RunConfig, identity
 
+REVISION = 1  # of training: raise it whenever the same configuration and data give other weights
+
 
 @runtime_checkable
 class Parses(Protocol):
@@ -285,11 +287,11 @@ def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:
 
 
 def run_fingerprint(config: RunConfig, material: Material) -> str:
-    """Eight digits over the `identity` of the configuration (seed included) and what earlier stages made.
+    """Eight digits over `REVISION`, the `identity` of the configuration (seed included) and what earlier stages made.
 
     A run goes on with other workers, as long as these do the same steps.
     """
-    return fingerprint([identity(config), dict(material.fingerprints)])
+    return fingerprint([REVISION, identity(config), dict(material.fingerprints)])
 
 
 def initial_family(config: RunConfig, context: Context) -> Family:

@@ -16,6 +16,7 @@ from vse.errors import Diverged, InputError, StorageError
 from vse.models.family import Family
 from vse.objectives.objective import Objective
 from vse.training.checkpoint import Checkpoints, Progress
+from vse.training.code import this_code
 from vse.training.collapse import SHARE, collapse
 from vse.training.collectives import together, world
 from vse.training.config import RunConfig
@@ -26,13 +27,15 @@ from vse.training.transfer import Reading, Transfer
 
 Numbers = dict[str, float]
 KNOWN = "paired captions"  # among the numbers of a step: how many come with their own image
+ASK_EVERY = 8  # steps between rank 0 telling the others whether to save; each time they wait for one another
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the loop tells its caller; only rank 0 calls the first three.
+    """What the loop tells its caller; only rank 0 calls `epoch_done` and `note`.
 
-    validate: numbers of the model on validation data, `val/rsum` among them; epoch_done: (epochs done, numbers of the
+    validate: numbers of the model on validation data, `val/rsum` among them; workers call it together and it fails on
+    all of them or on none; epoch_done: (epochs done, numbers of the
     epoch and `seconds` of all so far); note: one line worth reading; stepped: (captions of this worker's step, seconds
     it took, seconds of these for which it waited for its batch).
     """
@@ -88,6 +91,8 @@ class Loop:
         """Train until the last epoch, or until `patience` epochs brought nothing better."""
         progress = together(self._restore, *SAID_ONCE)
         while progress.epoch < self.epochs and not self._out_of_patience(progress):
+            if this_code() not in progress.trained_by:
+                progress.trained_by.append(this_code())
             self._epoch(progress)
         return progress
 
@@ -116,7 +121,8 @@ class Loop:
                 self.hooks.stepped(len(batch["sample"]), time.monotonic() - asked, waited)
             if config.train.window and step % steps_of_window == 0:
                 self.collate.examples.release()
-            if config.train.checkpoint_seconds < time.monotonic() - saved and step + 1 < len(batches) and self._alone():
+            late = config.train.checkpoint_seconds < time.monotonic() - saved
+            if step + 1 < len(batches) and self._agreed(late, step + 1):
                 saved = time.monotonic()
                 progress.step, progress.seconds = step + 1, before + saved - start
                 self._read(progress)
@@ -207,9 +213,15 @@ class Loop:
             progress.totals[name] = progress.totals.get(name, 0.0) + number
             progress.entered[name] = progress.entered.get(name, 0) + entered
 
-    def _alone(self) -> bool:
-        # Several workers would have to agree on the moment; they checkpoint at every epoch only.
-        return self.workers == 1
+    def _agreed(self, late: bool, done: int) -> bool:
+        """Whether to save after so many steps of the epoch: all workers as rank 0, whose clock counts, says."""
+        if self.workers == 1:
+            return late
+        if done % ASK_EVERY:
+            return False
+        told = torch.tensor([late], dtype=torch.uint8, device=self.device)
+        dist.broadcast(told, 0)
+        return bool(told)
 
     def _watch_collapse(self, numbers: Numbers, epoch: int) -> None:
         """Put the loss as a share of its collapsed level into `numbers`; the first collapsed epoch is worth a note."""
@@ -223,13 +235,12 @@ class Loop:
             self.collapsed = True
 
     def _validate(self, progress: Progress) -> Numbers:
-        """Numbers on validation; updates what is best. Every worker learns rank 0's verdict."""
+        """Numbers on validation, which workers share; updates what is best. Every worker keeps to rank 0's verdict."""
         due = progress.epoch % self.config.train.evaluate_every == 0 or progress.epoch == self.epochs
         if not due:
             return {}
-        if self.rank == 0:
-            self.family.eval()
-        numbers = together(lambda: self._validated(progress.epoch) if self.rank == 0 else Numbers(), *SAID_ONCE)
+        self.family.eval()
+        numbers = self._validated(progress.epoch)
         score = torch.tensor([numbers.get("val/rsum", float("nan"))], dtype=torch.float64, device=self.device)
         if self.workers > 1:
             dist.broadcast(score, 0)

@@ -1,5 +1,6 @@
 """One run from configuration to checkpoint: `run_training(config, workspace)` serves jobs and Tune trials alike."""
 
+import logging
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +19,15 @@ from vse.data.examples import Examples
 from vse.environment import run_tags
 from vse.errors import InputError, first_line
 from vse.evaluation.codes import encode_examples
-from vse.evaluation.retrieval import retrieve
+from vse.evaluation.metrics import RetrievalCounter
+from vse.evaluation.retrieval import count_retrieval
 from vse.journal import Journal, read
 from vse.models.family import Family, feature_scales
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
-from vse.training.collectives import together, world
+from vse.training.code import others, this_code, told
+from vse.training.collectives import add_up, together, world
 from vse.training.config import RunConfig, TrainConfig
 from vse.training.inputs import (
     Material,
@@ -42,13 +45,18 @@ from vse.training.inputs import (
 from vse.training.loop import SAID_ONCE, Hooks, Loop
 from vse.workspace import Workspace
 
+log = logging.getLogger(__name__)
+
 Report = Callable[[dict[str, float]], None]
 RESULT = "result.json"
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run: `metrics` are those of epoch `best` but for times; `trained`: False where it was done before."""
+    """A finished run: `metrics` are those of epoch `best` but for times; `trained`: False where it was done before.
+
+    trained_by: see `Progress`.
+    """
 
     run: str
     folder: Folder
@@ -57,6 +65,7 @@ class Result:
     best: int
     seconds: float
     trained: bool
+    trained_by: list[dict[str, Any]]
 
     @property
     def checkpoint(self) -> Folder:
@@ -65,7 +74,7 @@ class Result:
 
 
 def run_name(config: RunConfig, material: Material) -> str:
-    """Readable and unique: family, source, seed, fingerprint of configuration and data."""
+    """Readable and unique: family, source, seed, fingerprint of configuration, data and revision of training."""
     family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
     return f"{family}-{source}-s{config.seed}-{run_fingerprint(config, material)}"
 
@@ -81,29 +90,63 @@ def run_training(
     """Train to the end and return the result; a finished run returns at once, a killed one goes on.
 
     One worker trains in this process if that has the GPUs it asks for, else in a Ray task; more are Ray Train's. All
-    write to the same directory. `report` hears the numbers of every epoch; `parent` is the run under which trackers
-    nest this one; `ray` says which Ray, unless this process is connected to one.
+    write to the same directory, which this process locks: of several that want the run, one trains and the others wait
+    and find it finished. `report` hears the numbers of every epoch; `parent` is the run under which trackers nest this
+    one; `ray` says which Ray, unless this process is connected to one. What other code trained or began is used and
+    warned of.
     """
+    this_code()  # stages may take long, and sources may change meanwhile
     check_objective(config)
     material = pipeline.prepare(config, workspace, ray=ray)
     name = run_name(config, material)
-    folder = workspace.run(name)
-    if _finished(folder) is None:
-        if trains_here(config.train):
-            train_worker(config, workspace, name, material, parent, report)
-        else:
-            with running_ray(ray):
-                from vse.training import distributed  # Ray reads its settings when it is imported
+    folder, trained = workspace.run(name), False
+    if not _closed(workspace, name):
+        if folder.is_locked():
+            log.warning("%s: another process holds its lock; waiting for that to end", name)
+        with folder.locked():  # workers take none, so that lost ones can be replaced
+            if _finished(folder) is None:
+                _warn_begun(folder)
+                _train(config, workspace, name, material, parent, report, ray)
+                trained = True
+            elif not _closed(workspace, name):
+                journal = run_journal(workspace, name)
+                _open_journal(journal, config, folder, material, name, parent)
+                _close_journal(config, journal, folder.read_json(RESULT))
+    result = _result(name, folder, trained)
+    if not trained and (theirs := others(result.trained_by)):
+        log.warning(
+            "warning: %s was trained by other code (%s); to train it again, remove %s", name, told(theirs), folder
+        )
+    return result
 
-                train = distributed.train_on_workers if config.train.workers > 1 else distributed.train_in_task
-                train(config, workspace, name, parent, report)
-        return _result(name, folder, trained=True)
-    journal = run_journal(workspace, name)
-    # what is written without waiting for the disk may have been lost with its last seconds
-    if read(journal.path).status != "finished" or not _is_json(folder, "config.json"):
-        _open_journal(journal, config, folder, material, name, parent)
-        _close_journal(config, journal, folder.read_json(RESULT))
-    return _result(name, folder, trained=False)
+
+def _train(
+    config: RunConfig,
+    workspace: Workspace,
+    name: str,
+    material: Material,
+    parent: str,
+    report: Report | None,
+    ray: RayConfig | None,
+) -> None:
+    if trains_here(config.train):
+        return train_worker(config, workspace, name, material, parent, report)
+    with running_ray(ray):
+        from vse.training import distributed  # Ray reads its settings when it is imported
+
+        train = distributed.train_on_workers if config.train.workers > 1 else distributed.train_in_task
+        return train(config, workspace, name, parent, report)
+
+
+def _warn_begun(folder: Folder) -> None:
+    checkpoints = folder.child("checkpoints")
+    try:
+        progress = read_progress(checkpoints.child(checkpoints.names()[-1]))
+    except (IndexError, FileNotFoundError, InputError):  # none, or a damaged one: whoever resumes will see
+        return
+    if theirs := others(progress.trained_by):
+        line = "warning: %s was begun by other code (%s) and goes on with this; to train it anew, remove %s"
+        log.warning(line, folder.name, told(theirs), folder)
 
 
 def trains_here(train: TrainConfig) -> bool:
@@ -121,6 +164,15 @@ def _finished(folder: Folder) -> dict[str, Any] | None:
         return None
 
 
+def _closed(workspace: Workspace, name: str) -> bool:
+    """Whether a run is finished and its journal says so; what is written without waiting for the disk may have been
+    lost with its last seconds."""
+    folder = workspace.run(name)
+    if _finished(folder) is None or not _is_json(folder, "config.json"):
+        return False
+    return read(run_journal(workspace, name).path).status == "finished"
+
+
 def _is_json(folder: Folder, name: str) -> bool:
     try:
         return bool(folder.read_json(name))
@@ -130,7 +182,9 @@ def _is_json(folder: Folder, name: str) -> bool:
 
 def _result(name: str, folder: Folder, trained: bool) -> Result:
     data = folder.read_json(RESULT)
-    return Result(name, folder, data["metrics"], data["epochs"], data["best"], data["seconds"], trained)
+    return Result(
+        name, folder, data["metrics"], data["epochs"], data["best"], data["seconds"], trained, data["trained_by"]
+    )
 
 
 def build_family(config: RunConfig, data: TrainingInputs) -> Family:
@@ -148,11 +202,21 @@ def build_family(config: RunConfig, data: TrainingInputs) -> Family:
     return family.double() if config.train.precision == "float64" else family
 
 
+@torch.inference_mode()
 def validate(family: Family, val: Examples) -> dict[str, float]:
-    """Retrieval on validation: what epochs are told and chosen by."""
-    codes = encode_examples(family, val)
-    found = retrieve(family, codes.images, codes.captions, codes.owner).metrics()
-    return {f"val/{key}": value for key, value in found.items()}
+    """Retrieval on validation: what epochs are told and chosen by.
+
+    Workers call it together. Each encodes the split, scores its share of the blocks and counts; the counts add up to
+    those of one worker.
+    """
+
+    def count() -> RetrievalCounter:
+        codes = encode_examples(family, val)
+        return count_retrieval(family, codes.images, codes.captions, codes.owner, share=world())
+
+    counter = together(count, *SAID_ONCE)
+    add_up(counter.counts())
+    return {f"val/{key}": value for key, value in counter.result().metrics().items()}
 
 
 def train_worker(
@@ -279,6 +343,7 @@ def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progr
         "best": progress.best,
         "seconds": progress.seconds,
         "history": progress.history,
+        "trained_by": progress.trained_by,
     }
     folder.write_json(RESULT, result)
     _close_journal(config, journal, result)

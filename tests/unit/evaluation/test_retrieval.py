@@ -10,6 +10,7 @@ from vse.evaluation.protocol import Protocol
 from vse.evaluation.retrieval import (
     Blocks,
     ScoresParts,
+    count_retrieval,
     evaluate_retrieval,
     num_items,
     pair_parts,
@@ -43,6 +44,26 @@ def test_blocks_give_the_ranks_of_the_whole_matrix(blocks):
     counter = RetrievalCounter(whole[owner, columns], torch.as_tensor(owner), len(whole))
     counter.add(whole, slice(0, len(whole)), slice(0, len(owner)))
     assert retrieve(Cosine(), images, captions, owner, blocks=blocks).metrics() == counter.result().metrics()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 40])
+def test_counts_of_workers_that_share_the_blocks_add_up(workers):
+    images, captions, owner = planted()
+    blocks = Blocks(images=10, captions=25)
+    scored, adds = [], RetrievalCounter.add
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RetrievalCounter, "add", lambda self, *block: (scored.append(block[1:]), adds(self, *block))[1])
+        counters = [
+            count_retrieval(Cosine(), images, captions, owner, blocks=blocks, share=(k, workers))
+            for k in range(workers)
+        ]
+    assert len(scored) == len({str(block) for block in scored}) == 4 * 5  # 37 images, 111 captions
+    first, *others = counters
+    with torch.inference_mode():
+        for counter in others:
+            for mine, theirs in zip(first.counts(), counter.counts(), strict=True):
+                mine += theirs
+    assert first.result().metrics() == retrieve(Cosine(), images, captions, owner, blocks=blocks).metrics()
 
 
 @pytest.mark.parametrize("length", [1.0, 300.0])

@@ -42,6 +42,7 @@ def findings() -> dict[str, Any]:
         "design_hash": "4567cdef",
         "learned_alpha": {"univse_learned_alpha": [0.931, 0.902, 0.96]},
         "seeds": 5,
+        "code": ["commit 0123456789", "not recorded"],
         "claims": {"shared": claims, "disjoint": claims},
         "table": {"shared": rows, "disjoint": [{**r, "rsum": [7.0, 6.0, 8.0]} for r in rows]},
     }

@@ -18,6 +18,7 @@ from vse.storage import Folder
 from vse.sweeps import alpha, frame, objective_sweep
 from vse.sweeps.experiment import Need
 from vse.sweeps.frame import Found, Frame, Report, run_framed
+from vse.training.code import this_code
 
 CONFIG = preset("vsepp_tiny")
 
@@ -109,6 +110,49 @@ def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
         story = journal.parse(folder.read_bytes(journal.FILE_NAME))
         assert (story.status, story.tags["kind"], len(story.notes)) == ("finished", "square", 0)
         assert story.params["rule"] == prefix
+
+
+def test_trainings_by_other_code_are_said_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those in the ledger before anything runs, those that this call comes upon at its end."""
+    for name, stand_in in {"Shipper": Silent, "preflight": lambda *_, **__: None, "set_up_logging": list}.items():
+        monkeypatch.setattr(frame, name, stand_in)
+    mine, theirs = this_code(), {"digest": "0ther000", "commit": "0123456789", "changed": False}
+    later = {"digest": "89abcdef"}
+
+    def work(changes: int, *code: dict[str, Any]) -> str:
+        def found(frame: Frame) -> Found:
+            frame.ledger.finish({"x": changes}, {"trained_by": code}, 1.0)
+            frame.ledger.finish({"y": changes}, {"metrics": {}}, 1.0)  # of a measure: trained nothing
+            return Found(digest=f"{changes}", report=lambda: Report(files=[], headline={}, details={}))
+
+        caplog.clear()
+        path = run_framed(asked(str(tmp_path), Options()), Plan(), found)
+        return caplog.text if "warning: " in caplog.text else str(Path(path).is_file())
+
+    assert work(0, mine) == "True"
+    assert "warning: 1 trainings of square-" in (said := work(1, theirs, mine))
+    assert "are by other code (commit 01234567); to make them again, remove " in said
+    again = work(2, later).splitlines()
+    assert len(again) == 2
+    assert "(commit 01234567)" in again[0]
+    assert "(code 89abcdef)" in again[1]
+
+
+@pytest.mark.parametrize("kind", ["objective", "alpha"])
+def test_the_revision_of_training_is_part_of_a_trial(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vse.pipeline.prepare", lambda *_, **__: SimpleNamespace(fingerprints={"records": "1"}))
+    monkeypatch.setattr(objective_sweep, "distinct_inputs", lambda plan: [])
+    frame: Any = SimpleNamespace(request=SimpleNamespace(options=SimpleNamespace(ray=RayConfig())), workspace=None)
+    options = SimpleNamespace(objective="rsum")
+    plan = SimpleNamespace(config=CONFIG, arms={"one": CONFIG}, family="one", learned=None, listed=(), options=options)
+    sweep: Any = SimpleNamespace(frame=frame, plan=plan, workspace=None)
+    module = objective_sweep if kind == "objective" else alpha
+    before = module._Sweep.prepare(sweep)
+    assert module._Sweep.prepare(sweep) == before
+    monkeypatch.setattr(module, "REVISION", 0)
+    assert module._Sweep.prepare(sweep) != before
 
 
 @pytest.mark.parametrize("kind", ["objective", "alpha"])

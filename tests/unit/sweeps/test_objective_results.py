@@ -1,9 +1,11 @@
 """From a ledger to results: points over seeds, the choice, what is left out, and the preset of the best."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.unit.sweeps.test_objective_plan import request
@@ -62,6 +64,30 @@ def test_points_have_their_seeds_and_the_best_is_a_complete_one(tmp_path: Path, 
     assert (shown["best"], shown["objective"], shown["failed"]) == ("eta_c=1", 110.5, 1)
     assert shown["test/rsum"] == 105.5
     assert judged(found, plan, Workspace.open(str(tmp_path))).claims == {}  # not all arms are there
+
+
+def test_claims_are_answered_from_the_file_that_the_ledger_names(tmp_path: Path) -> None:
+    """A run that was trained again has the hits of both checkpoints, sorted by a hash."""
+    plan, workspace = make_plan(request(sweep__seeds="0")), Workspace.open(str(tmp_path))
+    ledger, mine, theirs = Ledger(workspace.sweep("eta")), [], []
+    for k, point in enumerate(plan.listed):
+        run = f"run-{k}"
+        names = [f"hits-test-{digits:08x}.npz" for digits in (1, 2)]
+        right = names[k % 2]
+        for name in names:
+            share = (50 + k if name == right else 10) / 100
+            (mine if name == right else theirs).append(6 * 100 * share)
+            buffer = io.BytesIO()
+            table = {f"{way}/r{n}": np.array([[100 * share, 100.0]] * 3) for way in ("i2t", "t2i") for n in (1, 5, 10)}
+            np.savez_compressed(buffer, **table)
+            workspace.run(run).child("evaluation").write_bytes(name, buffer.getvalue())
+        (trial,) = plan.trials_of(point, "m")
+        ledger.finish(trial, finished(100.0, run=run, hits=right), 4.0)
+    found = results(plan, ledger)
+    assert found.points[1].hits == {"0": "hits-test-00000002.npz"}
+    (verdict,) = judged(found, plan, workspace).claims.values()
+    assert len(mine) == len(theirs) == 20
+    assert verdict["mean"] == pytest.approx(np.mean(mine))
 
 
 def test_only_the_seeds_that_were_asked_for(tmp_path: Path, ledger: Ledger) -> None:

@@ -177,7 +177,7 @@ def test_only_the_control_arm_sees_the_truth(material):
         inputs._truth(other, material["univse_tiny"])
 
 
-def test_identity_is_configuration_and_material(material):
+def test_identity_is_configuration_material_and_revision(material, monkeypatch):
     config, _ = opened(material)
     base = run_fingerprint(config, material["univse_tiny"])
     assert base == run_fingerprint(override(config, {"seed": 0}), material["univse_tiny"])
@@ -196,7 +196,9 @@ def test_identity_is_configuration_and_material(material):
             config, dataclasses.replace(material["univse_tiny"], fingerprints={"records": "0", "features": "1"})
         ),
     ]
-    assert len({base, *others}) == 5
+    monkeypatch.setattr(inputs, "REVISION", inputs.REVISION + 1)
+    others.append(run_fingerprint(config, material["univse_tiny"]))
+    assert len({base, *others}) == 6
     assert set(material["univse_tiny"].fingerprints) == {"records", "features", "language"}
     assert set(material["vsepp_tiny"].fingerprints) == {"records", "features"}
 

@@ -15,7 +15,7 @@ from vse.objectives.ranking import Ranking
 from vse.presets import preset
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints
-from vse.training.loop import Hooks, Loop
+from vse.training.loop import ASK_EVERY, Hooks, Loop
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
 from vse.training.transfer import Reading, Transfer
@@ -214,6 +214,20 @@ def test_checkpoints_within_an_epoch_come_by_the_clock(tmp_path, monkeypatch):
     num = len(epoch_batches(len(run.data), 2, 0, 0))
     assert saved == [*(k for k in range(3, num, 3)), 0]
     assert run.told[0][1]["train/seconds"] == 10.0 * num
+
+
+def test_workers_save_when_rank_0_says_so(tmp_path, monkeypatch):
+    asked = []
+    for rank_0, mine in ((1, False), (0, True)):
+        loop = Run(tmp_path).loop()
+        loop.workers = 2
+        monkeypatch.setattr(
+            "vse.training.loop.dist.broadcast",
+            lambda told, source, says=rank_0: (asked.append((source, int(told))), told.fill_(says)),
+        )
+        agreed = [loop._agreed(mine, done) for done in range(1, 2 * ASK_EVERY + 1)]
+        assert agreed == [bool(rank_0) and done % ASK_EVERY == 0 for done in range(1, 2 * ASK_EVERY + 1)]
+    assert asked == [(0, 0)] * 2 + [(0, 1)] * 2
 
 
 def test_seconds_add_up_over_interruptions(tmp_path, monkeypatch):

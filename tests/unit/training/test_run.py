@@ -209,19 +209,11 @@ def _fail_on_result(patch: pytest.MonkeyPatch) -> None:
 
 def test_the_best_checkpoint_is_kept_beside_the_newest(workspace, monkeypatch):
     scores = iter([1.0, 5.0, 3.0, 5.0, 4.0])
-    monkeypatch.setattr("vse.training.run.retrieve", lambda *a: _Fixed(next(scores)))
+    monkeypatch.setattr("vse.training.run.validate", lambda *a: {"val/rsum": next(scores)})
     result = run_training(config(train__epochs=5), workspace)
     assert (result.best, result.metrics["val/rsum"], result.epochs) == (2, 5.0, 5)
     assert result.folder.child("checkpoints").names() == ("epoch-0002", "epoch-0005")
     assert _story(result.folder).metrics["best/val/rsum", 2][0] == 5.0
-
-
-class _Fixed:
-    def __init__(self, rsum: float) -> None:
-        self.rsum = rsum
-
-    def metrics(self) -> dict[str, float]:
-        return {"rsum": self.rsum}
 
 
 @pytest.mark.parametrize(
@@ -240,7 +232,7 @@ def test_selection_and_patience(workspace, monkeypatch, changes, epochs, best):
     loop = Loop._validate
 
     def validate(self: Loop, progress: Any) -> dict[str, float]:
-        monkeypatch.setattr("vse.training.run.retrieve", lambda *a: _Fixed(by_epoch[progress.epoch]))
+        monkeypatch.setattr("vse.training.run.validate", lambda *a: {"val/rsum": by_epoch[progress.epoch]})
         return loop(self, progress)
 
     monkeypatch.setattr(Loop, "_validate", validate)
@@ -270,7 +262,7 @@ def test_a_damaged_checkpoint_is_passed_over(whole, workspace, monkeypatch):
     scored = iter([2.0, 1.0])
     with monkeypatch.context() as patch:
         # the first epoch stays as the best one beside the second
-        patch.setattr("vse.training.run.retrieve", lambda *a: _Fixed(next(scored)))
+        patch.setattr("vse.training.run.validate", lambda *a: {"val/rsum": next(scored)})
         _raise_at(patch, Loop, "_validate", 3)
         with pytest.raises(Killed):
             run_training(config(), workspace)

@@ -45,6 +45,7 @@ def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monk
     epoch = Loop._epoch
 
     def killed(self: Loop, progress: Any) -> None:
+        assert remote.run(local.run).is_locked()
         if progress.epoch == 1:
             raise KeyboardInterrupt
         epoch(self, progress)
@@ -54,6 +55,7 @@ def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monk
         with pytest.raises(KeyboardInterrupt):
             run_training(CONFIG, remote)
     assert _story(remote, local.run).status == "killed"
+    assert not remote.run(local.run).is_locked()
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "another machine"))
     result = run_training(CONFIG, remote)
     assert (result.run, result.metrics, result.best) == (local.run, local.metrics, local.best)
