@@ -10,6 +10,7 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
 from vse.pipeline import foresee
+from vse.reach import check_reach
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
@@ -39,6 +40,7 @@ def run(request: Request) -> str:
         key="train.workers",
     )
     set_up_logging()
+    list(check_reach(config, request.workspace, request.options.ray))
     workspace = Workspace.open(request.workspace)
 
     warned = False
@@ -82,6 +84,7 @@ def plan(request: Request) -> list[str]:
         f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
         f"{config.train.gpus_per_worker:g} GPU(s) each",
         *foresee(config),
+        *check_reach(config, request.workspace, request.options.ray),
     ]
 
 
