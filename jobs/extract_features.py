@@ -14,6 +14,7 @@ from vse.command import Request, main
 from vse.config import knob
 from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
 from vse.pipeline import describe, of_data
+from vse.reach import check_reach
 from vse.summary import write_summary
 from vse.training.inputs import family_inputs
 from vse.workspace import Workspace, dataset_name
@@ -34,6 +35,8 @@ def run(request: Request) -> str:
     set_up_logging()
     set_threads(options.ray.threads)
     workspace = Workspace.open(request.workspace).check_writable()
+    if options.extraction.workers != 0:
+        list(check_reach(config, request.workspace, options.ray, _outputs(request), captions=False))
     records, root, outputs = describe(config, workspace), _root(config), _outputs(request)
     fingerprint = features_fingerprint(records, config.features.backbone, outputs, root)
     folder = workspace.features(dataset_name(records), fingerprint)
@@ -90,6 +93,8 @@ def plan(request: Request) -> Iterable[str]:
     yield f"images below {source.image_root or '(rendered)'}"
     yield f"backbone {backbone.identity()}"
     yield f"outputs {', '.join(outputs)}"
+    if request.options.extraction.workers != 0:
+        yield from check_reach(request.config, request.workspace, request.options.ray, outputs, captions=False)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import sys
 
 from vse.command import main
 from vse.pipeline import foresee
+from vse.reach import check_reach
 from vse.sweeps.alpha import describe_plan, run_alpha_sweep
 from vse.sweeps.alpha_plan import Options
 
@@ -15,6 +16,10 @@ if __name__ == "__main__":
             description="Train UniVSE and VSE++ over seeds, measure every alpha, choose one on validation, report.",
             default_preset="univse_scenes",
             options=Options(),
-            plan=lambda request: [*describe_plan(request), *foresee(request.config)],
+            plan=lambda request: [
+                *describe_plan(request),
+                *foresee(request.config),
+                *check_reach(request.config, request.workspace, request.options.ray),
+            ],
         )
     )

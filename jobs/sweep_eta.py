@@ -4,6 +4,7 @@ import sys
 
 from vse.command import main
 from vse.pipeline import foresee
+from vse.reach import check_reach
 from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, SweepOptions
 from vse.sweeps.objective_sweep import run_objective_sweep
@@ -17,6 +18,10 @@ if __name__ == "__main__":
             "(sweep.space=eta_joint sweep.method=hyperopt); answer the claim that they hardly matter.",
             default_preset="univse_scenes",
             options=Options(sweep=SweepOptions(space="eta")),
-            plan=lambda request: [*describe_plan(request), *foresee(request.config)],
+            plan=lambda request: [
+                *describe_plan(request),
+                *foresee(request.config),
+                *check_reach(request.config, request.workspace, request.options.ray),
+            ],
         )
     )

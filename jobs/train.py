@@ -10,6 +10,7 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
 from vse.pipeline import foresee, without_vectors
+from vse.reach import check_reach
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
@@ -39,6 +40,7 @@ def run(request: Request) -> str:
         key="train.workers",
     )
     set_up_logging()
+    list(check_reach(config, request.workspace, request.options.ray))
     if told := without_vectors(config):
         print(f"note: {told}", file=sys.stderr, flush=True)
     workspace = Workspace.open(request.workspace)
@@ -84,6 +86,7 @@ def plan(request: Request) -> list[str]:
         f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
         f"{config.train.gpus_per_worker:g} GPU(s) each",
         *foresee(config),
+        *check_reach(config, request.workspace, request.options.ray),
     ]
 
 

@@ -5,6 +5,7 @@ the tokeniser and the parser.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -21,10 +22,13 @@ from vse.language.contrast.candidates import Generator, by_image
 from vse.language.contrast.evaluation_sets import PER_CLASS, PLURAL, SETS, evaluation_set, report
 from vse.language.contrast.rules import PARADIGMS, Rules
 from vse.language.contrast.words import ContrastWords
+from vse.language.corpus import Language
 from vse.language.lexicon.compact import knowledge
-from vse.language.parsing import parse_texts_to
+from vse.language.parsing import language_fingerprint, parse_texts_to
 from vse.language.pools import WordPools
+from vse.node_cache import read_committed
 from vse.pipeline import parser_of
+from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, Parses
 from vse.workspace import Workspace, dataset_name
@@ -60,17 +64,14 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
     digits = fingerprint(["attacks", generator.REVISION, *key])
     folder = workspace.language(dataset_name(material.records), digits)
     part = material.records.split(split)
-    with folder.locked():
-        if folder.read_manifest() is None:
-            made = tuple(_generate(config, material, part, pools, words))
-            folder.write_bytes(FILE, generator.to_json_lines(made))
-            content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
-            folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
-        found = generator.from_json_lines(folder.read_bytes(FILE), f"{folder}/{FILE}")
-        texts, owner = _by_attack(found, part)
-        every = [text for each in texts.values() for text in each]
-        parses = parse_texts_to(every, parser_of(config), folder.child("parses"))
-    return Adversaries(split, words, digits, texts, owner, parses)
+
+    def make() -> None:
+        made = tuple(_generate(config, material, part, pools, words))
+        folder.write_bytes(FILE, generator.to_json_lines(made))
+        content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
+        folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
+
+    return Adversaries(split, words, digits, *_kept(config, folder, part, generator.ATTACKS, make))
 
 
 def contrast_split(
@@ -100,27 +101,57 @@ def contrast_split(
     digits = fingerprint(["contrast set", contrast.REVISION, rules, *key])
     folder = workspace.language(dataset_name(records), digits)
     part = records.split(split)
-    with folder.locked():
-        if folder.read_manifest() is None:
-            captions = _parsed(material, part)
-            made = tuple(
-                evaluation_set(
-                    by_image(captions),
-                    Generator(chosen, known, rules),
-                    seed=seed,
-                    split=split,
-                    is_true=_judge(config, material),
-                    known=vocabulary,
-                )
+
+    def make() -> None:
+        captions = _parsed(material, part)
+        made = tuple(
+            evaluation_set(
+                by_image(captions),
+                Generator(chosen, known, rules),
+                seed=seed,
+                split=split,
+                is_true=_judge(config, material),
+                known=vocabulary,
             )
-            folder.write_bytes(FILE, generator.to_json_lines(made))
-            content = {"kind": "contrast set", "words": words, "seed": seed, "split": split, **report(made, captions)}
-            folder.commit_manifest([FILE], content)
-        found = generator.from_json_lines(folder.read_bytes(FILE), f"{folder}/{FILE}")
-        texts, owner = _by_attack(found, part, tuple(SETS))
+        )
+        folder.write_bytes(FILE, generator.to_json_lines(made))
+        content = {"kind": "contrast set", "words": words, "seed": seed, "split": split, **report(made, captions)}
+        folder.commit_manifest([FILE], content)
+
+    return Adversaries(split, words, digits, *_kept(config, folder, part, tuple(SETS), make))
+
+
+def _kept(
+    config: RunConfig, folder: Folder, part: Split, attacks: tuple[str, ...], make: Callable[[], None]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray], Language]:
+    """(texts, owner, parses) of the adversaries in a folder. What is complete is read without its lock, which on S3 one
+    process of all nodes holds; what is missing is made under it."""
+    kept = _read(folder, part, attacks)
+    if kept is not None:
+        texts, owner = kept
+        parses = Language.find(folder.child("parses"), itertools.chain.from_iterable(texts.values()))
+        if parses is not None and parses.fingerprint == language_fingerprint(parser_of(config)):
+            return texts, owner, parses
+    with folder.locked():
+        kept = _read(folder, part, attacks)
+        if kept is None:
+            make()
+            kept = _read(folder, part, attacks)
+        assert kept is not None, "just made"
+        texts, owner = kept
         every = [text for each in texts.values() for text in each]
-        read = parse_texts_to(every, parser_of(config), folder.child("parses"))
-    return Adversaries(split, words, digits, texts, owner, read)
+        return texts, owner, parse_texts_to(every, parser_of(config), folder.child("parses"))
+
+
+def _read(
+    folder: Folder, part: Split, attacks: tuple[str, ...]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]] | None:
+    manifest = folder.manifest_alone()
+    try:
+        data = None if manifest is None else read_committed(folder, manifest, FILE)
+    except (FileNotFoundError, InputError):  # damaged: made again
+        return None
+    return None if data is None else _by_attack(generator.from_json_lines(data, f"{folder}/{FILE}"), part, attacks)
 
 
 def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: int) -> Adversaries:
@@ -172,7 +203,7 @@ def _judge(config: RunConfig, material: Material) -> Callable[[str, str], bool |
 
 
 def _by_attack(
-    found: tuple[Adversary, ...], part: Split, attacks: tuple[str, ...] = generator.ATTACKS
+    found: tuple[Adversary, ...], part: Split, attacks: tuple[str, ...]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
     row = {caption.id: (k, caption.text) for k, caption in enumerate(part.captions)}
     texts: dict[str, tuple[str, ...]] = {}

@@ -1,7 +1,8 @@
-"""Arrays that every process of a node maps from one file, made by the first who asks, within a limit of space.
+"""Arrays that every process of a node maps from one file, and copies of files of S3 that all of them read: made by the
+first who asks, within a limit of space.
 
-What lies here can be made again. When room is needed, the arrays that were asked for longest ago go first; a process
-that has one mapped keeps it, since the system frees a file's blocks when the last of its users has gone.
+What lies here can be made again. When room is needed, what was asked for longest ago goes first; a process that has it
+mapped or open keeps it, since the system frees a file's blocks when the last of its users has gone.
 """
 
 import contextlib
@@ -9,22 +10,30 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from vse.errors import InputError
 from vse.file_lock import take
-from vse.storage import Folder
+from vse.storage import Folder, sha256_of
 
 log = logging.getLogger(__name__)
 
 LIMIT = "VSE_CACHE_GIB"
 """Environment variable: most GiB of a cache folder. Without it, as much as its disk has."""
 Fill = Callable[[np.ndarray], None]
+Write = Callable[[IO[bytes]], None]
+_COPIES = "copies"
 _UNFINISHED = ".writing-"
+
+
+def own_cache() -> Path:
+    """Where this machine keeps copies of what lies on S3: `$VSE_CACHE`, else ~/.cache/vse."""
+    chosen = os.environ.get("VSE_CACHE")
+    return Folder.open(chosen).local() if chosen else Path.home() / ".cache" / "vse"
 
 
 def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fill: Fill) -> np.ndarray:
@@ -37,27 +46,85 @@ def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fi
     path, limit = cache / f"{place}.npy", _limit()
     values = _open(path, shape)
     if values is None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.with_suffix(".lock").open("w") as lock:
-                take(lock)  # the other processes of this node wait instead of working too
-                values = _open(path, shape)
-                if values is None:
-                    values = _make(cache, path, shape, np.dtype(dtype), fill, limit)
-        except OSError as error:
-            raise Folder.open(path.parent).refusal(path.name, error) from None
+        with _alone(path):
+            values = _open(path, shape)
+            if values is None:
+                values = _make(cache, path, shape, np.dtype(dtype), fill, limit)
     with contextlib.suppress(OSError):
         os.utime(path)  # the order in which arrays go
     return values
 
 
+def copied_file(place: str, name: str, size: int, write: Write) -> Path:
+    """The file `name` of `size` bytes, kept under `place`, which says what is in it; where it is missing or cut short,
+    `write` fills a new one. Whoever asks opens it soon: later it may have made room for others.
+
+    Raises as `mapped_array` does.
+    """
+    cache, limit = own_cache(), _limit()
+    path = cache / _COPIES / place / name
+    if not _is_whole(path, size):
+        with _alone(path.parent):
+            if not _is_whole(path, size):
+                path.parent.mkdir(exist_ok=True)
+                _write(cache, path, size, write, limit)
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return path
+
+
+def write_note(place: str, text: str) -> None:
+    """A word beside the copies under `place`, which stays when they make room."""
+    Folder.open(own_cache() / _COPIES).write_text(f"{place}.txt", text)
+
+
+def read_note(place: str) -> str:
+    """What `write_note` wrote; empty where nothing is there."""
+    try:
+        return Folder.open(own_cache() / _COPIES).read_text(f"{place}.txt")
+    except FileNotFoundError:
+        return ""
+
+
+def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> bytes:
+    """A file that a manifest names, its checksum taken as it is read; a file of S3 stays on this node by its checksum.
+
+    Raises FileNotFoundError where it is missing or cut short, InputError where it is damaged otherwise.
+    """
+    size, digest = manifest["files"][name]["bytes"], manifest["files"][name]["sha256"]
+    if folder.is_local:
+        return _checked(folder, name, folder.read_bytes(name), size, digest)
+
+    def fetch(stream: IO[bytes]) -> None:
+        stream.write(_checked(folder, name, folder.read_bytes(name), size, digest))
+
+    for _ in range(2):
+        path = copied_file(digest[:24], name, size, fetch)
+        data = path.read_bytes()
+        if sha256_of(data) == digest:
+            return data
+        path.unlink(missing_ok=True)  # damaged on this disk
+    raise InputError(f"{own_cache()}: what is written there comes back altered; is that disk broken?")
+
+
+def _checked(folder: Folder, name: str, data: bytes, size: int, digest: str) -> bytes:
+    if len(data) != size:
+        raise FileNotFoundError(folder.address(name))
+    if sha256_of(data) != digest:
+        raise InputError(
+            f"{folder.address(name)}: damaged, its checksum differs from the manifest; delete it, and the next run "
+            "makes it again"
+        )
+    return data
+
+
 def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
-    """Remove arrays from the cache, those used longest ago first, until `needed` bytes fit its limit and its disk.
+    """Remove arrays and copies, those used longest ago first, until `needed` bytes fit the cache's limit and its disk.
 
     What a living process is writing stays; what a dead one left goes before all others.
     """
     files, total = [], 0
-    for file in cache.rglob("*.npy"):
+    for file in {*cache.rglob("*.npy"), *(cache / _COPIES).glob("*/*")}:
         with contextlib.suppress(OSError):  # its writer has just renamed it
             unfinished, stat = file.name.startswith(_UNFINISHED), file.stat()
             total += stat.st_size
@@ -70,6 +137,44 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
             file.unlink()
             log.info("%s: removed to make room; it is made again when it is needed", file)
         total -= size
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """The only process of this node that makes `path`; the others wait instead of working too."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_suffix(".lock").open("w") as lock:
+            take(lock)
+            yield
+    except OSError as error:
+        raise Folder.open(path.parent).refusal(path.name, error) from None
+
+
+def _is_whole(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _write(cache: Path, path: Path, size: int, write: Write, limit: int | None) -> None:
+    unfinished = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex[:12]}")
+    try:
+        with unfinished.open("w+b") as stream:
+            take(stream)  # until it is done, or this process is
+            with (cache / ".room").open("w") as room:
+                take(room)
+                make_room(cache, size, limit)
+                if size:
+                    os.posix_fallocate(stream.fileno(), 0, size)
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.replace(unfinished, path)
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def _limit() -> int | None:

@@ -13,7 +13,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -99,6 +99,11 @@ class ObjectStore:
         """The object and its tag. Raises FileNotFoundError."""
         return self._get(name)
 
+    def read_range(self, name: str, start: int, stop: int, tag: str) -> bytes:
+        """Bytes `start` to `stop` (outside, above `start`) of the object of that tag. Raises FileNotFoundError, and
+        FileExistsError where it has been written since."""
+        return self._get(name, Range=f"bytes={start}-{stop - 1}", IfMatch=tag)[0]
+
     def info(self, name: str) -> Info | None:
         """Size and tag, None where there is no such object."""
         try:
@@ -141,6 +146,17 @@ class ObjectStore:
                     each["Key"].removeprefix(head),
                     Info(int(each["Size"]), each["ETag"], each["LastModified"].timestamp()),
                 )
+
+    def sizes(self, names: Iterable[str]) -> dict[str, int | None]:
+        """Bytes of objects, None for those that are not there, by one listing."""
+        found: dict[str, int | None] = dict.fromkeys(names)
+        left = len(found)
+        for name, info in self.walk():
+            if name in found:
+                found[name], left = info.size, left - 1
+                if not left:
+                    break
+        return found
 
     def holds(self, name: str) -> bool:
         """Whether there is an object of that name, or any below it."""
@@ -219,7 +235,7 @@ class ObjectStore:
         found["Body"].close()
         return found
 
-    def _get(self, name: str) -> tuple[bytes, str]:
+    def _get(self, name: str, **options: str) -> tuple[bytes, str]:
         from botocore.exceptions import (
             ConnectionClosedError,
             FlexibleChecksumError,
@@ -230,7 +246,7 @@ class ObjectStore:
 
         for attempt in range(READS):
             with self._told(name):
-                found = self._client().get_object(Bucket=self.bucket, Key=self._key(name))
+                found = self._client().get_object(Bucket=self.bucket, Key=self._key(name), **options)
                 try:
                     return found["Body"].read(), found["ETag"]
                 except (

@@ -19,7 +19,7 @@ from vse.cluster.runtime import cluster_of, running_ray
 from vse.config import override
 from vse.data.records import Records
 from vse.data.sources import rejects
-from vse.data.vocabulary import build_vocabulary
+from vse.data.vocabulary import SPECIAL, build_vocabulary
 from vse.errors import InputError
 from vse.features.extraction import extract, features_fingerprint
 from vse.features.store import FeatureStore
@@ -34,7 +34,7 @@ from vse.language.word_vectors import WordVectors, file_digits, word_vectors
 from vse.registry import ComponentConfig
 from vse.storage import MANIFEST, Folder
 from vse.training.config import RunConfig
-from vse.training.inputs import Material, adversaries_wanted, family_inputs
+from vse.training.inputs import Material, adversaries_wanted, family_inputs, training_vocabulary
 from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
@@ -114,16 +114,33 @@ def trainable(records: Records) -> Records:
 
 
 def describe(config: RunConfig, workspace: Workspace) -> Records:
-    """Stage 1: the records of the configured source, kept in datasets/<name>. What was left out is told once."""
-    source = registry.build("source", config.data)
-    records = source.describe()
+    """Stage 1: the records of the configured source, kept in datasets/<name>. What was left out is told once.
+
+    A job's driver asks the source; processes that were told which records it gave read these.
+    """
+    question = ["records", *_source(config)]
+    name = workspace.found.answer(question)
+    if name is not None:
+        return _kept(workspace.described(name))
+    records = registry.build("source", config.data).describe()
     folder = workspace.dataset(records)
+    workspace.found.keep(question, folder.name)
     if folder.read_manifest() is None:
         with folder.locked():
             records.save(folder)
         if told := left_out(records):
             log.info("%s; each is listed in %s under source.rejects", told, folder.address(MANIFEST))
     return records
+
+
+def _source(config: RunConfig) -> list[object]:
+    return [registry.name_of("source", config.data), config.data]
+
+
+@functools.lru_cache(maxsize=2)
+def _kept(folder: Folder) -> Records:
+    """Records by the name of their folder, which has their fingerprint: trials of one process share them."""
+    return Records.load(folder)
 
 
 def show(
@@ -138,19 +155,44 @@ def show(
     A store that has further outputs beside the wanted ones serves as well. ray: what to ask of Ray where this is work
     for it.
     """
-    root, backbone = registry.build("source", config.data).image_root, config.features.backbone
+    known = workspace.found.answer([*_shown(config), *sorted(outputs)])
+    if known is not None:
+        store = FeatureStore.find(workspace.features(dataset_name(records), known))
+        if store is not None:
+            return store
+    store = kept_features(config, workspace, records, outputs)
+    if store is None:
+        folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
+        root = registry.build("source", config.data).image_root
+        with folder.locked():
+            store = extract(records, config.features.backbone, sorted(outputs), folder, root=root, cluster=cluster)
+    for some in (outputs, *((name,) for name in outputs)):
+        workspace.found.keep([*_shown(config), *sorted(some)], store.folder.name)
+    return store
 
-    def folder_of(names: Iterable[str]) -> Folder:
-        digits = features_fingerprint(records, backbone, sorted(names), root)
-        return workspace.features(dataset_name(records), digits)
 
+def kept_features(
+    config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]
+) -> FeatureStore | None:
+    """The committed store of these outputs, and perhaps of others; None where features are still to be made."""
+    backbone = config.features.backbone
     others = sorted(set(registry.build("backbone", backbone).shapes()) - set(outputs)) if _has_shapes(backbone) else []
     for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
-        if folder_of((*outputs, *more)).is_committed():
-            return extract(records, backbone, sorted((*outputs, *more)), folder_of((*outputs, *more)), root=root)
-    cluster = functools.partial(running_ray, ray)
-    with folder_of(outputs).locked():
-        return extract(records, backbone, sorted(outputs), folder_of(outputs), root=root, cluster=cluster)
+        store = FeatureStore.find(_features(config, workspace, records, (*outputs, *more)))
+        if store is not None:
+            return store
+    return None
+
+
+def _features(config: RunConfig, workspace: Workspace, records: Records, outputs: Iterable[str]) -> Folder:
+    root = registry.build("source", config.data).image_root
+    digits = features_fingerprint(records, config.features.backbone, sorted(outputs), root)
+    return workspace.features(dataset_name(records), digits)
+
+
+def _shown(config: RunConfig) -> list[object]:
+    backbone = config.features.backbone
+    return ["features", *_source(config), registry.name_of("backbone", backbone), backbone]
 
 
 def _has_shapes(backbone: ComponentConfig) -> bool:
@@ -161,7 +203,12 @@ def _has_shapes(backbone: ComponentConfig) -> bool:
 def say(config: RunConfig, workspace: Workspace, records: Records, ray: RayConfig | None = None) -> Language:
     """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>; many are work for a cluster to join."""
     parser = parser_of(config)
-    with workspace.language(dataset_name(records), language_fingerprint(parser)).locked():
+    folder = workspace.language(dataset_name(records), language_fingerprint(parser))
+    texts = [caption.text for caption in records.captions]
+    found = Language.find(folder, texts)
+    if found is not None:
+        return found  # what is complete needs no lock to be read: on S3 that is a lease which one process holds
+    with folder.locked():
         return parse_captions(records, parser, workspace, cluster=cluster_of(ray or RayConfig()))
 
 
@@ -201,17 +248,22 @@ def prepare(
     are features that other families will want of the same images: one pass makes them all. `ray`: which Ray stages use
     and what they ask of it, where there is much to do.
     """
-    check(config)  # what is missing is told before hours of extraction
+    if not workspace.found.told:
+        check(config)  # what is missing is told before hours of extraction
     inputs, contrast = family_inputs(config), adversaries_wanted(config) is not None
     records = trainable(describe(config, workspace))
     store = show(config, workspace, records, tuple({inputs.image, *outputs}), ray)
     parses = say(config, workspace, records, ray) if inputs.components or parsed or contrast else None
-    prints = {"records": records.fingerprint, "features": _identity(config, records, inputs.image)}
+    prints = {"records": records.fingerprint, "features": _identity(config, workspace, records, inputs.image)}
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
     features = StoredFeatures(store, str(workspace.cache().local()))
     records = without(records, set(store.rejects))
     vectors = _word_vectors(config, workspace, records, prints)
+    if vectors is not None and config.text.word_vectors != OWN_CAPTIONS and not workspace.found.told:
+        # the rows that training reads, so that no other node needs the file
+        train = records.split("train")
+        vectors((*SPECIAL, *training_vocabulary(config, train, parses if inputs.components else None).words))
     sentences = None
     if inputs.sentence:
         sentences = _sentences(config, workspace, records, vectors)
@@ -235,7 +287,7 @@ def elsewhere(config: RunConfig, changes: Mapping[str, Any], workspace: Workspac
     store = show(other, workspace, records, (inputs.image,))
     parses = say(other, workspace, records) if inputs.components else None
     features = StoredFeatures(store, str(workspace.cache().local()))
-    prints = {"records": records.fingerprint, "features": _identity(other, records, inputs.image)}
+    prints = {"records": records.fingerprint, "features": _identity(other, workspace, records, inputs.image)}
     return dataclasses.replace(
         material,
         records=without(records, set(store.rejects)),
@@ -255,9 +307,10 @@ def _word_vectors(config: RunConfig, workspace: Workspace, records: Records, pri
         texts = [caption.text for caption in records.split("train").captions]
         prints["word_vectors"] = caption_vectors_fingerprint(texts)
         return functools.partial(caption_vectors, texts)
-    prints["word_vectors"] = file_digits(path)
+    digits = workspace.found.ask(["word vectors", path], lambda: file_digits(path))
+    prints["word_vectors"] = digits
     place = functools.partial(workspace.language, dataset_name(records))
-    return functools.partial(word_vectors, path, place=place)
+    return functools.partial(word_vectors, path, place=place, contents=digits)
 
 
 def _refuse_without_sentences(config: RunConfig) -> None:
@@ -285,10 +338,14 @@ def _sentences(config: RunConfig, workspace: Workspace, records: Records, vector
     return SentenceStore.make(features, [caption.text for caption in records.captions], place)
 
 
-def _identity(config: RunConfig, records: Records, output: str) -> str:
+def _identity(config: RunConfig, workspace: Workspace, records: Records, output: str) -> str:
     """What a run's features are, whichever store holds them and whatever else is in it."""
-    root = registry.build("source", config.data).image_root
-    return features_fingerprint(records, config.features.backbone, (output,), root)
+
+    def look() -> str:
+        root = registry.build("source", config.data).image_root
+        return features_fingerprint(records, config.features.backbone, (output,), root)
+
+    return workspace.found.ask(["identity", *_shown(config), output], look)
 
 
 def without(records: Records, rejected: set[str]) -> Records:

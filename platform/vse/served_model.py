@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vse import registry
+from vse import named_files, registry
 from vse.config import fingerprint, flatten, to_dict
 from vse.embedder import PARSER, SENTENCE, WEIGHTS, Embedder
 from vse.errors import InputError
@@ -133,9 +133,10 @@ def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = Non
 def _outside(config: RunConfig) -> dict[str, Path]:
     """Where the configuration points to on this machine: name in the pack -> file or folder."""
     found = {}
-    weights = Path(getattr(config.features.backbone, "weights", "") or "-")
-    if weights.is_file():
-        found[WEIGHTS + weights.suffix] = weights
+    weights = getattr(config.features.backbone, "weights", "")
+    if named_files.is_file(weights):
+        file = named_files.local(weights)
+        found[WEIGHTS + file.suffix] = file
     pipeline = Path(parser_of(config).pipeline)
     if family_inputs(config).components and pipeline.is_dir():
         found[PARSER] = pipeline

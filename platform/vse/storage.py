@@ -337,14 +337,28 @@ class Folder:
         None where the manifest is missing or damaged, or a file is missing, truncated or altered. `checksums=False`
         compares sizes only, for large folders whose reader verifies each file as it reads it.
         """
+        manifest = self.manifest_alone()
+        if manifest is None:
+            return None
+        files = manifest["files"]
+        several = len(files) > 2 and not self.is_local  # one listing instead of as many requests
+        with contextlib.suppress(FileNotFoundError):
+            if self.is_local or not checksums:  # elsewhere what is read for the checksums shows its size too
+                sizes = _remote(self.uri).sizes(files) if several else {name: self.size(name) for name in files}
+                if any(sizes[name] != entry["bytes"] for name, entry in files.items()):
+                    return None
+            if not checksums or all(self.entry(name)["sha256"] == entry["sha256"] for name, entry in files.items()):
+                return manifest
+        return None
+
+    def manifest_alone(self) -> dict[str, Any] | None:
+        """The manifest, None where it is missing or damaged; for those who verify each file as they read it, as
+        `node_cache.read_committed` does."""
         try:
             manifest = json.loads(self.read_bytes(MANIFEST))
-            files = manifest["files"].items()
+            manifest["files"].items()
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
             return None
-        for name, entry in files:
-            if self.size(name) != entry["bytes"] or (checksums and self.entry(name)["sha256"] != entry["sha256"]):
-                return None
         return manifest
 
     def is_committed(self) -> bool:

@@ -2,8 +2,10 @@
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from vse.config import fingerprint
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.journal import Journal, open_in
@@ -12,16 +14,48 @@ from vse.storage import Folder
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+class Found:
+    """What a job's driver found outside the workspace: which records a source gives, what is in files.
+
+    `answers` (by question, plain data) go with the job to its processes on other nodes. These are told and do not look,
+    since they may not have the files, or may have other ones.
+    """
+
+    def __init__(self, answers: Mapping[str, str] | None = None) -> None:
+        self.told, self.answers = answers is not None, dict(answers or {})
+
+    def answer(self, question: Sequence[object]) -> str | None:
+        """What this process was told; None where it has to look itself."""
+        return self.answers.get(fingerprint(list(question))) if self.told else None
+
+    def keep(self, question: Sequence[object], answer: str) -> str:
+        """Note what was found for processes that are told; returns it."""
+        self.answers[fingerprint(list(question))] = answer
+        return answer
+
+    def ask(self, question: Sequence[object], look: Callable[[], str]) -> str:
+        """What this process was told, else what it sees."""
+        answer = self.answer(question)
+        return self.keep(question, look()) if answer is None else answer
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Folders by what they hold. Making one touches nothing; `check_writable` does, in one probe."""
+    """Folders by what they hold. Making one touches nothing; `check_writable` does, in one probe.
+
+    found: what stages see outside, or are told of it.
+    """
 
     root: Folder
+    found: Found = field(default_factory=Found, compare=False, repr=False)
 
     @classmethod
-    def open(cls, uri: str) -> "Workspace":
-        """The workspace at `uri`; which one a job takes when none is named, `vse.command` says."""
-        return cls(Folder.open(uri))
+    def open(cls, uri: str, found: Mapping[str, str] | None = None) -> "Workspace":
+        """The workspace at `uri`; which one a job takes when none is named, `vse.command` says.
+
+        found: the `found.answers` of the job's driver, in processes on other nodes.
+        """
+        return cls(Folder.open(uri), Found(found))
 
     def check_writable(self) -> "Workspace":
         """Raises InputError in one line where nothing can be written; returns the workspace."""
@@ -30,7 +64,11 @@ class Workspace:
 
     def dataset(self, records: Records) -> Folder:
         """datasets/<name>-<fingerprint>: the records and their annotations."""
-        return self._at("datasets", f"{records.name}-{records.fingerprint}")
+        return self.described(f"{records.name}-{records.fingerprint}")
+
+    def described(self, name: str) -> Folder:
+        """datasets/<name>."""
+        return self._at("datasets", name)
 
     def features(self, dataset: str, fingerprint: str) -> Folder:
         """features/<dataset>/<fingerprint>; `dataset` as `dataset_name` gives it."""

@@ -7,12 +7,12 @@ from pathlib import Path
 # Rooms (files or folders of the package) from the ground up; a room may import its own floor and those below it.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"config", "registry", "errors", "redaction", "progress", "journal", "environment", "storage"})
-    | {"capacity", "object_store", "node_cache", "file_lock", "arithmetic"},
+    | {"capacity", "object_store", "node_cache", "named_files", "file_lock", "arithmetic"},
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
     frozenset({"cluster", "metrics", "tracking"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
-    | {"judging", "ensemble"},
+    | {"judging", "ensemble", "reach"},
     frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands

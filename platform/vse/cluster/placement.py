@@ -4,7 +4,8 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from vse.capacity import Capacity, Kind, launched_plan, living, planned
 from vse.cluster.runtime import Config, cluster_address, running_ray, started_here
@@ -88,26 +89,33 @@ def capacity(config: Config | None = None) -> Capacity:
         return living(sys.modules["ray"].nodes())
 
 
-def check_shared(workspace: str) -> None:
-    """On a running cluster: refuse a local workspace that some node cannot see, by a marker file. Raises InputError."""
+def on_every_node(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    """What a function that workers can import returns on each living node of a running cluster, by node address."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+    task: Any = ray.remote(num_cpus=0)(function)
+    asked = {
+        node["NodeManagerAddress"]: task.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote(*arguments)
+        for node in ray.nodes()
+        if node["Alive"]
+    }
+    return {host: ray.get(answer, timeout=120) for host, answer in asked.items()}
+
+
+def check_shared(workspace: str) -> None:
+    """On a running cluster: refuse a local workspace that some node cannot see, by a marker file. Raises InputError."""
+    import ray
+
     root = Workspace.open(workspace).root
-    nodes = [node for node in ray.nodes() if node["Alive"]]
-    if not root.is_local or len(nodes) < 2:
+    if not root.is_local or sum(node["Alive"] for node in ray.nodes()) < 2:
         return
     marker = f"marker-{uuid.uuid4().hex[:8]}"
     root.write_bytes(marker, b"")
     try:
-        look = ray.remote(num_cpus=0)(os.path.exists)
-        there = {
-            node["NodeManagerAddress"]: look.options(
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            ).remote(str(root.local(marker)))
-            for node in nodes
-        }
-        blind = [host for host, seen in there.items() if not ray.get(seen, timeout=120)]
+        blind = [host for host, seen in on_every_node(os.path.exists, str(root.local(marker))).items() if not seen]
     finally:
         root.delete(marker)
     if blind:

@@ -1,11 +1,10 @@
 """COCO's own caption files, `captions_*.json`, one for each split."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, read_json, readable_name
+from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, inside, name_of, read_json, readable_name
 from vse.errors import InputError
 from vse.registry import register
 
@@ -16,7 +15,7 @@ class Coco:
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
-        root: str = knob("", "folder of the data set")
+        root: str = knob("", "folder of the data set, a path or an s3:// address")
         train: str = knob("annotations/captions_train2017.json", "captions of the training split; empty for none")
         val: str = knob("annotations/captions_val2017.json", "captions of the validation split; empty for none")
         test: str = knob("", "captions of the test split; empty for none")
@@ -30,7 +29,7 @@ class Coco:
     @property
     def image_root(self) -> str:
         """The data set's folder: URIs start with the folder of their split."""
-        return str(folder(self.config.root, "a COCO data set"))
+        return folder(self.config.root, "a COCO data set").uri
 
     def describe(self) -> Records:
         """Records of all named files; raises InputError naming the entry for a damaged or incomplete one."""
@@ -42,21 +41,21 @@ class Coco:
             raise InputError("data.train, data.val, data.test: all are empty; name at least one captions_*.json")
         for split, file, images in files:
             if file:
-                _read(gathered, root / file, split, images)
-        name = readable_name(Path(c.train or c.val or c.test).stem.removeprefix("captions_"), "captions")
+                _read(gathered, inside(root, file), split, images)
+        name = readable_name(name_of(c.train or c.val or c.test).removeprefix("captions_"), "captions")
         return arranged(gathered.records(f"coco_{name}", {"source": "coco"}), c)
 
 
-def _read(gathered: Gathered, path: Path, split: str, images: str) -> None:
+def _read(gathered: Gathered, path: str, split: str, images: str) -> None:
     data = read_json(path)
     here: set[str] = set()
-    for number, entry in enumerate(field(data, "images", list, str(path))):
+    for number, entry in enumerate(field(data, "images", list, path)):
         where = f"{path}: images[{number}]"
         image = str(field(entry, "id", (int, str), where))
         name = field(entry, "file_name", str, where)
         gathered.image(Image(image, f"{images}/{name}" if images else name, split), where)
         here.add(image)
-    for number, entry in enumerate(field(data, "annotations", list, str(path))):
+    for number, entry in enumerate(field(data, "annotations", list, path)):
         where = f"{path}: annotations[{number}]"
         image = str(field(entry, "image_id", (int, str), where))
         caption = str(field(entry, "id", (int, str), where))

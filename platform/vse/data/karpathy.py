@@ -1,11 +1,10 @@
 """Karpathy's splits: `dataset_flickr8k.json`, `dataset_flickr30k.json`, `dataset_coco.json` and files like them."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, read_json, readable_name
+from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, inside, name_of, read_json, readable_name
 from vse.errors import InputError
 from vse.registry import register
 
@@ -21,7 +20,7 @@ class Karpathy:
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
-        root: str = knob("", "folder of the data set")
+        root: str = knob("", "folder of the data set, a path or an s3:// address")
         file: str = knob("", "JSON file below root; default: the only dataset_*.json there")
         images: str = knob("", "folder of the images below root; default: images if there is one, else root")
         restval: bool = knob(True, "COCO: train on the images of the split restval; false leaves them out")
@@ -33,15 +32,14 @@ class Karpathy:
     def image_root(self) -> str:
         """Folder of the images."""
         root = folder(self.config.root, "a Karpathy data set")
-        if self.config.images:
-            return str(root / self.config.images)
-        return str(root / "images" if (root / "images").is_dir() else root)
+        below = self.config.images or ("images" if root.exists("images") else "")
+        return inside(root, below) if below else root.uri
 
     def describe(self) -> Records:
         """Records of the file; raises InputError naming the entry for a damaged or incomplete one."""
         path = self._file()
-        entries = field(read_json(path), "images", list, str(path))
-        gathered = Gathered(str(path))
+        entries = field(read_json(path), "images", list, path)
+        gathered = Gathered(path)
         for number, entry in enumerate(entries):
             where = f"{path}: images[{number}]"
             split = field(entry, "split", str, where)
@@ -60,15 +58,15 @@ class Karpathy:
                 known = "sentid" in sentence
                 caption = str(field(sentence, "sentid", (int, str), here)) if known else f"{image.id}#{k}"
                 gathered.caption(Caption(caption, image.id, text), here)
-        name = readable_name(path.stem.removeprefix("dataset_"), "karpathy")
+        name = readable_name(name_of(path).removeprefix("dataset_"), "karpathy")
         return arranged(gathered.records(name, {"source": "karpathy", "restval": self.config.restval}), self.config)
 
-    def _file(self) -> Path:
+    def _file(self) -> str:
         root = folder(self.config.root, "a Karpathy data set")
         if self.config.file:
-            return root / self.config.file
-        found = sorted(root.glob("dataset_*.json"))
+            return inside(root, self.config.file)
+        found = [name for name in root.names() if name.startswith("dataset_") and name.endswith(".json")]
         if len(found) != 1:
-            names = ", ".join(p.name for p in found) or "none"
+            names = ", ".join(found) or "none"
             raise InputError(f"data.root={root}: expected one dataset_*.json, found {names}; name it with data.file")
-        return found[0]
+        return root.address(found[0])

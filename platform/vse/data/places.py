@@ -45,9 +45,12 @@ def _inside(base: str, place: str) -> bool:
 def _remote(root: str, uri: str) -> str:
     if not root:
         return uri
-    base = root.rstrip("/")
+    base, mark, options = root.partition("?")  # which an address may carry: region, another server
+    base = base.rstrip("/")
     inner = uri.removeprefix(f"{base}/")
     relative = posixpath.normpath(inner)
     if not root.startswith("s3://") or "://" in inner or relative == ".." or relative.startswith(("../", "/")):
         raise InputError(f"{uri}: leaves its root {root}; image paths must stay below it")
-    return f"{base}/{relative}"
+    if "?" in relative:
+        raise InputError(f"{uri}: a name with a question mark cannot be told from an address with options on S3")
+    return f"{base}/{relative}{mark}{options}"

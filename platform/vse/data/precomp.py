@@ -4,16 +4,17 @@ Rows of features come once for each image or repeated for each of its captions; 
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from vse import named_files
 from vse.config import knob
 from vse.data.places import below
 from vse.data.records import Caption, Image, Records
 from vse.data.sources import Gathered, SourceConfig, arranged, folder, readable_name
 from vse.errors import InputError
 from vse.registry import register
+from vse.storage import Folder
 
 _CHECKED_GROUPS = 64
 
@@ -38,7 +39,7 @@ class Precomp:
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
-        root: str = knob("", "folder of the files")
+        root: str = knob("", "folder of the files, a path or an s3:// address")
         test: str = knob("test", "which files are the test split", choices=("test", "testall"))
 
     def __init__(self, config: Config) -> None:
@@ -47,18 +48,18 @@ class Precomp:
     @property
     def image_root(self) -> str:
         """Folder of the feature files."""
-        return str(folder(self.config.root, "precomputed features"))
+        return folder(self.config.root, "precomputed features").uri
 
     def describe(self) -> Records:
         """Records of the splits that are there; raises InputError where rows and captions do not fit together."""
         root = folder(self.config.root, "precomputed features")
-        gathered = Gathered(str(root))
+        gathered = Gathered(root.uri)
         found = False
         for stem, split in (("train", "train"), ("dev", "val"), (self.config.test, "test")):
-            if not ((root / f"{stem}_ims.npy").exists() or (root / f"{stem}_caps.txt").exists()):
+            if root.size(f"{stem}_ims.npy") is None and root.size(f"{stem}_caps.txt") is None:
                 continue
             found = True
-            part = read_split(root, stem)
+            part = read_split(root.uri, stem)
             per_image = part.captions_per_image
             for k in range(part.num_images):
                 image = Image(f"{split}_{k:06d}", f"{stem}_ims.npy#{k * part.rows_per_image}", split)
@@ -69,20 +70,29 @@ class Precomp:
         if not found:
             raise InputError(f"data.root={root}: no train_ims.npy, dev_ims.npy or {self.config.test}_ims.npy there")
         records = gathered.records(
-            readable_name(root.resolve().name, "precomp"), {"source": "precomp", "test": self.config.test}
+            readable_name(_last(root), "precomp"), {"source": "precomp", "test": self.config.test}
         )
         return arranged(records, self.config)
 
     def features(self, image: Image) -> np.ndarray:
         """The row of an image, a view into the memory-mapped file."""
         file, _, row = image.uri.partition("#")
-        return load_features(Path(self.image_root) / file)[int(row)]
+        return load_features(below(self.image_root, file))[int(row)]
 
 
-def load_features(path: Path) -> np.ndarray:
-    """A memory-mapped array (rows, ..., dim), nothing read yet; raises InputError for a missing or damaged file."""
+def _last(root: Folder) -> str:
+    """The folder's own name, whichever links lead to it."""
+    return root.local().resolve().name if root.is_local else root.name
+
+
+def load_features(path: str) -> np.ndarray:
+    """A memory-mapped array (rows, ..., dim), nothing read yet; raises InputError for a missing or damaged file.
+
+    path: an s3:// address too, of which this node then keeps a copy.
+    """
+    file = named_files.local(path)
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{path}: is no array file that can be read: {error}") from None
     if not isinstance(array, np.ndarray) or array.ndim < 2 or not np.issubdtype(array.dtype, np.floating):
@@ -92,15 +102,12 @@ def load_features(path: Path) -> np.ndarray:
     return array
 
 
-def read_split(root: Path, stem: str) -> PrecompSplit:
+def read_split(root: str, stem: str) -> PrecompSplit:
     """One split; raises InputError if the captions are no whole multiple of the images."""
-    features = load_features(Path(below(str(root), f"{stem}_ims.npy")))
-    path = Path(below(str(root), f"{stem}_caps.txt"))
-    try:
-        # Not splitlines: a stray line separator inside a caption would shift every caption behind it.
-        parts = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    features = load_features(below(root, f"{stem}_ims.npy"))
+    path = below(root, f"{stem}_caps.txt")
+    # Not splitlines: a stray line separator inside a caption would shift every caption behind it.
+    parts = named_files.read(path).split(b"\n")
     if not parts[-1]:
         parts.pop()
     lines = tuple(part.decode(errors="replace").strip() for part in parts)

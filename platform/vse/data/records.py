@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from vse.config import fingerprint
 from vse.errors import InputError
+from vse.node_cache import read_committed
 from vse.storage import Folder
 
 _COLUMNS = {"images.parquet": ("id", "uri", "split"), "captions.parquet": ("id", "image", "text")}
@@ -99,10 +100,14 @@ class Records:
     @classmethod
     def load(cls, folder: Folder) -> "Records":
         """What `save` wrote; raises InputError where the folder holds no complete records."""
-        manifest = folder.read_manifest()
+        manifest = folder.manifest_alone()
         if manifest is None or manifest.get("kind") != "records":
             raise InputError(f"{folder}: holds no complete records")
-        tables = {file: pq.read_table(pa.BufferReader(folder.read_bytes(file))).to_pylist() for file in _COLUMNS}
+        try:
+            files = {file: read_committed(folder, manifest, file) for file in _COLUMNS}
+        except FileNotFoundError:
+            raise InputError(f"{folder}: holds no complete records") from None
+        tables = {file: pq.read_table(pa.BufferReader(data)).to_pylist() for file, data in files.items()}
         images = tuple(Image(**row) for row in tables["images.parquet"])
         captions = tuple(Caption(**row) for row in tables["captions.parquet"])
         return cls(manifest["name"], images, captions, manifest["source"])

@@ -1,6 +1,7 @@
 """What every source of records shares: its configuration, how files are read, and what is left out."""
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vse import registry
+from vse import named_files, registry
 from vse.config import knob
 from vse.data.folds import cross_validated, limited
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
 from vse.language.tokens import words
 from vse.registry import ComponentConfig
+from vse.storage import Folder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,8 +31,8 @@ class SourceConfig(ComponentConfig):
 class Source(Protocol):
     """A registered source, made from its `Config`.
 
-    `image_root` is the folder that the URIs of its images are relative to, for `open_image`; it is no part of the
-    records, which stay the same when a data set moves.
+    `image_root` is the folder, a path or an s3:// address, that the URIs of its images are relative to, for
+    `open_image`; it is no part of the records, which stay the same when a data set moves.
     """
 
     @property
@@ -143,18 +145,16 @@ def readable_name(name: str, otherwise: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or otherwise
 
 
-def read_json(path: Path) -> Any:
+def read_json(address: str) -> Any:
     """The content of a JSON file; raises InputError naming the file if it is missing or broken."""
     try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        return json.loads(named_files.read(address))
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8 text; expected JSON") from None
+        raise InputError(f"{address}: is not UTF-8 text; expected JSON") from None
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}: is not whole JSON (line {error.lineno}: {error.msg}); was it cut off?") from None
+        raise InputError(f"{address}: is not whole JSON (line {error.lineno}: {error.msg}); was it cut off?") from None
     except RecursionError:
-        raise InputError(f"{path}: is nested too deeply to be a data set") from None
+        raise InputError(f"{address}: is nested too deeply to be a data set") from None
 
 
 def field(item: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
@@ -170,11 +170,22 @@ def field(item: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any
     return item[key]
 
 
-def folder(root: str, what: str) -> Path:
-    """A folder that must exist; raises InputError naming the key."""
+def folder(root: str, what: str) -> Folder:
+    """A folder that must exist, by path or s3:// address; raises InputError naming the key."""
     if not root:
-        raise InputError(f"data.root: name the folder of {what}")
-    path = Path(root)
-    if not path.is_dir():
+        raise InputError(f"data.root: name the folder of {what}, a path or s3://bucket/prefix")
+    if not (Folder.open(root).exists() if named_files.is_remote(root) else Path(root).is_dir()):
         raise InputError(f"data.root={root}: no such folder; expected the folder of {what}")
-    return path
+    return Folder.open(root)
+
+
+def inside(root: Folder, file: str) -> str:
+    """Path or address of the file that a key names: below the root, unless it is a whole path or address itself."""
+    if named_files.is_remote(file) or os.path.isabs(file):
+        return file
+    return root.address(file)
+
+
+def name_of(address: str) -> str:
+    """The name of the file at a path or address, without its ending."""
+    return Path(Folder.holding(address)[1]).stem

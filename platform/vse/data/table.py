@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vse import named_files
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, readable_name
+from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, inside, name_of, readable_name
 from vse.errors import InputError
 from vse.registry import register
+from vse.storage import Folder
 
 _SPLITS = ("train", "val", "test")
 
@@ -41,9 +43,9 @@ class Table:
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
         file: str = knob(
-            "", "CSV, TSV or JSON lines with image and caption, perhaps id and split; below root, or any path"
+            "", "CSV, TSV or JSON lines with image and caption, maybe id, split; below root, or any path or address"
         )
-        root: str = knob("", "folder of the images; default: that of the file")
+        root: str = knob("", "folder of the images, a path or an s3:// address; default: that of the file")
         val: float = knob(0.1, "share of the images for validation, where the file has no column split", low=0, high=1)
         test: float = knob(0.1, "share of the images for the test, where the file has no column split", low=0, high=1)
         seed: int = knob(0, "which images these are", low=0)
@@ -54,12 +56,14 @@ class Table:
     @property
     def image_root(self) -> str:
         """Folder of the images."""
-        return str(folder(self.config.root, "the images") if self.config.root else self._file().parent)
+        if self.config.root:
+            return folder(self.config.root, "the images").uri
+        return Folder.holding(self._file())[0].uri
 
     def describe(self) -> Records:
         """Records of the file; raises InputError naming the line for a damaged or contradictory one."""
         path = self._file()
-        gathered, first, number = Gathered(str(path)), dict[str, _Row](), Counter[str]()
+        gathered, first, number = Gathered(path), dict[str, _Row](), Counter[str]()
         for row in _rows(path):
             where = f"{path}: line {row.line}"
             before = first.setdefault(row.image, row)
@@ -74,17 +78,18 @@ class Table:
             caption = row.id or f"{row.image}#{number[row.image]}"
             number[row.image] += 1
             gathered.caption(Caption(caption, row.image, row.caption), where)
-        return arranged(gathered.records(readable_name(path.stem, "table"), {"source": "table"}), self.config)
+        return arranged(gathered.records(readable_name(name_of(path), "table"), {"source": "table"}), self.config)
 
-    def _file(self) -> Path:
+    def _file(self) -> str:
         config = self.config
         if not config.file:
             raise InputError("data.file: name the table of captions, with the columns image and caption")
-        below = (folder(config.root, "the images") if config.root else Path()) / config.file
-        path = below if below.is_file() else Path(config.file)
-        if not path.is_file():
+        below = inside(folder(config.root, "the images"), config.file) if config.root else config.file
+        path = below if named_files.is_file(below) else config.file
+        if not named_files.is_file(path):
             also = f" in {config.root} or" if config.root else ""
-            raise InputError(f"data.file={config.file}: no such file{also} in {Path.cwd()}")
+            where = "" if named_files.is_remote(path) else f"{also} in {Path.cwd()}"
+            raise InputError(f"data.file={config.file}: no such file{where}")
         return path
 
     def _agree(self, row: _Row, first: _Row, where: str) -> None:
@@ -109,20 +114,17 @@ class Table:
         return "test" if share < self.config.val + self.config.test else "train"
 
 
-def _rows(path: Path) -> Iterator[_Row]:
+def _rows(path: str) -> Iterator[_Row]:
     """The captions of a file, whose form is told from its content."""
     try:
-        data = path.read_bytes()
-        text = data.decode("utf-8-sig")  # spreadsheets begin a file with a byte order mark
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        text = named_files.read(path).decode("utf-8-sig")  # spreadsheets begin a file with a byte order mark
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}: line {line}: is not UTF-8 text; save the table as UTF-8") from None
     return _of_json(path, text) if text.lstrip()[:1] == "{" else _of_columns(path, text)
 
 
-def _of_json(path: Path, text: str) -> Iterator[_Row]:
+def _of_json(path: str, text: str) -> Iterator[_Row]:
     """One object a line. Lines end at line feeds alone: JSON may hold U+2028 and the like inside a text."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -140,7 +142,7 @@ def _of_json(path: Path, text: str) -> Iterator[_Row]:
         yield _row(number, found, where)
 
 
-def _of_columns(path: Path, text: str) -> Iterator[_Row]:
+def _of_columns(path: str, text: str) -> Iterator[_Row]:
     """Fields between commas, or between tabs where the first line has one; those with either in them are quoted."""
     delimiter, named = ("\t", "tab") if "\t" in text.partition("\n")[0] else (",", "comma")
     # newline="": the reader itself finds the ends of lines, some of which stand inside quoted fields

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from vse import named_files
 from vse.config import knob
 from vse.data.places import below
 from vse.data.records import Image, Records
@@ -55,21 +56,14 @@ class ReadyMade:
     def files_identity(self, records: Records, root: str) -> dict[str, Any]:
         """Settings, and size and sampled content (first and last megabyte) of every file the records point to."""
         files = dict.fromkeys(_place(image)[0] for image in records.images)
-        paths = [Path(below(root, f)) for f in files]
+        paths = [below(root, f) for f in files]
         paths += [_mask_path(p, self.config.mask) for p in paths] if self.config.mask else []
         return {**self.identity(), "files": [_sampled(path) for path in paths]}
 
 
-def _sampled(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            digest = hashlib.sha256(stream.read(_SAMPLE))
-            size = stream.seek(0, 2)
-            stream.seek(max(0, size - _SAMPLE))
-            digest.update(stream.read(_SAMPLE))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return f"{size}-{digest.hexdigest()[:16]}"
+def _sampled(path: str) -> str:
+    size, head, tail = named_files.ends(path, _SAMPLE)
+    return f"{size}-{hashlib.sha256(head + tail).hexdigest()[:16]}"
 
 
 def _place(image: Image) -> tuple[str, int]:
@@ -79,13 +73,15 @@ def _place(image: Image) -> tuple[str, int]:
     return file, int(row)
 
 
-def _mask_path(path: Path, ending: str) -> Path:
-    return path.with_name(f"{path.stem}{ending}{path.suffix}")
+def _mask_path(path: str, ending: str) -> str:
+    folder, name = Folder.holding(path)
+    return folder.address(f"{Path(name).stem}{ending}{Path(name).suffix}")
 
 
-def _load(path: Path) -> np.ndarray:
+def _load(path: str) -> np.ndarray:
+    file = named_files.local(path)
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{path}: is no array file that can be read ({first_line(error)})") from None
 
@@ -105,7 +101,7 @@ def import_arrays(records: Records, config: ReadyMade.Config, folder: Folder, ro
         by_file.setdefault(file, []).append((image.id, row))
     outputs: dict[str, Output] = {}
     for file, places in by_file.items():
-        path = Path(below(root, file))
+        path = below(root, file)
         features = _checked(path, _load(path), config.width, max(row for _, row in places))
         arrays = {"map" if features.ndim > 2 else "pooled": features}
         if config.mask:
@@ -149,7 +145,7 @@ def _listed(outputs: dict[str, Output]) -> str:
     return ", ".join(f"{name} {output.shape}" for name, output in outputs.items())
 
 
-def _checked(path: Path, features: np.ndarray, width: int, last: int) -> np.ndarray:
+def _checked(path: str, features: np.ndarray, width: int, last: int) -> np.ndarray:
     if features.ndim < 2 or not np.issubdtype(features.dtype, np.floating):
         raise InputError(
             f"{path}: expected floats of shape (images, ..., channels), got {features.dtype} {features.shape}"
@@ -161,7 +157,7 @@ def _checked(path: Path, features: np.ndarray, width: int, last: int) -> np.ndar
     return features
 
 
-def _checked_mask(path: Path, mask: np.ndarray, features: np.ndarray) -> np.ndarray:
+def _checked_mask(path: str, mask: np.ndarray, features: np.ndarray) -> np.ndarray:
     tokens = features.shape[:-1]
     if mask.shape != tokens or mask.dtype.kind not in "bui":
         raise InputError(f"{path}: expected a mask (true or false) of shape {tokens}, got {mask.dtype} {mask.shape}")

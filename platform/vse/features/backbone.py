@@ -5,7 +5,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from vse import named_files
 from vse.errors import InputError, first_line
 from vse.features.transforms import Transform
 
@@ -110,13 +110,14 @@ class Backbone(ABC):
                 )
 
 
-def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Tensors of a local weights file (.safetensors, or what torch.load(weights_only=True) accepts).
+def read_state_dict(address: str) -> dict[str, Tensor]:
+    """Tensors of a weights file (.safetensors, or what torch.load(weights_only=True) accepts), by path or address.
 
     Raises InputError where there is none, or where it holds anything but tensors by name; nothing in it is executed.
     """
+    path = named_files.local(address)
     if not path.is_file():
-        raise InputError(f"{path}: no such weights file")
+        raise InputError(f"{address}: no such weights file")
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
@@ -127,9 +128,9 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
         reason = first_line(error)
         if isinstance(error, pickle.UnpicklingError):  # torch's own advice is to trust the file
             reason = "it holds more than tensors, and a pickle may run code; expected a state dict or .safetensors"
-        raise InputError(f"{path}: not a file of weights that can be read safely ({reason[:120]})") from None
+        raise InputError(f"{address}: not a file of weights that can be read safely ({reason[:120]})") from None
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise InputError(f"{path}: expected tensors by name (a state dict), got {type(state).__name__}")
+        raise InputError(f"{address}: expected tensors by name (a state dict), got {type(state).__name__}")
     return dict(state)
 
 

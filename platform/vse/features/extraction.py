@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from vse import registry
+from vse import named_files, registry
 from vse.cluster.runtime import Cluster, running_ray
 from vse.config import fingerprint, knob
 from vse.data.records import Image, Records
@@ -75,8 +74,9 @@ def extract(
     options = options or ExtractionConfig()
     backbone: Any = registry.build("backbone", backbone_config)
     backbone.check(outputs)
-    if folder.read_manifest(checksums=False) is not None:
-        return _opened(folder, outputs)
+    store = FeatureStore.find(folder)
+    if store is not None:
+        return _with(store, outputs)
     if isinstance(backbone, ReadyMade):
         return import_arrays(records, backbone.config, folder, root)
     folder.check_writable()
@@ -91,8 +91,7 @@ def extract(
     return commit(folder, ids, specs, made_by)
 
 
-def _opened(folder: Folder, outputs: Sequence[str]) -> FeatureStore:
-    store = FeatureStore.open(folder)
+def _with(store: FeatureStore, outputs: Sequence[str]) -> FeatureStore:
     for name in outputs:
         store.output(name)
     return store
@@ -149,7 +148,7 @@ def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
     workers, forward = work.options.workers, None
     if not workers:
         forward = Forward(work.backbone, work.outputs, work.options.batch)
-    elif Path(getattr(work.backbone, "weights", "")).is_file():
+    elif named_files.is_file(getattr(work.backbone, "weights", "")):
         registry.build("backbone", work.backbone).load(work.outputs)
     with Progress("features", total=len(todo), unit="images") as bar:
         watch = _Watch(bar, len(work.records.images), work.options.max_rejected)

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vse import named_files
 from vse.config import knob
 from vse.errors import InputError
 from vse.features.backbone import REVISION, Backbone, Network, Normalisation, load_weights, read_state_dict
 from vse.features.transforms import Transform
 from vse.registry import ComponentConfig, register
-from vse.storage import sha256_of_file
 
 SHIPPED = Path(__file__).with_name("small_backbone.safetensors")
 SIZE = 112
@@ -81,24 +81,24 @@ class SmallBackbone(Backbone):
     class Config(ComponentConfig):
         """`random` weights are a control: what the shapes of edges alone are worth."""
 
-        weights: str = knob("shipped", "shipped, random, or a local weights file of this architecture")
+        weights: str = knob("shipped", "shipped, random, or a weights file of this architecture (path or s3://)")
         seed: int = knob(0, "seed of random weights", low=0)
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.transform = Transform(name="scale", size=SIZE, resize=SIZE)
-        if config.weights not in ("shipped", "random") and not Path(config.weights).is_file():
+        if config.weights not in ("shipped", "random") and not named_files.is_file(config.weights):
             raise InputError(f"features.backbone.weights={config.weights}: no such file, nor shipped or random")
 
     @cached_property
-    def _file(self) -> Path | None:
-        return {"shipped": SHIPPED, "random": None}.get(self.config.weights, Path(self.config.weights))
+    def _file(self) -> str | None:
+        return {"shipped": str(SHIPPED), "random": None}.get(self.config.weights, self.config.weights)
 
     def identity(self) -> dict[str, Any]:
         """Names the weights by their SHA-256."""
         return {
             "backbone": "small",
-            "weights": f"random-{self.config.seed}" if self._file is None else sha256_of_file(self._file),
+            "weights": f"random-{self.config.seed}" if self._file is None else named_files.digest(self._file),
             "transform": asdict(self.transform),
             "normalisation": asdict(NORMALISATION),
             "revision": REVISION,

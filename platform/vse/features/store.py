@@ -87,10 +87,23 @@ class FeatureStore:
     @classmethod
     def open(cls, folder: Folder) -> "FeatureStore":
         """Raises InputError where the folder holds no committed feature store."""
-        manifest = folder.read_manifest(checksums=False)
-        if manifest is None or manifest.get("kind") != "features":
+        found = cls.find(folder)
+        if found is None:
             raise InputError(f"{folder.uri}: no complete feature store; run jobs/extract_features.py")
-        return cls(folder, manifest)
+        return found
+
+    @classmethod
+    def find(cls, folder: Folder) -> "FeatureStore | None":
+        """The committed store in a folder, None where there is none. On S3 a process looks once whether it is whole."""
+        found = _known.get(folder)
+        if found is None:
+            manifest = folder.read_manifest(checksums=False)
+            if manifest is None or manifest.get("kind") != "features":
+                return None
+            found = cls(folder, manifest)
+            if not folder.is_local:
+                _known[folder] = found
+        return found
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -167,6 +180,9 @@ class FeatureStore:
 
     def _read(self, shard: str, output: str) -> np.ndarray:
         return read_shard(self.folder, shard, [output], self.manifest["files"][shard])[output]
+
+
+_known: dict[Folder, FeatureStore] = {}  # a handful: those that one process trains and measures on
 
 
 def _by_shard(places: Sequence[tuple[str, int]]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

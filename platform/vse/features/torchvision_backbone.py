@@ -4,18 +4,17 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from vse import named_files
 from vse.config import knob
 from vse.errors import InputError
 from vse.features.backbone import REVISION, Backbone, Network, Normalisation, load_weights, read_state_dict
 from vse.features.transforms import NAMES, Transform
 from vse.registry import ComponentConfig, register
-from vse.storage import sha256_of_file
 
 # torchvision takes a second to import, and a run on the small backbone never needs it: it is imported where it is used.
 
@@ -50,7 +49,9 @@ class TorchvisionBackbone(Backbone):
         """`resize`, `mean` and `std` default to what the published weights were trained with."""
 
         arch: str = knob("resnet152", "name of a torchvision classification network")
-        weights: str = knob("default", "default, the name of published weights, a local state-dict file, or random")
+        weights: str = knob(
+            "default", "default, a name of published weights, a state-dict file (path or s3://), or random"
+        )
         transform: str = knob("crop", "crop, scale (whole picture, thesis) or ten_crop (mean)", choices=NAMES)
         size: int = knob(224, "side of the square the network reads, in pixels", low=32)
         resize: int | None = knob(None, "shorter side before the crop; default as published or 256/224 of size", low=1)
@@ -88,7 +89,7 @@ class TorchvisionBackbone(Backbone):
             return known.DEFAULT
         if self.config.weights in known.__members__:
             return known[self.config.weights]
-        if self.config.weights in ("random", "none") or Path(self.config.weights).is_file():
+        if self.config.weights in ("random", "none") or named_files.is_file(self.config.weights):
             return None
         choices = ", ".join(known.__members__)
         raise InputError(
@@ -102,7 +103,7 @@ class TorchvisionBackbone(Backbone):
         elif self.config.weights in ("random", "none"):
             weights = f"random-{self.config.seed}"
         else:
-            weights = sha256_of_file(Path(self.config.weights))
+            weights = named_files.digest(self.config.weights)
         return {
             "backbone": "torchvision",
             "arch": self.config.arch,
@@ -136,7 +137,7 @@ class TorchvisionBackbone(Backbone):
                 model = models.get_model(self.config.arch, weights=None)
         else:
             model = _empty(self.config.arch)
-            load_weights(model, read_state_dict(Path(self.config.weights)), self.config.weights)
+            load_weights(model, read_state_dict(self.config.weights), self.config.weights)
         return Network(self._trunk(model.eval(), outputs), self.normalisation)
 
     def _download(self) -> dict[str, Tensor]:

@@ -4,7 +4,9 @@ Parquet shards, readable with any Arrow reader, named by what they hold; a manif
 """
 
 import io
+import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -15,6 +17,7 @@ import pyarrow.parquet as pq
 from vse.errors import InputError
 from vse.language.components import Attribute, Components, Object, Relation, extract
 from vse.language.parse import Parse, ParsedToken
+from vse.node_cache import read_committed
 from vse.storage import Folder, sha256_of
 
 SHARD_TEXTS = 4096
@@ -101,13 +104,30 @@ class Language:
     @classmethod
     def open(cls, folder: Folder) -> "Language":
         """The committed corpus in `folder`. Raises InputError where there is none, or a file of it is damaged."""
-        manifest = folder.read_manifest()
-        if manifest is None or manifest.get("kind") != "language":
+        found = cls.find(folder)
+        if found is None:
             raise InputError(f"{folder}: holds no complete parsed captions; run jobs/parse_captions.py")
+        return found
+
+    @classmethod
+    def find(cls, folder: Folder, texts: Iterable[str] = ()) -> "Language | None":
+        """The committed corpus in `folder` if all `texts` are in it, else None. Files of S3 stay on this node, and what
+        was read of them in this process. Raises InputError where a file of it is damaged."""
+        manifest = folder.manifest_alone()
+        if manifest is None or manifest.get("kind") != "language":
+            return None
+        try:
+            found = cls._read(folder, manifest) if folder.is_local else _shared(folder, json.dumps(manifest))
+        except FileNotFoundError:
+            return None
+        return found if all(text in found for text in texts) else None
+
+    @classmethod
+    def _read(cls, folder: Folder, manifest: dict[str, Any]) -> "Language":
         tables = [SCHEMA.empty_table()]
         captions: dict[str, str] = {}
         for name in manifest["files"]:
-            table = pq.read_table(pa.BufferReader(folder.read_bytes(name)))
+            table = pq.read_table(pa.BufferReader(read_committed(folder, manifest, name)))
             if name == CAPTIONS:
                 captions = dict(zip(*(table.column(c).to_pylist() for c in ("caption", "text")), strict=True))
             else:
@@ -140,6 +160,12 @@ class Language:
             tuple(Attribute(*values) for values in self._columns["attributes"].row(row)),
             tuple(Relation(*values) for values in self._columns["relations"].row(row)),
         )
+
+
+@lru_cache(maxsize=2)
+def _shared(folder: Folder, manifest: str) -> Language:
+    """Trials of one process share the captions of their data and those of its adversaries."""
+    return Language._read(folder, json.loads(manifest))
 
 
 CAPTIONS = "captions.parquet"

@@ -98,11 +98,9 @@ def _parsed(
 ) -> Language:
     digits = language_fingerprint(config)
     wanted = list(dict.fromkeys(texts))
-    manifest = folder.read_manifest(checksums=False)
-    if manifest is not None and manifest.get("fingerprint") == digits:
-        found = Language.open(folder)
-        if all(text in found for text in wanted):
-            return found
+    found = Language.find(folder, wanted)
+    if found is not None and found.fingerprint == digits:
+        return found
     folder.check_writable()
     done = finished(folder, digits)
     seen = {text for shard in done.values() for text in shard}

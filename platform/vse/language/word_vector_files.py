@@ -2,6 +2,7 @@
 
 Memory holds the rows of wanted words and one buffer, whatever the file's size. The form is told from the content, not
 from the name. Packed files (.gz, .zip) are read packed; a file in an archive of several is named `archive.zip/member`.
+A file on S3 is copied to this node first.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from vse import named_files
 from vse.errors import InputError
 from vse.language import fasttext_binary
 
@@ -94,7 +96,8 @@ def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int], s
 def opened(path: str) -> Iterator[io.BufferedReader]:
     """The bytes of a file of vectors, unpacked. Raises InputError where it is missing or one of several is meant."""
     with contextlib.ExitStack() as stack:
-        file, member = split_path(path)
+        address, member = split_path(path)
+        file = named_files.local(address)
         if member is None and not zipfile.is_zipfile(file):
             packed = file.name.endswith(".gz")
             source = stack.enter_context(gzip.GzipFile(file) if packed else file.open("rb", buffering=0))
@@ -110,14 +113,24 @@ def opened(path: str) -> Iterator[io.BufferedReader]:
         yield stack.enter_context(io.BufferedReader(cast(Any, source), _HEAD))
 
 
-def split_path(path: str) -> tuple[Path, str | None]:
-    """(the file on disk, the member of it that is meant or None). Raises InputError where there is no such file."""
+def split_path(path: str) -> tuple[str, str | None]:
+    """(path or address of the file, the member of it that is meant or None). Raises InputError where there is none.
+
+    A member of an archive on S3 is told by the archive's name alone, which ends in .zip.
+    """
+    if named_files.is_file(path):
+        return path, None
+    if named_files.is_remote(path):
+        place, mark, options = path.partition("?")
+        archive, ending, member = place.partition(".zip/")
+        address = f"{archive}.zip{mark}{options}"
+        if ending and member and named_files.is_file(address):
+            return address, member
+        raise InputError(f"{path}: no such file of word vectors")
     file = Path(path).expanduser()
-    if file.is_file():
-        return file, None
     for parent in file.parents:
         if parent.is_file() and zipfile.is_zipfile(parent):
-            return parent, file.relative_to(parent).as_posix()
+            return str(parent), file.relative_to(parent).as_posix()
     raise InputError(f"{path}: no such file of word vectors")
 
 

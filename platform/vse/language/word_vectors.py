@@ -1,20 +1,20 @@
 """Word vectors from files, restricted to a vocabulary, kept beside the data set, with a report of what they cover."""
 
-import functools
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from vse import named_files
 from vse.config import fingerprint
 from vse.errors import InputError
 from vse.language.word_vector_files import read_rows, split_path
-from vse.storage import Folder, sha256_of_file
+from vse.node_cache import read_committed
+from vse.storage import Folder
 
 REVISION = 1  # of what is kept: raise it whenever the same file gives other rows
 _ARRAYS = ("vectors.npy", "found.npy", "composed.npy")
@@ -100,38 +100,40 @@ def coverage(vectors: WordVectors, counts: Mapping[str, int]) -> Coverage:
 def file_digits(path: str) -> str:
     """Eight digits of what a file holds, not of its address: SHA-256 of all its bytes, and the member of an archive.
 
-    A whole-file hash costs less than the reading that follows (0.5 to 2 GB/s). A process takes it once for a file that
-    keeps its size and time of change.
+    A whole-file hash costs less than the reading that follows (0.5 to 2 GB/s), and is taken once a process.
     """
     file, member = split_path(path)
-    stat = file.stat()
-    whole = _hash(str(file.resolve()), stat.st_size, stat.st_mtime_ns)
+    whole = named_files.digest(file)
     return whole[:8] if member is None else fingerprint([whole, member])
 
 
-@functools.lru_cache(maxsize=64)
-def _hash(file: str, size: int, changed: int) -> str:
-    return sha256_of_file(Path(file))
-
-
-def vectors_fingerprint(path: str, words: Sequence[str], *, subwords: bool = False) -> str:
-    """Eight digits that name the rows of these words in this file."""
-    return fingerprint(["word_vectors", REVISION, file_digits(path), list(words), subwords])
+def vectors_fingerprint(path: str, words: Sequence[str], *, subwords: bool = False, contents: str = "") -> str:
+    """Eight digits that name the rows of these words in this file. contents: its `file_digits` where they are known."""
+    return fingerprint(["word_vectors", REVISION, contents or file_digits(path), list(words), subwords])
 
 
 def word_vectors(
-    path: str, words: Sequence[str], *, subwords: bool = False, place: Callable[[str], Folder] | None = None
+    path: str,
+    words: Sequence[str],
+    *,
+    subwords: bool = False,
+    place: Callable[[str], Folder] | None = None,
+    contents: str = "",
 ) -> WordVectors:
     """The rows of `words` (all different) in a file of vectors: GloVe or .vec text, word2vec binary, fastText .bin.
 
     place: says for a fingerprint in which folder the rows are kept, such as `partial(workspace.language, dataset)`; the
-    file is then read once for a vocabulary. subwords: see `read_rows`. Raises InputError in one line for a file that
+    file is then read once for a vocabulary. contents: the file's `file_digits` where they are known; kept rows are then
+    found without it. subwords: see `read_rows`. Raises InputError in one line for a file that
     is missing, damaged, of another kind, or that holds none of the words.
     """
-    digits = vectors_fingerprint(path, words, subwords=subwords)
+    digits = vectors_fingerprint(path, words, subwords=subwords, contents=contents)
     if place is None:
         return _read(path, words, subwords, digits)
     folder = place(digits)
+    kept = _open(folder, digits)
+    if kept is not None:
+        return kept
     with folder.locked():
         kept = _open(folder, digits)
         if kept is None:
@@ -158,11 +160,14 @@ def _keep(folder: Folder, kept: WordVectors) -> None:
 
 
 def _open(folder: Folder, digits: str) -> WordVectors | None:
-    manifest = folder.read_manifest()
+    manifest = folder.manifest_alone()
     if manifest is None or manifest.get("fingerprint") != digits:
         return None
-    vectors, found, composed = (load_array(folder, name) for name in _ARRAYS)
-    words: list[Any] = folder.read_json(_WORDS)
+    try:
+        vectors, found, composed = (load_array(folder, name, manifest) for name in _ARRAYS)
+        words: list[Any] = json.loads(read_committed(folder, manifest, _WORDS))
+    except (FileNotFoundError, InputError):  # damaged: made again of the file
+        return None
     return WordVectors(tuple(words), vectors, found, composed, manifest["form"], digits)
 
 
@@ -173,8 +178,12 @@ def save_array(folder: Folder, name: str, values: np.ndarray) -> None:
     folder.write_bytes(name, sink.getbuffer().tobytes())
 
 
-def load_array(folder: Folder, name: str, *, mapped: bool = False) -> np.ndarray:
-    """What `save_array` wrote; `mapped` leaves it on a local disk until it is used."""
+def load_array(
+    folder: Folder, name: str, manifest: Mapping[str, Any] | None = None, *, mapped: bool = False
+) -> np.ndarray:
+    """What `save_array` wrote, verified where its manifest is given, as `read_committed` does; `mapped` leaves it on a
+    local disk until it is used."""
     if mapped and folder.is_local:
         return np.load(folder.local(name), mmap_mode="r", allow_pickle=False)
-    return np.load(io.BytesIO(folder.read_bytes(name)), allow_pickle=False)
+    data = folder.read_bytes(name) if manifest is None else read_committed(folder, manifest, name)
+    return np.load(io.BytesIO(data), allow_pickle=False)

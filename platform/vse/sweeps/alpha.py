@@ -129,6 +129,7 @@ class _Sweep:
             parent=self.name,
             arms={arm: to_dict(config) for arm, config in self.plan.arms.items()},
             alphas=self.plan.alphas,
+            found=self.workspace.found.answers,  # filled by the stages that `prepare` runs
         )
 
     def run(self) -> tuple[AlphaResults, list[Entry]]:

@@ -2,7 +2,7 @@
 finds them by name. Their arguments and results are plain data."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vse import pipeline
@@ -21,12 +21,14 @@ WORDS = "shared"  # adversaries take words that training negatives use too
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """What all trials of a sweep share. `arms` are run configurations as plain data, by the arm's name."""
+    """What all trials of a sweep share. `arms` are run configurations as plain data, by the arm's name; `found`: what
+    the driver found outside the workspace."""
 
     workspace: str
     parent: str
     arms: dict[str, dict[str, Any]]
     alphas: tuple[float, ...]
+    found: dict[str, str] = field(default_factory=dict)
 
     def config(self, arm: str, seed: int) -> RunConfig:
         """The run configuration of an arm at a seed."""
@@ -34,7 +36,7 @@ class Setting:
 
     def at(self) -> Workspace:
         """The workspace, opened."""
-        return Workspace.open(self.workspace)
+        return Workspace.open(self.workspace, self.found)
 
 
 def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:

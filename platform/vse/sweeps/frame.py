@@ -15,6 +15,7 @@ from vse.config import flatten
 from vse.environment import run_tags, usable_cores
 from vse.errors import InputError
 from vse.journal import Journal, read
+from vse.reach import check_reach
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
@@ -156,6 +157,7 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> 
         key="train.workers",
     )
     set_up_logging()
+    list(check_reach(plan.config, request.workspace, request.options.ray))
     workspace = Workspace.open(request.workspace)
     folder = open_sweep(workspace, plan.name, plan.definition(), exclusive=plan.named)
     with sole_owner(folder), Shipper(request.workspace, request.tracking).every(30) as shipper:

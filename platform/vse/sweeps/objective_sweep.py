@@ -69,6 +69,7 @@ class _Sweep:
             config=to_dict(plan.config),
             objective=plan.options.objective,
             halving=plan.options.method == "asha",
+            found=self.workspace.found.answers,  # filled by the stages that `prepare` runs
         )
 
     def run(self) -> Found:

@@ -3,7 +3,7 @@ actors; arguments and results are plain data."""
 
 import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,17 +39,18 @@ _HITS_REVISION = 1  # part of the file's name
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
     """What all trials of a sweep share. `config` is the run configuration as plain data; `halving`: trials report every
-    epoch to a scheduler that may end them."""
+    epoch to a scheduler that may end them; `found`: what the driver found outside the workspace."""
 
     workspace: str
     parent: str
     config: dict[str, Any]
     objective: str
     halving: bool = False
+    found: dict[str, str] = field(default_factory=dict)
 
     def at(self) -> Workspace:
         """The workspace, opened."""
-        return Workspace.open(self.workspace)
+        return Workspace.open(self.workspace, self.found)
 
     def configured(self, changes: dict[str, Any]) -> RunConfig:
         """The run configuration of a trial."""

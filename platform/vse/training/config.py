@@ -31,7 +31,9 @@ class TextConfig:
     parser: ComponentConfig = part("parser", doc="dependency parser")
     min_count: float = knob(1, "words seen less often are <unk>; below 1: a share of the captions", above=0)
     word_vectors: str = knob(
-        "", "file of word vectors; captions: made of the training captions alone; empty: none, vectors are learned"
+        "",
+        "file of word vectors, a path or s3:// address; captions: made of the training captions alone; empty: none, "
+        "vectors are learned",
     )
     sentence: ComponentConfig = part(
         "sentence", default=NoSentence.Config(), doc="vectors of whole captions, for families that read them"

@@ -115,7 +115,8 @@ def train_in_task(
 
 
 def _arguments(config: RunConfig, workspace: Workspace, name: str, parent: str) -> dict[str, Any]:
-    return {"config": to_dict(config), "workspace": workspace.root.uri, "run": name, "parent": parent}
+    place = {"workspace": workspace.root.uri, "found": workspace.found.answers}
+    return {"config": to_dict(config), **place, "run": name, "parent": parent}
 
 
 def _no_place(config: RunConfig) -> PlacementError:
@@ -155,7 +156,7 @@ def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     this_code()  # as in run_training
     try:
         config = from_data(arguments["config"])
-        workspace = Workspace.open(arguments["workspace"])
+        workspace = Workspace.open(arguments["workspace"], arguments["found"])
         material = together(lambda: pipeline.prepare(config, workspace), *SAID_ONCE)
         train_worker(config, workspace, arguments["run"], material, arguments["parent"])
     except SAID_ONCE as error:

@@ -51,4 +51,4 @@ def test_half_a_character_is_a_reject_in_a_caption_and_refused_in_an_id() -> Non
 def test_json_without_end_in_depth_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text('{"a":' * 100_000)
     with pytest.raises(InputError, match=r"deep\.json: is nested too deeply to be a data set"):
-        read_json(tmp_path / "deep.json")
+        read_json(str(tmp_path / "deep.json"))

@@ -88,11 +88,12 @@ def contrast_candidates(
     key = [records.fingerprint, parses.fingerprint, split, chosen.fingerprint, known.fingerprint]
     digits = fingerprint(["contrast", REVISION, rules, *key])
     folder = workspace.language(dataset_name(records), digits)
-    if folder.read_manifest() is not None:
-        return Candidates.open(folder)
+    kept = Candidates.find(folder)
+    if kept is not None:
+        return kept
     recipe = Recipe(chosen, rules, folder, digits)
     with folder.locked():
-        if folder.read_manifest() is None:
+        if Candidates.find(folder) is None:
             _make(
                 recipe, part.captions, parses, num_workers, cluster, found.report() | {"split": split, "words": words}
             )

@@ -17,6 +17,7 @@ from vse.language.attacks import text_hash
 from vse.language.contrast.slots import Slot
 from vse.language.contrast.words import WORD_SETS, Contrast
 from vse.language.pools import NounEntry
+from vse.node_cache import read_committed
 from vse.storage import Folder, sha256_of
 
 WORDS = "words.json"
@@ -124,15 +125,26 @@ class Candidates:
     @classmethod
     def open(cls, folder: Folder) -> "Candidates":
         """The committed candidates in `folder`. Raises InputError where there are none, or a file is damaged."""
-        manifest = folder.read_manifest()
-        if manifest is None or manifest.get("kind") != "candidates":
+        found = cls.find(folder)
+        if found is None:
             raise InputError(f"{folder}: holds no complete candidates of contrastive captions")
-        words = words_from_json(folder.read_bytes(WORDS), f"{folder}/{WORDS}")
+        return found
+
+    @classmethod
+    def find(cls, folder: Folder) -> "Candidates | None":
+        """The committed candidates in `folder`, None where there are none, or a file is damaged."""
+        manifest = folder.manifest_alone()
+        if manifest is None or manifest.get("kind") != "candidates":
+            return None
+        try:
+            files = {name: read_committed(folder, manifest, name) for name in manifest["files"]}
+        except (FileNotFoundError, InputError):
+            return None
+        words = words_from_json(files.pop(WORDS), f"{folder}/{WORDS}")
         tables = [SCHEMA.empty_table()]
-        for name in manifest["files"]:
-            if name != WORDS:
-                table = pq.read_table(pa.BufferReader(folder.read_bytes(name)))
-                tables.append(table.replace_schema_metadata(None).cast(SCHEMA))
+        for data in files.values():
+            table = pq.read_table(pa.BufferReader(data))
+            tables.append(table.replace_schema_metadata(None).cast(SCHEMA))
         table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
         return cls(manifest["fingerprint"], words, table)
 

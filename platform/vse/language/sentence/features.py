@@ -92,14 +92,17 @@ class SentenceFeatures:
     @classmethod
     def open(cls, folder: Folder) -> "SentenceFeatures":
         """What `save` wrote; raises InputError where the folder holds no complete sentence features."""
-        manifest = folder.read_manifest(checksums=False)
+        manifest = folder.manifest_alone()
         if manifest is None or manifest.get("kind") != "sentence":
             raise InputError(f"{folder.uri}: holds no complete sentence features")
-        arrays = {
-            name.removesuffix(".npy"): load_array(folder, name, mapped=name == "pca-components.npy")
-            for name in manifest["files"]
-            if name.endswith(".npy")
-        }
+        try:
+            arrays = {
+                name.removesuffix(".npy"): load_array(folder, name, manifest, mapped=name == "pca-components.npy")
+                for name in manifest["files"]
+                if name.endswith(".npy")
+            }
+        except FileNotFoundError:
+            raise InputError(f"{folder.uri}: holds no complete sentence features") from None
         return cls(
             tuple(folder.read_json(_WORDS)),
             arrays["vectors"],

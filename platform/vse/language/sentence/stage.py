@@ -40,10 +40,12 @@ def fitted(
     if registry.name_of("sentence", config) == "none":
         return None
     folder = place(sentence_fingerprint(config, train_texts, vectors)).child("fit")
-    with folder.locked():
-        if folder.read_manifest() is None:
-            made: SentenceFeatures = registry.build("sentence", config).fit(train_texts, vectors)
-            made.save(folder)
+    # what is there needs no lock to be read; what comes from S3 is verified as it is read
+    if folder.read_manifest(checksums=folder.is_local) is None:
+        with folder.locked():
+            if folder.read_manifest() is None:
+                made: SentenceFeatures = registry.build("sentence", config).fit(train_texts, vectors)
+                made.save(folder)
     return SentenceFeatures.open(folder)
 
 
@@ -59,9 +61,10 @@ class SentenceStore:
         """Vectors of all distinct `texts`, made as far as they are missing."""
         distinct = list(dict.fromkeys(texts))
         folder = place(features.fingerprint).child(f"captions-{fingerprint(distinct)}")
-        with folder.locked():
-            if folder.read_manifest(checksums=False) is None:
-                _write(features, distinct, folder)
+        if not folder.is_committed():
+            with folder.locked():
+                if not folder.is_committed():
+                    _write(features, distinct, folder)
         return cls(features, folder)
 
     @property

@@ -1,0 +1,126 @@
+"""Whether the other nodes of a cluster have the local files that their part of the work reads.
+
+They read images and weights while features are extracted, and a parser that is a folder. Annotations, arrays of
+features and files of word vectors are read by the job's driver alone, which keeps what is in them in the workspace.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from vse import named_files, registry
+from vse.cluster.placement import capacity, on_every_node
+from vse.cluster.runtime import Config as RayConfig
+from vse.cluster.runtime import cluster_address, running_ray
+from vse.data.places import below
+from vse.data.records import Records
+from vse.errors import InputError
+from vse.features.arrays import ReadyMade
+from vse.pipeline import kept_features, parser_of
+from vse.training.config import RunConfig
+from vse.training.inputs import family_inputs
+from vse.workspace import Workspace
+
+_SPAN = 1 << 16  # bytes compared at both ends of a file
+_IMAGES = 3  # compared; a folder that some node has a part of is found when its images are missing
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Something local that other nodes read: the key that names it, its path, files of it to know it by."""
+
+    key: str
+    path: str
+    files: tuple[str, ...]
+
+
+def check_reach(
+    config: RunConfig, workspace: str, ray: RayConfig, outputs: tuple[str, ...] = (), *, captions: bool = True
+) -> Iterator[str]:
+    """What is read on other nodes of the cluster that the job belongs to, in a line each; none where there are none.
+
+    outputs: of extraction, by default what the family reads. captions: whether they may be parsed. Raises InputError
+    for a local file or folder that some node has not, or has otherwise, and where no other node is there to show it.
+    """
+    if cluster_address(ray) is None or capacity(ray).nodes < 2:
+        return
+    reads = list(local_reads(config, Workspace.open(workspace), outputs, captions=captions))
+    if not reads:
+        return
+    with running_ray(ray) as session:
+        for read in reads:
+            if session.nodes > 1:
+                _compare(read)
+                yield f"{read.key}={read.path}: alike on all {session.nodes} nodes"
+            elif not (ray.shared_workspace and _beside(read.path, workspace)):
+                raise InputError(
+                    f"{read.key}={read.path}: a local path that other nodes will read, and none is there yet to show "
+                    f"that it has it; {_instead(read)}"
+                )
+
+
+def local_reads(
+    config: RunConfig, workspace: Workspace, outputs: tuple[str, ...] = (), *, captions: bool = True
+) -> Iterator[Read]:
+    """What nodes read of the machine they are on, whatever they read of S3. Images and weights only while the workspace
+    lacks features of them."""
+    inputs, backbone = family_inputs(config), registry.build("backbone", config.features.backbone)
+    if not isinstance(backbone, ReadyMade):
+        source = registry.build("source", config.data)
+        records = source.describe()
+        if kept_features(config, workspace, records, outputs or (inputs.image,)) is None:
+            weights = getattr(config.features.backbone, "weights", "")
+            if not named_files.is_remote(weights) and named_files.is_file(weights):
+                yield Read("features.backbone.weights", weights, (str(Path(weights).expanduser().absolute()),))
+            root = source.image_root
+            if root and not named_files.is_remote(root):
+                yield Read("data.root", root, tuple(_some(records, root)))
+    parser = Path(parser_of(config).pipeline).absolute()
+    if captions and inputs.components and parser.is_dir():
+        files = (str(path) for name in ("meta.json", "config.cfg") if (path := parser / name).is_file())
+        yield Read("text.parser.pipeline", str(parser), tuple(files))
+
+
+def _some(records: Records, root: str) -> Iterator[str]:
+    images = records.images
+    for k in sorted({round(k * (len(images) - 1) / (_IMAGES - 1)) for k in range(_IMAGES)}):
+        place = below(root, images[k].uri)
+        if not named_files.is_remote(place):
+            yield place
+
+
+def _compare(read: Read) -> None:
+    here = look(read.files)
+    for host, there in on_every_node(look, read.files).items():
+        if there != here:
+            missing = next(file for file, mine, its in zip(read.files, here, there, strict=True) if mine != its)
+            raise InputError(f"{read.key}={read.path}: node {host} has {missing} not, or another one; {_instead(read)}")
+
+
+def look(files: tuple[str, ...]) -> list[str]:
+    """What a node has of files: their sizes and digests of both ends; empty for those that cannot be read."""
+    found = []
+    for file in files:
+        try:
+            size, head, tail = named_files.ends(file, _SPAN)
+            found.append(f"{size} {hashlib.sha256(head + tail).hexdigest()}")
+        except InputError:
+            found.append("")
+    return found
+
+
+def _instead(read: Read) -> str:
+    if read.key == "text.parser.pipeline":
+        return "have it on every node under this path"
+    return (
+        "copy it to S3 and name s3://bucket/..., have it on every node under this path, or let this node extract "
+        "first: jobs/extract_features.py extraction.workers=0"
+    )
+
+
+def _beside(path: str, workspace: str) -> bool:
+    """Whether it lies on the file system of a workspace that the user calls shared."""
+    there = Workspace.open(workspace).root
+    return there.is_local and there.local().exists() and os.stat(path).st_dev == os.stat(there.local()).st_dev
