@@ -12,8 +12,8 @@ from vse.environment import git_state
 
 # What decides weights, and which of them are kept
 SOURCES = (
-    *("config.py", "registry.py", "arithmetic.py", "pipeline.py", "data", "features", "language", "models", "objectives"),
-    *("training", "evaluation/codes.py", "evaluation/metrics.py", "evaluation/retrieval.py"),
+    *("config.py", "registry.py", "arithmetic.py", "pipeline.py", "data", "features", "language", "models"),
+    *("objectives", "training", "evaluation/codes.py", "evaluation/metrics.py", "evaluation/retrieval.py"),
 )
 Code = Mapping[str, Any]
 """`digest` of the sources and, where they lie in a repository, its `commit` and whether files are `changed` from it."""
