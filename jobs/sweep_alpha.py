@@ -5,7 +5,8 @@ import sys
 from vse.command import main
 from vse.pipeline import foresee
 from vse.reach import check_reach
-from vse.sweeps.alpha import describe_plan, run_alpha_sweep
+from vse.sweeps.alpha import run_alpha_sweep
+from vse.sweeps.alpha_dry_run import describe_plan
 from vse.sweeps.alpha_plan import Options
 
 if __name__ == "__main__":

@@ -275,6 +275,17 @@ def test_lost_nodes_cost_time_and_nothing_else(host: Hosts) -> None:
     print(f"{time.monotonic() - started:.0f} s, {len(done)} nodes lost, {len(told['errors'])} trials with them")
 
 
+def test_a_sick_node_ends_no_sweep(host: Hosts) -> None:
+    told = json.loads(run(host, f"{sys.executable} -m tests.cluster.sick_nodes {WORKSPACE}").splitlines()[-1])
+    assert [entry["state"] for entry in told["entries"]] == ["finished"] * 12
+    assert told["sick"] not in {entry["node"] for entry in told["entries"]}
+    assert 2 <= len(told["errors"]) <= 4  # two, and what waited for a place when it was left out
+    assert sum(entry["attempts"] - 1 for entry in told["entries"]) == len(told["errors"])
+    assert all(error.startswith("the node of the trial was at fault: ") for error in told["errors"])
+    assert told["every"]["said"] == "/scratch: no space left on device"
+    assert told["every"]["tried"] < 12
+
+
 def test_one_worker_trains_in_a_task_on_a_node_that_stays_and_has_the_gpu(host: Hosts) -> None:
     told = json.loads(run(host, f"{sys.executable} -m tests.cluster.gpu_nodes {WORKSPACE}").splitlines()[-1])
     assert (told["here"], told["elsewhere"]) == (0, True)

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -160,9 +161,13 @@ def test_capped_and_extended(done: tuple[Path, Path], space: Path) -> None:
 def test_money_that_is_spent_drains_and_more_of_it_goes_on(
     done: tuple[Path, Path], space: Path, tmp_path: Path
 ) -> None:
-    """A price of 3,600 an hour is 1 a second: what has started ends, nothing new starts, and no trial is done twice."""
+    """A price of 3,600 an hour is 1 a second: nothing starts that is not expected to fit, no trial is done twice."""
     paid = [*tiny(space), "sweep.price=3600", "sweep.concurrency=2"]
-    summary = summary_of(run("sweep_eta", tmp_path / "workspace", *paid, "sweep.max_cost=0.01"))
+    capped = run("sweep_eta", tmp_path / "workspace", *paid, "sweep.max_cost=0.01")
+    summary = summary_of(capped)
+    assert not summary.with_name("ledger.jsonl").exists()
+    (each,) = re.findall(r"a trial is expected to take (\S+) s \(timed here", capped.stderr)
+    summary_of(run("sweep_eta", tmp_path / "workspace", *paid, f"sweep.max_cost={1.2 * float(each)}"))
     first = ledger(summary)
     assert {entry["state"] for entry in first} == {"finished"}
     assert 1 <= len(first) <= 2
@@ -207,3 +212,7 @@ def test_a_search_goes_on_by_another_method(tmp_path: Path) -> None:
     assert all(len(e["result"]["curve"]) == e["result"]["epochs"] for e in found)
     assert all(e["result"]["epochs"] < 3 for e in found if e["result"].get("stopped"))
     assert any(e["result"].get("stopped") for e in found)
+    fourth = summary_of(run("sweep_eta", workspace, *asked, "sweep.method=random", "sweep.samples=6"))
+    again = ledger(fourth)[7:]  # those that were ended early go on from their checkpoints, to their end
+    assert sorted(e["id"] for e in again) == sorted(e["id"] for e in found if e["result"].get("stopped"))
+    assert all(e["result"]["epochs"] == 3 and not e["result"].get("stopped") for e in again)

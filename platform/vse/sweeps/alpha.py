@@ -7,6 +7,8 @@ finished, so a second call runs nothing, and one after a kill runs the rest.
 
 import functools
 import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ from vse import pipeline
 from vse.adversaries import attack_split
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
-from vse.environment import usable_cores
+from vse.errors import InputError, PlacementError
 from vse.journal import Journal, read
 from vse.report.curve import AlphaResults
 from vse.served_model import offer_best
@@ -22,62 +24,40 @@ from vse.storage import Folder
 from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan, trial_label
 from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
-from vse.sweeps.budget import typical
-from vse.sweeps.estimates import Estimate, estimate
+from vse.sweeps.estimates import expectation, foresee
+from vse.sweeps.experiment import require_finished
 from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
-from vse.sweeps.ledger import Entry, Ledger, sweep_name
+from vse.sweeps.ledger import Entry, trial_id
 from vse.training.inputs import REVISION, family_inputs
-from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
-
-
-def describe_plan(request: Request) -> list[str]:
-    """What the sweep would do, line by line; the body of `--dry-run`."""
-    plan = make_plan(request)
-    need, total = plan.need(), len(plan.alphas) * len(plan.seeds)
-    lines = [f"sweep {sweep_name(plan.name, plan.definition())} over {plan.data}"]
-    lines += [f"  train {trial['arm']} seed {trial['seed']}" for trial in plan.trainings("")]
-    lines.append(f"  encode {len(plan.seeds)} runs, measure {len(plan.seeds) * (len(plan.arms) - 1)} others")
-    lines.append(
-        f"  {total} trials: alpha in {', '.join(f'{a:g}' for a in plan.alphas)} for each of {len(plan.seeds)} seeds"
-    )
-    lines.append(f"rule: {plan.definition()['rule']}")
-    lines.append(f"each training needs {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s); {usable_cores()} cores here")
-    workspace = Workspace.open(request.workspace)
-    ledger = Ledger(workspace.sweep(sweep_name(plan.name, plan.definition())))
-    return lines + _cost_lines(plan, request, workspace, ledger) + plan.budget().lines(plan.spent(ledger))
-
-
-def _cost_lines(plan: Plan, request: Request, workspace: Workspace, ledger: Ledger) -> list[str]:
-    """What the trainings will take, arm by arm; measuring and the α trials come on top."""
-    lines, total = [], 0.0
-    for arm, config in plan.arms.items():
-        own = [entry for entry in ledger if entry.changes["kind"] == "train" and entry.changes["arm"] == arm]
-        left = len(set(plan.seeds) - {entry.changes["seed"] for entry in own if entry.state == "finished"})
-        if not left:
-            continue
-        known = typical(own)
-        found = estimate(config, (), workspace, request) if known is None else Estimate(known, "median of this sweep's")
-        if found.seconds is None:
-            lines.append(f"cost of {arm}: unknown, {found.source}")
-        else:
-            total += found.seconds * left
-            lines.append(f"cost of {arm}: {left} trainings of about {found.seconds:.3g} s ({found.source})")
-    if total:
-        beside = plan.budget().priced(total)
-        lines.append(f"cost: {total / 3600:.2f} h of trainings{beside}; measuring comes on top")
-    return lines
 
 
 def run_alpha_sweep(request: Request) -> str:
     """Run what is missing of the sweep, report, and return the path of its `summary.json`.
 
-    Raises InputError for a request that cannot be served, before anything starts; RuntimeError where a trial failed
-    twice, after all others have ended.
+    Raises InputError for a request that cannot be served, before anything starts; once all other trials have ended,
+    and the curve of the seeds that are whole was reported if there is one, InputError where a trial was refused,
+    PlacementError where no node came for any, and RuntimeError where one failed twice.
     """
     plan = make_plan(request)
-    return run_framed(request, plan, lambda frame: _found(frame, plan))
+    sweeps: list[_Sweep] = []
+
+    def work(frame: Frame) -> Found:
+        sweeps.append(_Sweep(frame, plan))
+        return _found(sweeps[0])
+
+    path = run_framed(request, plan, work)
+    (sweep,) = sweeps
+    if sweep.refused is not None:
+        raise type(sweep.refused)(f"{sweep.refused} (all other trials are reported: {path})")
+    if sweep.failed:
+        name, why = next(iter(sweep.failed.items()))
+        raise RuntimeError(
+            f"{len(sweep.failed)} trials failed, {name}: {why} (all others are reported: {path}); sweep.run=failed "
+            "tries them again"
+        )
+    return path
 
 
 class _DrainedError(Exception):
@@ -92,17 +72,20 @@ class _DrainedError(Exception):
         )
 
 
-def _found(frame: Frame, plan: Plan) -> Found:
+def _found(sweep: "_Sweep") -> Found:
     try:
-        results, entries = _Sweep(frame, plan).run()
+        results, entries = sweep.run()
     except _DrainedError as drained:
-        return _unfinished(frame, drained)
+        return _unfinished(sweep.frame, drained)
     found = digest(entries)
-    return Found(digest=found, report=lambda: _report(frame, plan, results, len(entries), found))
+    if sweep.missing:
+        found = fingerprint([found, sweep.missing])
+        log.warning("the curve is that of %d seeds: %s", len(results.seeds), "; ".join(sweep.missing.values()))
+    return Found(digest=found, report=lambda: _report(sweep, results, len(entries), found))
 
 
 def _unfinished(frame: Frame, drained: _DrainedError) -> Found:
-    """The curve needs every trial, so there is none yet; the summary says what is missing."""
+    """The curve is drawn once the cap lets all trials run, so there is none yet; the summary says what is missing."""
     log.info("%s", drained)
     finished = [entry for entry in frame.ledger if entry.state == "finished"]
     found = fingerprint([digest(finished), drained.left])
@@ -124,6 +107,14 @@ class _Sweep:
 
     def __post_init__(self) -> None:
         self.workspace, self.ledger, self.name = self.frame.workspace, self.frame.ledger, self.frame.name
+        self.failed: dict[str, str] = {}  # by label of a trial: why
+        self.missing: dict[int, str] = {}  # by seed: why it is not in the curve
+        self.refused: InputError | PlacementError | None = None
+        self.runs: dict[tuple[str, int], str] = {}  # by arm and seed
+        self._note_runs(e for e in self.ledger if e.state == "finished" and e.changes["kind"] == "train")
+        before = [entry for entry in self.ledger if entry.state == "failed"]
+        self.failed_before = {entry.id for entry in before}
+        self.again = {self.seat(entry.changes) for entry in before}
         self.setting = Setting(
             workspace=self.workspace.root.uri,
             parent=self.name,
@@ -133,11 +124,15 @@ class _Sweep:
         )
 
     def run(self) -> tuple[AlphaResults, list[Entry]]:
-        """All trials to their end; the results and the ledger's entries they come from."""
+        """All trials to their end; the results of the seeds that are whole, and the ledger's entries of what finished.
+
+        Raises what ended trials where no seed is whole.
+        """
         self.frame.tell_parent("alpha sweep", self.plan.definition()["rule"])
         material = self.prepare()
         trainings = self.trials(self.plan.trainings(material), "train")
-        runs = {(e.changes["arm"], e.changes["seed"]): e.result["run"] for e in trainings}
+        self.runs.clear()
+        runs = self._note_runs(trainings)
         encodings = [
             {"kind": "encode", "run": run, "material": material}
             for (arm, _), run in runs.items()
@@ -154,12 +149,47 @@ class _Sweep:
         points = self.trials(list(self.alpha_trials(runs, folders)), "alpha")
         for entry in (*measured, *points):
             self.tell_child(entry)
-        return self.results(runs, measured, points), [*trainings, *measured, *points]
+        seeds = self.whole_seeds(measured, points)
+        shown = [[e for e in each if e.changes["seed"] in seeds] for each in (measured, points)]
+        return self.results(seeds, *shown), [*trainings, *measured, *points]
+
+    def _note_runs(self, trainings: Iterable[Entry]) -> dict[tuple[str, int], str]:
+        self.runs |= {(e.changes["arm"], e.changes["seed"]): e.result["run"] for e in trainings}
+        return self.runs
+
+    def seat(self, changes: Mapping[str, Any]) -> tuple[str, int] | None:
+        """The arm and seed that a trial belongs to; None for codes of a run that is unknown."""
+        if changes["kind"] == "encode":
+            return next((seat for seat, run in self.runs.items() if run == changes["run"]), None)
+        return changes.get("arm", self.plan.family), changes["seed"]
+
+    def wanted(self, changes: Mapping[str, Any]) -> bool:
+        """Whether `sweep.run` lets an unfinished trial run."""
+        if self.plan.run == "failed":
+            return self.seat(changes) in self.again
+        return self.plan.run == "all" or trial_id(changes) not in self.failed_before
+
+    def whole_seeds(self, measured: list[Entry], points: list[Entry]) -> list[int]:
+        """The seeds of which every trial has finished; why the others have not is in `missing`."""
+        every = Counter(entry.changes["seed"] for entry in (*measured, *points))
+        wanted = len(self.plan.arms) - 1 + len(self.plan.alphas)
+        seeds = [seed for seed in self.plan.seeds if every[seed] == wanted]
+        for seed in sorted(set(self.plan.seeds) - set(seeds)):
+            why = next((f"{name}: {why}" for name, why in self.failed.items() if name.endswith(f"seed={seed}")), "")
+            self.missing[seed] = why or f"seed={seed} has not run whole"
+        if not seeds:
+            if self.refused is not None:
+                raise self.refused
+            require_finished(list(self.ledger), "trials", self.ledger)
+            raise InputError(f"sweep.run={self.plan.run}: no seed is whole; sweep.run=all runs what is missing")
+        return seeds
 
     def alpha_trials(self, runs: dict[tuple[str, int], str], folders: dict[str, dict[str, str]]) -> Any:
         """One trial an α and seed, seed by seed, so that a process meets as few runs as possible."""
         for seed in self.plan.seeds:
-            run = runs[self.plan.family, seed]
+            run = runs.get((self.plan.family, seed), "")
+            if run not in folders:  # its training or its codes failed
+                continue
             codes = {f"codes.{split}": folders[run][split] for split in SPLITS}
             for alpha in self.plan.alphas:
                 yield {"kind": "alpha", "seed": seed, ALPHA: alpha, "run": run, **codes}
@@ -180,38 +210,59 @@ class _Sweep:
         return fingerprint([REVISION, prints])
 
     def trials(self, asked: list[dict[str, Any]], what: str) -> list[Entry]:
-        """Run the unfinished ones of `asked`, all of one need; all of them have finished afterwards.
+        """Run the unfinished ones of `asked`, all of one need; the entries of those that have finished afterwards.
 
-        Raises _DrainedError where a cap held some back.
+        What failed or was refused is kept. Raises _DrainedError where a cap held some back.
         """
         kinds = {changes["kind"] for changes in asked}
         need = self.plan.need_of(next(iter(kinds), ""))
-        from vse.sweeps.experiment import require_finished, run_sweep
+        from vse.sweeps.experiment import run_sweep
 
-        if self.ledger.pending(asked):
+        if pending := [changes for changes in self.ledger.pending(asked) if self.wanted(changes)]:
             alike = [entry for entry in self.ledger if entry.changes["kind"] in kinds]
-            meter = self.plan.budget().meter(self.plan.spent(self.ledger), need, alike)
+            foresee = functools.partial(self.foresee, pending)
+            meter = self.plan.budget().meter(self.plan.spent(self.ledger), need, alike, foresee)
             if meter.allows():
                 if not self.frame.worked:
                     self.make_adversaries()
                 self.frame.connect()
-                run_sweep(
-                    self.ledger,
-                    asked,
-                    functools.partial(run_trial, setting=self.setting),
-                    need=need,
-                    concurrency=self.frame.side_by_side(),
-                    available=self.frame.most(need),
-                    meter=meter,
-                    label=what,
-                    on_end=self.tell_child,
-                )
+                try:
+                    run_sweep(
+                        self.ledger,
+                        pending,
+                        functools.partial(run_trial, setting=self.setting),
+                        need=need,
+                        concurrency=self.frame.side_by_side(),
+                        available=self.frame.most(need),
+                        meter=meter,
+                        label=what,
+                        on_end=self.tell_child,
+                    )
+                except (InputError, PlacementError) as error:
+                    self.refused = self.refused or error
             self.frame.worked = True
+            left = [changes for changes in pending if self.ledger.get(changes) is None]
+            if left and self.refused is None:
+                raise _DrainedError(what, left)
         entries = [entry for changes in asked if (entry := self.ledger.get(changes)) is not None]
-        require_finished(entries, f"{what} trials", self.ledger)
-        if left := self.ledger.pending(asked):
-            raise _DrainedError(what, left)
-        return entries
+        self.failed |= {self.label(entry.changes): entry.why for entry in entries if entry.state == "failed"}
+        return [entry for entry in entries if entry.state == "finished"]
+
+    def label(self, changes: Mapping[str, Any]) -> str:
+        """A trial as readers know it, its seed last."""
+        seat = self.seat(changes)
+        return f"codes of {seat[0]} seed={seat[1]}" if changes["kind"] == "encode" and seat else trial_label(changes)
+
+    def foresee(self, pending: list[dict[str, Any]]) -> float | None:
+        """Seconds of the longest training that is to run; None where nothing says it, or nothing is to be trained."""
+        arms = dict.fromkeys(changes["arm"] for changes in pending if changes["kind"] == "train")
+        request = self.frame.request
+        found = [foresee(self.plan.arms[arm], (), self.workspace, request) for arm in arms]
+        if not found:
+            return None
+        longest = max(found, key=lambda each: each.seconds or 0.0)
+        log.info("%s", expectation(longest))
+        return longest.seconds
 
     def make_adversaries(self) -> None:
         """The adversaries of both splits before any trial needs them, with all the cores this process may use."""
@@ -220,8 +271,8 @@ class _Sweep:
         for split in SPLITS:
             attack_split(config, self.workspace, material, split, WORDS)
 
-    def results(self, runs: dict[tuple[str, int], str], measured: list[Entry], points: list[Entry]) -> AlphaResults:
-        """What the finished trials say."""
+    def results(self, seeds: list[int], measured: list[Entry], points: list[Entry]) -> AlphaResults:
+        """What the trials of these seeds say."""
         plan = self.plan
         ours = LABELS.get(plan.family, plan.family)
         labels = {plan.reference: self.reference_label(), plan.learned: f"{ours}, learned α"}
@@ -231,13 +282,15 @@ class _Sweep:
             if arm is not None
         }
         named: dict[str, dict[str, str]] = {}
-        for (arm, seed), run in runs.items():
+        for (arm, seed), run in self.runs.items():
+            if seed not in seeds:
+                continue
             named.setdefault(arm, {})[str(seed)] = run
         return gather(
             self.name,
             plan.family,
             plan.data,
-            plan.seeds,
+            seeds,
             plan.alphas,
             plan.configured,
             plan.rule,
@@ -277,13 +330,16 @@ class _Sweep:
             journal.end("failed")
 
 
-def _report(frame: Frame, plan: Plan, results: AlphaResults, trials: int, results_digest: str) -> Report:
+def _report(sweep: _Sweep, results: AlphaResults, trials: int, results_digest: str) -> Report:
     """Figures, tables and the page in the sweep's folder, and all of it told to the parent run."""
     from vse.report.build import command_of, write_report
     from vse.report.tables import alpha_table
 
+    frame, plan = sweep.frame, sweep.plan
     configuration = {arm: flatten(config) for arm, config in plan.arms.items()}
-    names = write_report(frame.folder, results, [command_of(frame.request)], configuration, facts_of(frame.ledger))
+    missing = {"missing": "; ".join(sweep.missing.values())} if sweep.missing else {}
+    facts = {**{f"seed {seed} is missing": why for seed, why in sweep.missing.items()}, **facts_of(frame.ledger)}
+    names = write_report(frame.folder, results, [command_of(frame.request)], configuration, facts)
     numbers = headline(results)
     journal = tell_report(frame, "alpha sweep", results_digest, names, numbers, charted(results))
     for seed, run in results.runs.get(plan.family, {}).items():
@@ -292,7 +348,7 @@ def _report(frame: Frame, plan: Plan, results: AlphaResults, trials: int, result
     journal.end("finished")
     return Report(
         files=names,
-        headline={**numbers, "trials": trials, "rule": results.rule},
+        headline={**numbers, "trials": trials, "rule": results.rule, **missing},
         details={"table": alpha_table(results).to_data(), "runs": results.runs},
     )
 

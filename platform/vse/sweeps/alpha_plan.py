@@ -11,11 +11,11 @@ from vse.config import canonical, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.evaluation.alpha import AlphaRule
 from vse.sweeps.alpha_results import rule_text
-from vse.sweeps.budget import cost
 from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import Ledger, stem
+from vse.sweeps.objective_plan import RUNS
 from vse.sweeps.space import Space, check_space, expand, label, load_space
 from vse.training.config import RunConfig, identity
 from vse.training.inputs import check_objective
@@ -35,6 +35,9 @@ class SweepOptions(Caps):
     within: float = knob(1.0, "rule: how far below the best rsum an alpha may be", low=0)
     standard_error: bool | None = knob(None, "rule: one standard error instead; none: for all but rendered scenes")
     concurrency: int = knob(0, "trials side by side; 0: one a core", low=0)
+    run: str = knob(
+        "all", "all: what has not finished; new: not what failed; failed: that and what reads it", choices=RUNS
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +64,7 @@ class Plan:
     seeds: tuple[int, ...]
     rule: AlphaRule
     caps: Caps
+    run: str = "all"
 
     @property
     def config(self) -> RunConfig:
@@ -105,7 +109,8 @@ class Plan:
 
     def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
         """Seconds of every trial so far and what it took."""
-        return [(cost(entry), self.need_of(entry.changes["kind"])) for entry in ledger]
+        every = [*((entry.changes, entry.spent) for entry in ledger), *ledger.cut_off()]
+        return [(seconds, self.need_of(changes["kind"])) for changes, seconds in every]
 
 
 def trial_label(changes: Mapping[str, Any]) -> str:
@@ -166,6 +171,7 @@ def make_plan(request: Request) -> Plan:
         seeds=tuple(options.seeds),
         rule=AlphaRule(within=options.within, standard_error=by_error),
         caps=options,
+        run=options.run,
     )
 
 

@@ -11,7 +11,7 @@ from vse.config import override
 from vse.measure import MeasureOptions, measure_run
 from vse.presets import from_data
 from vse.storage import Folder
-from vse.sweeps.experiment import say
+from vse.sweeps.trial_process import say
 from vse.training.config import RunConfig
 from vse.workspace import Workspace
 
@@ -50,10 +50,14 @@ def _train(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
 
     arm, seed = changes["arm"], changes["seed"]
     config = setting.config(arm, seed)
+    done = 0  # epochs of this process
 
     def epoch_done(numbers: dict[str, float]) -> None:
+        nonlocal done
+        done += 1
         found = f", rsum {numbers['val/rsum']:.1f}" if "val/rsum" in numbers else ""
-        say(f"{arm} seed {seed}: epoch {int(numbers['epoch'])}/{config.train.epochs}{found}")
+        text = f"{arm} seed {seed}: epoch {int(numbers['epoch'])}/{config.train.epochs}{found}"
+        say(text, done / config.train.epochs)
 
     result = run_training(config, setting.at(), parent=setting.parent, report=epoch_done)
     return {

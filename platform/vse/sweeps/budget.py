@@ -1,5 +1,6 @@
 """What trials cost, and a cap that lets the running ones end and starts no new one."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -8,15 +9,16 @@ from dataclasses import dataclass, field
 from vse.sweeps.ledger import Entry
 
 
-def cost(entry: Entry) -> float:
-    """Seconds a trial took: of this process, or of its training over all restarts if that is more."""
+def length(entry: Entry) -> float:
+    """Seconds a finished trial took from its beginning to its end: of its last attempt, or of its training over all
+    restarts if that is more. What its other attempts cost beside this is in `spent`."""
     trained = entry.result.get("seconds", 0.0) if entry.result.get("trained") else 0.0
     return max(entry.seconds, float(trained))
 
 
 def typical(entries: Iterable[Entry]) -> float | None:
     """Median seconds of finished trials that trained to their end; None where there is none."""
-    seconds = [cost(e) for e in entries if e.state == "finished" and not e.result.get("stopped") and cost(e) > 0]
+    seconds = [length(e) for e in entries if e.state == "finished" and not e.stopped and length(e) > 0]
     return statistics.median(seconds) if seconds else None
 
 
@@ -26,7 +28,8 @@ class Meter:
     ledger knows, failed trials included.
 
     A trial starts only if what was spent, what the running ones are expected to take and its own expected time fit: the
-    cap is exceeded by no more than trials take longer than expected (the median of those before).
+    cap is exceeded by no more than trials take longer than expected (the median of those before). Where there is a
+    limit and nothing says what a trial takes, one starts alone, and its first epochs or its end tell.
     """
 
     limit: float = float("inf")
@@ -35,13 +38,19 @@ class Meter:
     clock: Callable[[], float] = time.monotonic
     _running: dict[str, float] = field(default_factory=dict)
     _known: list[float] = field(default_factory=list)
+    _guessed: bool = False  # whether what is expected was told by epochs of a trial that still runs
 
     def allows(self) -> bool:
         """Whether one more trial may start."""
-        each = self.expected or 0.0
+        if not self.expected:
+            return math.isinf(self.limit) or (not self._running and self.spent < self.limit)
+        each = self.expected
         running = sum(max(self.clock() - start, each) for start in self._running.values())
-        total = self.spent + running + each
-        return total <= self.limit if each else total < self.limit
+        return self.spent + running + each <= self.limit
+
+    def waits(self) -> bool:
+        """Whether no trial may start now, but what runs will tell whether one may."""
+        return bool(self._running) and (self._guessed or not self.expected) and not self.allows()
 
     @property
     def running(self) -> int:
@@ -49,19 +58,23 @@ class Meter:
         return len(self._running)
 
     def started(self, trial: str) -> None:
-        """A trial starts now."""
+        """A trial starts now, or takes its place now that it has waited for one."""
         self._running[trial] = self.clock()
+
+    def told(self, trial: str, share: float) -> None:
+        """A running trial has done so much of its work, between 0 and 1, since it started."""
+        if not self._known and (self._guessed or not self.expected) and trial in self._running:
+            self.expected, self._guessed = self.elapsed(trial) / share, True
 
     def elapsed(self, trial: str) -> float:
         """Seconds since a running trial started."""
         return self.clock() - self._running.get(trial, self.clock())
 
-    def ended(self, entry: Entry) -> None:
-        """A trial has ended, well or badly."""
+    def ended(self, entry: Entry, before: float = 0.0) -> None:
+        """A trial has ended, well or badly; `before`: seconds that were spent on it in earlier attempts."""
         self._running.pop(entry.id, None)
-        self.spent += cost(entry)
-        if entry.state == "finished":
-            self._known.append(cost(entry))
-            self.expected = (
-                statistics.median(self._known) if len(self._known) > 2 or not self.expected else self.expected
-            )
+        self.spent += entry.spent - before
+        if entry.state == "finished" and not entry.stopped:
+            self._known.append(length(entry))
+            if len(self._known) > 2 or self._guessed or not self.expected:
+                self.expected, self._guessed = statistics.median(self._known), False

@@ -1,5 +1,6 @@
 """What a sweep may spend: seconds of trials, GPU-hours, money. Its trials may differ in what they take."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -57,9 +58,19 @@ class Budget:
             default=float("inf"),
         )
 
-    def meter(self, spent: Iterable[tuple[float, Need]], need: Need, alike: Iterable[Entry]) -> Meter:
-        """For trials of one need, after those before; `alike` are known trials that say what the next ones take."""
-        return Meter(limit=self.left(spent, need), expected=typical(alike))
+    def meter(
+        self,
+        spent: Iterable[tuple[float, Need]],
+        need: Need,
+        alike: Iterable[Entry],
+        foresee: Callable[[], float | None] = lambda: None,
+    ) -> Meter:
+        """For trials of one need, after those before; `alike` are known trials that say what the next ones take.
+
+        foresee: seconds that one is expected to take, asked for where a cap is set and no known trial says it.
+        """
+        limit, expected = self.left(spent, need), typical(alike)
+        return Meter(limit=limit, expected=foresee() if expected is None and math.isfinite(limit) else expected)
 
     def lines(self, spent: Iterable[tuple[float, Need]]) -> list[str]:
         """One line a cap, with what was spent of it, for a dry run."""

@@ -31,6 +31,22 @@ def estimate(config: RunConfig, searched: Iterable[str], workspace: Workspace, r
     return found if found is not None else _of_steps(config, workspace, request)
 
 
+def expectation(found: Estimate) -> str:
+    """What a capped sweep says of an estimate."""
+    if found.seconds is None:
+        return "a cap is set and nothing says what a trial takes: one starts alone, and its epochs will tell"
+    return f"a trial is expected to take {found.seconds:.3g} s ({found.source}); none starts that would pass the cap"
+
+
+def foresee(config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request) -> Estimate:
+    """As `estimate`, for a job whose trials come next: steps on a GPU are left to these, since a process that has used
+    one keeps some of its memory."""
+    found = _of_runs(config, set(searched), workspace)
+    if found is None and config.train.gpus_per_worker:
+        return Estimate(None, "no run like these is in the workspace")
+    return found if found is not None else _of_steps(config, workspace, request)
+
+
 def _of_runs(config: RunConfig, searched: set[str], workspace: Workspace) -> Estimate | None:
     wanted, each = _essence(to_dict(config), searched), []
     runs = workspace.root.child("runs")

@@ -22,18 +22,21 @@ import ray
 from ray import tune
 from ray.tune.schedulers import TrialScheduler
 
-from vse.errors import Diverged, InputError, PlacementError, StorageError, storage_failure
+from vse.cluster.placement import capacity
+from vse.errors import InputError, PlacementError, StorageError
 from vse.progress import Progress
 from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger, trial_id
-from vse.sweeps.proposals import DIVERGED, LOST, NO_PLACE, HandOut, InTurn, Proposer
+from vse.sweeps.proposals import AVOIDED, DIVERGED, LOST, NO_PLACE, SICK, HandOut, InTurn, Proposer
+from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
+from vse.sweeps.trial_process import PAYLOAD, SAID, SHARE, SO_FAR, Function, run_function
 from vse.sweeps.waiting import Waiting
 
-Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 Listener = Callable[[Entry], None]
 
+KEEP = 30.0  # seconds between notes of what has been spent on trials that run
 DRIVER_CPUS = 0.1  # of a trial that only waits for workers of its own
 _ENVIRONMENT = {  # beside what vse.cluster.runtime sets
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
@@ -41,11 +44,9 @@ _ENVIRONMENT = {  # beside what vse.cluster.runtime sets
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # the new one writes to stdout even when it is asked not to
 }
-EPOCH, OBJECTIVE = "epoch", "objective"  # what schedulers read
-_PAYLOAD, _SO_FAR, _SAID = "vse", "so_far", "said"
+_NODE_LABEL = "ray.io/node-id"
 _REFUSALS = (InputError, StorageError, PlacementError)
 _Refusal = InputError | StorageError | PlacementError
-_in_trial = False  # true in processes of trials
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,12 +138,15 @@ def run_proposed(
 
     Ends of trials go into the ledger, to the proposer and to `on_end`. scheduler: may end trials by what they `tell`.
     What wrong input or a broken disk ended is raised once all others have ended, as InputError or StorageError; a
-    PlacementError where no node comes for any trial.
+    PlacementError where no node comes for any trial. Where there are several nodes, a disk or GPU that fails on one
+    of them ends no sweep: the trial comes again, and later ones keep from that node.
     """
     meter, need = meter or Meter(), need or Need()
+    sick = SickNodes(functools.partial(_one_node_alone, need))
+    waiting = Waiting(need.of_trial(), nodes=lambda: [n for n in ray.nodes() if n["NodeID"] not in sick.left_out()])
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
-        recorder = Recorder(ledger, bar, proposer, meter, Waiting(need.of_trial()), on_end)
-        hand_out = HandOut(proposer, meter, lambda: recorder.broken)
+        recorder = Recorder(ledger, bar, proposer, meter, waiting, sick, need.nested, on_end)
+        hand_out = HandOut(proposer, meter, lambda: recorder.broken, sick)
         settings = tune.TuneConfig(
             search_alg=hand_out,
             scheduler=scheduler,
@@ -150,7 +154,10 @@ def run_proposed(
             max_concurrent_trials=at_once,
             reuse_actors=True,
         )
-        _tuned(function, need, recorder, settings)
+        try:
+            _tuned(function, need, recorder, settings)
+        finally:
+            recorder.keep_running()
         recorder.conclude()
     return hand_out.held_back is None
 
@@ -166,20 +173,6 @@ def require_finished(entries: Sequence[Entry], what: str, ledger: Ledger) -> Non
         )
 
 
-def say(text: str) -> None:
-    """From within a trial: what it is doing, for the end of the job's progress line. Elsewhere nothing happens."""
-    if _in_trial:
-        tune.report({_SAID: text})
-
-
-def tell(epoch: int, objective: float, result: Mapping[str, Any], text: str) -> None:
-    """From within a trial: where it stands after an epoch, as `say` does. A scheduler may end the trial here, by
-    raising SystemExit; then `result` is what it found."""
-    if _in_trial:
-        told = {EPOCH: epoch, OBJECTIVE: objective, _SO_FAR: json.dumps(dict(result), allow_nan=False)}
-        tune.report({**told, _SAID: text})
-
-
 def _tuned(function: Function, need: Need, recorder: "Recorder", config: tune.TuneConfig) -> None:
     """One `Tuner.fit` whose results go to `recorder`; Tune's own files live in a temporary folder."""
     assert ray.is_initialized(), "connect to Ray first (vse.cluster.runtime)"
@@ -191,7 +184,9 @@ def _tuned(function: Function, need: Need, recorder: "Recorder", config: tune.Tu
     try:
         with _environment(_ENVIRONMENT), _quiet("ray.tune"):
             tune.Tuner(
-                tune.with_resources(functools.partial(_trial, function=function), need.of_trial()),
+                tune.with_resources(
+                    functools.partial(run_function, function=function), functools.partial(_place, asked=need.of_trial())
+                ),
                 tune_config=config,
                 run_config=tune.RunConfig(name="trials", storage_path=scratch, callbacks=[recorder], verbose=0),
             ).fit()
@@ -203,21 +198,19 @@ def _name(trial: Any) -> str:
     return f"trial-{trial.trial_id}"
 
 
-def _trial(config: dict[str, Any], function: Function) -> dict[str, Any]:
-    """The Tune function. What it returns crosses process borders as text, so no type of ours has to."""
-    global _in_trial
-    _in_trial, started = True, time.monotonic()
-    try:
-        result = dict(function(dict(config["changes"])))
-    except (InputError, PlacementError) as error:  # wrong input is no accident: it is said once and not tried again
-        return {_PAYLOAD: json.dumps({"refused": str(error), "kind": type(error).__name__})}
-    except Diverged as error:
-        return {_PAYLOAD: json.dumps({"diverged": str(error)})}
-    except Exception as error:
-        if line := storage_failure(error):  # nor is a full disk
-            return {_PAYLOAD: json.dumps({"refused": line, "kind": StorageError.__name__})}
-        raise
-    return {_PAYLOAD: json.dumps({"result": result, "seconds": time.monotonic() - started}, allow_nan=False)}
+def _place(config: dict[str, Any], asked: dict[str, float]) -> tune.PlacementGroupFactory:
+    """Where a trial may run: anywhere but on the nodes that it is to keep from."""
+    if not config.get(AVOIDED):
+        return tune.PlacementGroupFactory([asked])
+    elsewhere = {_NODE_LABEL: f"!in({','.join(config[AVOIDED])})"}
+    return tune.PlacementGroupFactory([asked], bundle_label_selector=[elsewhere])
+
+
+def _one_node_alone(need: Need) -> bool:
+    """Whether trials have one node to run on, counting those that are yet to come."""
+    asked, could = need.of_trial(), capacity()
+    cpus, gpus = asked.get("CPU", 0.0), asked.get("GPU", 0.0)
+    return sum(kind.count for kind in could.kinds if kind.holds(cpus, gpus)) < 2
 
 
 class Recorder(tune.Callback):
@@ -230,10 +223,14 @@ class Recorder(tune.Callback):
         proposer: Proposer,
         meter: Meter,
         waiting: Waiting,
+        sick: SickNodes,
+        nested: bool,
         on_end: Listener | None = None,
     ) -> None:
         self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
-        self.waiting = waiting
+        self.waiting, self.sick, self.nested = waiting, sick, nested
+        self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once it has its place
+        self._kept = time.monotonic()
         self.refused: _Refusal | None = None
         self.broken = False  # results or trials have no place: whatever starts now would be in vain
         self.standing = Standing(ledger, bar.label, bar.total)
@@ -244,39 +241,65 @@ class Recorder(tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        if result.get(_SAID):
+        if result.get(SAID):
             self.waiting.moved()
-            self.bar.advance(0, text=str(result[_SAID]))
+            self.bar.advance(0, text=str(result[SAID]))
+        if result.get(SHARE):
+            self.meter.told(trial_id(trial.config["changes"]), result[SHARE])
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        changes = trial.config["changes"]
+        self.running[trial_id(changes)] = changes
+        self.meter.started(trial_id(changes))
         self.standing.show(self.bar.done, self.meter.running)
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        if time.monotonic() - self._kept >= KEEP:
+            self.keep_running()
         self.waiting.look(trial.status for trial in trials)
+
+    def keep_running(self) -> None:
+        """Write down what has been spent on the trials that run now."""
+        self.ledger.keep_running((changes, self._seconds(changes)) for changes in self.running.values())
+        self._kept = time.monotonic()  # a store that is away has been waited for
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes, last = trial.config["changes"], trial.last_result or {}
-        payload = json.loads(last.get(_PAYLOAD) or "{}")
+        payload = json.loads(last.get(PAYLOAD) or "{}")
         if "result" in payload:
             self.waiting.moved()
-            self._ended(lambda: self.ledger.finish(changes, payload["result"], payload["seconds"]))
+            self.sick.well(payload["node"])
+            self._ended(changes, lambda: self.ledger.finish(changes, payload["result"], payload["seconds"]))
         elif "diverged" in payload:
             self.waiting.moved()
-            self._ended(lambda: self.ledger.fail(changes, f"{DIVERGED}: {payload['diverged']}", self._seconds(changes)))
-        elif _SO_FAR in last:  # the scheduler ended it
-            found = {**json.loads(last[_SO_FAR]), "stopped": True}
-            self._ended(lambda: self.ledger.finish(changes, found, self._seconds(changes)))
+            why = f"{DIVERGED}: {payload['diverged']}"
+            self._ended(changes, lambda: self.ledger.fail(changes, why, self._seconds(changes)))
+        elif SO_FAR in last:  # the scheduler ended it
+            found = {**json.loads(last[SO_FAR]), "stopped": True}
+            self._ended(changes, lambda: self.ledger.finish(changes, found, self._seconds(changes)))
         else:
-            why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind")
-            if kind == PlacementError.__name__ and not self.waiting.stands():  # others have what it waited for
-                self._ended(lambda: self.ledger.fail(changes, f"{NO_PLACE}: {why}", self._seconds(changes)))
-                return
-            self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
-            self._ended(lambda: self.ledger.fail(changes, why, self._seconds(changes)), refused=True)
+            self._not_served(changes, payload)
+
+    def _not_served(self, changes: dict[str, Any], payload: Mapping[str, Any]) -> None:
+        """A trial's end by what others would end by as well, unless it was its node's fault or is over by then."""
+        why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind", "")
+        if kind == PlacementError.__name__ and not self.waiting.stands():  # others have what it waited for
+            self._ended(changes, lambda: self.ledger.fail(changes, f"{NO_PLACE}: {why}", self._seconds(changes)))
+            return
+        verdict = None
+        if payload.get("sick"):
+            verdict = self.sick.ill("" if self.nested else payload["node"], payload["host"], kind, why)
+        if verdict == "here":
+            text = f"{SICK}: {payload['host']}: {why}"
+            self._ended(changes, lambda: self.ledger.fail(changes, text, self._seconds(changes)))
+            return
+        self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
+        self.broken = self.broken or verdict == "everywhere"
+        self._ended(changes, lambda: self.ledger.fail(changes, why, self._seconds(changes)), refused=True)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
-        self._ended(lambda: self.ledger.fail(changes, _why(trial), self._seconds(changes)))
+        self._ended(changes, lambda: self.ledger.fail(changes, _why(trial), self._seconds(changes)))
 
     def conclude(self) -> None:
         """Raise what ended trials and would end them again."""
@@ -290,15 +313,17 @@ class Recorder(tune.Callback):
     def _seconds(self, changes: Mapping[str, Any]) -> float:
         return self.meter.elapsed(trial_id(changes))
 
-    def _ended(self, record: Callable[[], Entry], refused: bool = False) -> None:
+    def _ended(self, changes: Mapping[str, Any], record: Callable[[], Entry], refused: bool = False) -> None:
+        before = self.ledger.spent(changes)
+        self.running.pop(trial_id(changes), None)
         try:
             entry = record()
         except (StorageError, InputError) as error:  # Tune would make a page of it; its caller makes a line
             self._refuse(error)
             self.broken = True
             return
-        self.meter.ended(entry)
-        if refused or not self.proposer.ended(entry):
+        self.meter.ended(entry, before)
+        if not self.proposer.ended(entry, final=refused):
             self.bar.advance(text=f"last {entry.id}")
         self.standing.show(self.bar.done, self.meter.running)
         if self.on_end is not None:

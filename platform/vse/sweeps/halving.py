@@ -9,8 +9,8 @@ from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler
 
-from vse.sweeps.experiment import EPOCH, OBJECTIVE
 from vse.sweeps.ledger import Entry
+from vse.sweeps.trial_process import EPOCH, OBJECTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def halving(epochs: int, grace: int, factor: float, entries: Iterable[Entry]) ->
     for entry in entries:
         curve = entry.result.get("curve")
         if entry.state == "finished" and curve:
-            _tell(scheduler, entry.id, curve if entry.result.get("stopped") else curve[:-1])
+            _tell(scheduler, entry.id, curve if entry.stopped else curve[:-1])
     return scheduler
 
 

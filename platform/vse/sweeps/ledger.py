@@ -6,11 +6,12 @@ by the fingerprint of its changes, so the same point is the same trial whatever 
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from vse.config import canonical, fingerprint
@@ -22,11 +23,16 @@ from vse.workspace import Workspace
 
 FILE_NAME = "ledger.jsonl"
 DEFINITION = "definition.json"
+RUNNING = "running.json"  # seconds of attempts that have not ended, for the case that nobody lives to see their end
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """The last known end of a trial. `changes` are dotted keys and values, `result` plain data, `seconds` wall time."""
+    """The last known end of a trial. `changes` are dotted keys and values, `result` plain data.
+
+    `seconds` is wall time of the last attempt, `spent` of all attempts in whichever call, those included that were cut
+    off with their driver; if its training took more over all restarts, then that.
+    """
 
     id: str
     changes: dict[str, Any]
@@ -35,6 +41,12 @@ class Entry:
     seconds: float = 0.0
     error: str = ""
     attempts: int = 1
+    spent: float = 0.0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a scheduler ended it before its time."""
+        return self.state == "finished" and bool(self.result.get("stopped"))
 
     @property
     def why(self) -> str:
@@ -56,13 +68,17 @@ class Ledger:
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
+        self._kept = False  # whether the file of running attempts says anything
         self._entries: dict[str, Entry] = {}
         self._data, self._tag = (self._stored(), "") if folder.is_local else folder.read_tagged(FILE_NAME)
         for line in self._data.split(b"\n"):
             try:
-                entry = Entry(**json.loads(line))
+                record = json.loads(line)
+                entry = Entry(**record)
             except (ValueError, TypeError):
                 continue
+            if "spent" not in record:  # written before this was kept
+                entry = replace(entry, spent=_spent(self._before(entry.id), entry.seconds, entry.result))
             self._entries[entry.id] = entry
 
     def __len__(self) -> int:
@@ -82,12 +98,15 @@ class Ledger:
             raise KeyError(f"no result of {dict(changes)}")
         return entry.result
 
-    def pending(self, trials: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Those trials that have not finished, failed ones included, each once, in the order given."""
+    def pending(self, trials: Iterable[Mapping[str, Any]], *, whole: bool = False) -> list[dict[str, Any]]:
+        """Those trials that have not finished, failed ones included, each once, in the order given.
+
+        whole: those that a scheduler ended early have not finished either.
+        """
         chosen: dict[str, dict[str, Any]] = {}
         for changes in trials:
             entry = self.get(changes)
-            if entry is None or entry.state == "failed":
+            if entry is None or entry.state == "failed" or (whole and entry.stopped):
                 chosen.setdefault(trial_id(changes), dict(changes))
         return list(chosen.values())
 
@@ -99,10 +118,56 @@ class Ledger:
         """Record that a trial ended without a result, and why; every failure counts as an attempt."""
         return self._append(changes, state="failed", error=error, seconds=round(seconds, 3))
 
+    def spent(self, changes: Mapping[str, Any]) -> float:
+        """Seconds of all attempts at a trial, those cut off included."""
+        name = trial_id(changes)
+        return self._before(name) + (self._cut[name]["seconds"] if name in self._cut else 0.0)
+
+    def cut_off(self) -> list[tuple[dict[str, Any], float]]:
+        """(changes, seconds) of attempts that were cut off with their driver and are in no entry yet."""
+        return [(each["changes"], each["seconds"]) for each in self._cut.values()]
+
+    def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float]]) -> None:
+        """Write down the (changes, seconds so far) of attempts that run now: if nobody tells of their end, the next
+        reader takes them as cut off. What cannot be written is left out."""
+        kept = dict(self._cut)
+        for changes, seconds in running:
+            name, entry = trial_id(changes), self.get(changes)
+            total = round(seconds + (self._cut[name]["seconds"] if name in self._cut else 0.0), 3)
+            attempts = 0 if entry is None else entry.attempts
+            kept[name] = {"changes": canonical(changes), "seconds": total, "attempts": attempts}
+        if kept or self._kept:
+            with contextlib.suppress(OSError, InputError):
+                self.folder.write_json(RUNNING, kept)
+                self._kept = bool(kept)
+
+    @functools.cached_property
+    def _cut(self) -> dict[str, dict[str, Any]]:
+        """What `keep_running` wrote before this ledger was opened, of trials that have not ended since."""
+        try:
+            found = self.folder.read_json(RUNNING)
+            cut = {
+                name: {
+                    "changes": dict(each["changes"]),
+                    "seconds": float(each["seconds"]),
+                    "attempts": each["attempts"],
+                }
+                for name, each in found.items()
+            }
+        except (FileNotFoundError, NotADirectoryError, InputError, AttributeError, KeyError, TypeError, ValueError):
+            return {}
+        self._kept = bool(cut)
+        ended = {entry.id: entry.attempts for entry in self}
+        return {name: each for name, each in cut.items() if each["attempts"] == ended.get(name, 0)}
+
+    def _before(self, name: str) -> float:
+        return self._entries[name].spent if name in self._entries else 0.0
+
     def _append(self, changes: Mapping[str, Any], **fields: Any) -> Entry:
         before = self.get(changes)
         attempts = before.attempts + 1 if before is not None else 1
-        entry = Entry(id=trial_id(changes), changes=canonical(changes), attempts=attempts, **fields)
+        spent = _spent(self.spent(changes), fields["seconds"], fields.get("result", {}))
+        entry = Entry(id=trial_id(changes), changes=canonical(changes), attempts=attempts, spent=spent, **fields)
         line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         if self.folder.is_local:
             self._append_local(line)
@@ -110,6 +175,7 @@ class Ledger:
             self._tag = self.folder.write_over(FILE_NAME, self._data + line, self._tag)
             self._data += line
         self._entries[entry.id] = entry
+        self._cut.pop(entry.id, None)
         return entry
 
     def _append_local(self, line: bytes) -> None:
@@ -132,6 +198,12 @@ class Ledger:
             return self.folder.read_bytes(FILE_NAME)
         except (FileNotFoundError, NotADirectoryError):
             return b""
+
+
+def _spent(before: float, seconds: float, result: Mapping[str, Any]) -> float:
+    """Of all attempts, after those before; a training that was restarted elsewhere knows of more than these."""
+    trained = float(result.get("seconds", 0.0)) if result.get("trained") else 0.0
+    return round(max(before + seconds, trained), 3)
 
 
 def stem(preset: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from vse import registry
 from vse.command import Request
-from vse.config import fingerprint, override
+from vse.config import fingerprint
 from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.frame import most, side_by_side
@@ -20,8 +20,7 @@ def _expected(plan: Plan, ledger: Ledger, workspace: Workspace, request: Request
     known = typical(ledger)
     if known is not None:
         return Estimate(known, "median of this sweep's finished trials")
-    first = override(plan.config, plan.listed[0]) if plan.listed else plan.config
-    return estimate(first, plan.space.keys, workspace, request)
+    return estimate(plan.first(), plan.space.keys, workspace, request)
 
 
 def describe_plan(request: Request) -> list[str]:
@@ -42,7 +41,9 @@ def describe_plan(request: Request) -> list[str]:
         for digits, point in points.items():
             entry = known.get((digits, seed))
             state = "to run" if entry is None else entry.state
-            wanted = state == "to run" or (state == "failed" and options.run != "new")
+            if entry is not None and entry.stopped:
+                state = "to go on, ended early" if plan.whole else "finished, ended early"
+            wanted = state.startswith("to ") or (state == "failed" and options.run != "new")
             wanted = wanted and (options.run != "failed" or state == "failed")
             to_run += wanted
             listed.append(f"  {label({**point, SEED: seed})}: {state}")

@@ -8,7 +8,6 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
-from vse.sweeps.budget import cost
 from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
@@ -93,6 +92,15 @@ class Plan:
             }
         )
 
+    @property
+    def whole(self) -> bool:
+        """Whether trials that asha ended early go on to their end."""
+        return self.options.method != "asha"
+
+    def first(self) -> RunConfig:
+        """The configuration of a trial, for an estimate of what one takes."""
+        return override(self.config, self.listed[0]) if self.listed else self.config
+
     def trials_of(self, point: Mapping[str, Any], material: str) -> list[dict[str, Any]]:
         """The trials of a point, one a seed; `material` stands for the data they read."""
         return [{**point, SEED: seed, MATERIAL: material} for seed in self.seeds]
@@ -111,10 +119,11 @@ class Plan:
     def value_of(self, ledger: Ledger, point: Mapping[str, Any], material: str) -> float | None:
         """Mean objective of a point over the seeds; None while any of its trials has not finished.
 
-        A trial that was ended early counts as far as it came.
+        A trial that was ended early and is not wanted whole counts as far as it came.
         """
         entries = [ledger.get(changes) for changes in self.trials_of(point, material)]
-        values = [entry.result["objective"] for entry in entries if entry is not None and entry.state == "finished"]
+        ended = [entry for entry in entries if entry is not None and entry.state == "finished"]
+        values = [entry.result["objective"] for entry in ended if not (self.whole and entry.stopped)]
         return sum(values) / len(values) if len(values) == len(self.seeds) else None
 
     def wanted(self, ledger: Ledger) -> Callable[[dict[str, Any]], bool]:
@@ -134,7 +143,8 @@ class Plan:
 
     def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
         """Seconds of every trial so far and what it took."""
-        return [(cost(entry), self.need()) for entry in ledger]
+        every = [*(entry.spent for entry in ledger), *(seconds for _, seconds in ledger.cut_off())]
+        return [(seconds, self.need()) for seconds in every]
 
     def need(self) -> Need:
         """Resources of one trial."""
@@ -166,6 +176,9 @@ def make_plan(request: Request) -> Plan:
             )
     _check_method(options, space, config)
     Budget(options, need_of(config.train)).check()
+    if options.method == "hyperopt":
+        for point in space.initial:
+            check_point(config, point)
     listed = () if options.method == "hyperopt" else tuple(_listed(space, options, config))
     return Plan(
         name=options.name or f"{stem(options.space.removesuffix('.py'))}-{stem(request.preset)}",
@@ -198,16 +211,21 @@ def _check_method(options: SweepOptions, space: Space, config: RunConfig) -> Non
             raise InputError(f"sweep.grace={options.grace}: a trial has {config.train.epochs} epochs in all")
 
 
+def check_point(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a point. Raises InputError where its family and objective do not train together."""
+    changed = override(config, changes)
+    family_inputs(changed)
+    check_objective(changed)
+    return changed
+
+
 def _listed(space: Space, options: SweepOptions, config: RunConfig) -> list[dict[str, Any]]:
     """Initial points, then the grid or the draws; each configuration once, and each one that a family accepts."""
     drawn = [*space.initial, *expand(space, options.samples, options.search_seed)]
     points: dict[str, dict[str, Any]] = {}
     for changes in drawn:
         point = canonical_point(config, changes)
-        changed = override(config, point)
-        family_inputs(changed)
-        check_objective(changed)
-        points.setdefault(fingerprint(changed), point)
+        points.setdefault(fingerprint(check_point(config, point)), point)
     found = list(points.values())
     return found if space.is_grid else found[: options.samples]
 
@@ -231,7 +249,7 @@ def told_by(name: str, workspace: Workspace, plan: Plan) -> list[tuple[dict[str,
     values: dict[str, list[float]] = {}
     points: dict[str, dict[str, Any]] = {}
     for entry in Ledger(folder):
-        if entry.state == "finished" and not entry.result.get("stopped") and "objective" in entry.result:
+        if entry.state == "finished" and not entry.stopped and "objective" in entry.result:
             point = _here(plan.space, other, point_of(entry))
             if point is not None:
                 points.setdefault(fingerprint(point), point)

@@ -16,7 +16,6 @@ from vse.evaluation.statistics import Sample
 from vse.report.curve import by_seed
 from vse.report.response import OBJECTIVE, Point, ResponseResults, choose
 from vse.report.sweep_claims import SWEEP_CLAIMS, arm_name, verdicts
-from vse.sweeps.budget import cost
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.objective_plan import Plan, point_of
 from vse.sweeps.objective_trials import SEED, read_hits
@@ -39,7 +38,7 @@ def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, le
         if finished:
             points.append(_point(plan, changes, finished))
     family = registry.name_of("family", plan.config.model)
-    spent = sum(cost(entry) for entry in ledger)
+    spent = sum(seconds for seconds, _ in plan.spent(ledger))
     return ResponseResults(
         name=name,
         label=LABELS.get(family, family),
@@ -75,8 +74,8 @@ def _point(plan: Plan, changes: dict[str, Any], finished: list[Entry]) -> Point:
         seeds=[int(e.changes[SEED]) for e in finished],
         metrics=metrics,
         epochs=[int(e.result["epochs"]) for e in finished],
-        seconds=sum(cost(e) for e in finished),
-        stopped=any(e.result.get("stopped", False) for e in finished),
+        seconds=sum(e.spent for e in finished),
+        stopped=any(e.stopped for e in finished),
         runs={str(e.changes[SEED]): e.result["run"] for e in finished},
         hits={str(e.changes[SEED]): e.result.get("hits", "") for e in finished},  # a trial ended early has none
     )

@@ -13,16 +13,18 @@ from vse import pipeline
 from vse.adversaries import attack_split
 from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
+from vse.errors import InputError, PlacementError
 from vse.journal import read
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.served_model import offer_best
 from vse.sweeps.alpha_results import child_id
-from vse.sweeps.budget import cost
+from vse.sweeps.budget import length
+from vse.sweeps.estimates import expectation, foresee
 from vse.sweeps.experiment import run_proposed
 from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
 from vse.sweeps.halving import halving
 from vse.sweeps.ledger import Entry
-from vse.sweeps.objective_plan import Plan, make_plan, told_by
+from vse.sweeps.objective_plan import Plan, check_point, make_plan, told_by
 from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file, trial_label
 from vse.sweeps.objective_trials import MATERIAL, WORDS, Setting, run_trial
 from vse.sweeps.proposals import InTurn, Proposer
@@ -36,8 +38,9 @@ log = logging.getLogger(__name__)
 def run_objective_sweep(request: Request) -> str:
     """Run what is missing of the sweep, report, and return the path of its `summary.json`.
 
-    Raises InputError for a request that cannot be served, before anything starts; RuntimeError where a trial failed
-    twice, after all others have ended and were reported.
+    Raises InputError for a request that cannot be served, before anything starts; once all other trials have ended and
+    were reported, InputError where one was refused, PlacementError where no node came for any, and RuntimeError where
+    one failed twice.
     """
     plan = make_plan(request)
     sweeps: list[_Sweep] = []
@@ -47,6 +50,8 @@ def run_objective_sweep(request: Request) -> str:
         return sweeps[0].run()
 
     path = run_framed(request, plan, work)
+    if sweeps and (refused := sweeps[0].refused) is not None:
+        raise type(refused)(f"{refused} (all other trials are reported: {path})")
     if sweeps and (failed := sweeps[0].failed):
         name, why = next(iter(failed.items()))
         raise RuntimeError(
@@ -63,6 +68,7 @@ class _Sweep:
         self.frame, self.plan = frame, plan
         self.ledger, self.workspace = frame.ledger, frame.workspace
         self.failed: dict[str, str] = {}
+        self.refused: InputError | PlacementError | None = None
         self.setting = Setting(
             workspace=self.workspace.root.uri,
             parent=frame.name,
@@ -84,6 +90,8 @@ class _Sweep:
             if not self.run_trials(proposer, open_trials):
                 left = self.left()
                 log.info("the cap is reached: %s", f"{left} trials have not run" if left > 0 else "the search ends")
+        if isinstance(proposer, ParzenSearch) and proposer.refused:
+            self.frame.journal().note(f"{len(proposer.refused)} drawn points would not train: {proposer.refused}"[:300])
         for entry in self.ledger:
             self.tell_child(entry)
         preset = self.frame.request.preset or ""
@@ -93,28 +101,39 @@ class _Sweep:
         return Found(digest=found, report=lambda: self.report(results, found))
 
     def run_trials(self, proposer: Proposer, total: int) -> bool:
-        """True if the proposer came to its end, False if the cap did."""
+        """True if the proposer came to its end, False if the cap did. What refused a trial is kept in `refused`."""
         plan, need = self.plan, self.plan.need()
-        meter = plan.budget().meter(plan.spent(self.ledger), need, alike=self.ledger)
+        meter = plan.budget().meter(plan.spent(self.ledger), need, self.ledger, self.foresee)
         if not meter.allows():
             return False
         self.frame.connect()
+        at_once = need.at_once(self.frame.most(need), self.frame.side_by_side())
         scheduler = None
         if plan.options.method == "asha":
             grace = plan.options.grace or max(1, plan.config.train.epochs // 9)
             scheduler = halving(plan.config.train.epochs, grace, plan.options.reduction, self.ledger)
-        return run_proposed(
-            self.ledger,
-            proposer,
-            functools.partial(run_trial, setting=self.setting),
-            at_once=need.at_once(self.frame.most(need), self.frame.side_by_side()),
-            total=total,
-            need=need,
-            meter=meter,
-            scheduler=scheduler,
-            label="trials",
-            on_end=self.tell_child,
-        )
+        try:
+            return run_proposed(
+                self.ledger,
+                proposer,
+                functools.partial(run_trial, setting=self.setting),
+                at_once=at_once,
+                total=total,
+                need=need,
+                meter=meter,
+                scheduler=scheduler,
+                label="trials",
+                on_end=self.tell_child,
+            )
+        except (InputError, PlacementError) as error:
+            self.refused = error
+            return True
+
+    def foresee(self) -> float | None:
+        """Seconds that a trial is expected to take, where no trial of this sweep says it."""
+        found = foresee(self.plan.first(), self.plan.space.keys, self.workspace, self.frame.request)
+        log.info("%s", expectation(found))
+        return found.seconds
 
     def proposer(self, told: Iterable[tuple[dict[str, Any], float]] = ()) -> tuple[Proposer, int]:
         """What proposes the trials, and how many there are to come (at most, where they are searched)."""
@@ -135,11 +154,17 @@ class _Sweep:
                 told=told,
                 wanted=wanted,
                 draw=draw,
+                check=functools.partial(check_point, plan.config),
+                whole=plan.whole,
             )
             new = max(0, plan.options.samples - len(points)) if draw else 0
             return search, search.waiting + new * len(plan.seeds)
-        pending = [changes for changes in self.ledger.pending(self.trials()) if wanted(changes)]
+        pending = [changes for changes in self.pending() if wanted(changes)]
         return InTurn(pending), len(pending)
+
+    def pending(self) -> list[dict[str, Any]]:
+        """Listed trials that have not finished; ended early by asha is finished where the method is asha."""
+        return self.ledger.pending(self.trials(), whole=self.plan.whole)
 
     def trials(self) -> list[dict[str, Any]]:
         """Listed trials, seed by seed, so that the first seed's curves are complete first. Points tried before by
@@ -150,7 +175,7 @@ class _Sweep:
 
     def left(self) -> int:
         """Trials that the cap held back; -1 where a search would go on to draw them."""
-        return -1 if self.plan.options.method == "hyperopt" else len(self.ledger.pending(self.trials()))
+        return -1 if self.plan.options.method == "hyperopt" else len(self.pending())
 
     def prepare(self) -> str:
         """Data, features and parses that trials share, made where they are missing; the fingerprint of the preset's and
@@ -168,9 +193,7 @@ class _Sweep:
         """The run of one trial, told once and whole, beside the training's own."""
         journal = self.frame.journal("trials", entry.id)
         story = read(journal.path)
-        if story.status == "finished" and entry.state == "finished":
-            return
-        if story.status == "failed" and story.tags.get("attempts") == str(entry.attempts):
+        if story.status == entry.state and story.tags.get("attempts") == str(entry.attempts):
             return
         tags = {"kind": "trial", "attempts": entry.attempts, "run": entry.result.get("run", "")}
         journal.start(
@@ -178,17 +201,18 @@ class _Sweep:
             name=trial_label(entry),
             parent=self.frame.name,
             tags=tags,
-            ago=cost(entry),
+            ago=length(entry),
         )
         journal.params({key: value for key, value in entry.changes.items() if key != MATERIAL})
         if entry.state == "finished":
             found = entry.result
             stopped = float(found.get("stopped", False))
-            journal.metrics({**found["metrics"], OBJECTIVE: found["objective"], "stopped": stopped}, step=0)
+            step = entry.attempts - 1  # trackers show the last one of a trial that was ended early and went on
+            journal.metrics({**found["metrics"], OBJECTIVE: found["objective"], "stopped": stopped}, step=step)
             for epoch, value in enumerate(found.get("curve", []), start=1):
                 journal.metrics({"rsum_so_far": value}, step=epoch)
-            seconds = cost(entry)
-            journal.metrics({"cost/seconds": seconds, "cost/gpu_hours": seconds * self.plan.need().gpus / 3600}, step=0)
+            hours = entry.spent * self.plan.need().gpus / 3600
+            journal.metrics({"cost/seconds": entry.spent, "cost/gpu_hours": hours}, step=step)
             journal.end("finished")
         else:
             journal.note(entry.why)

@@ -16,8 +16,8 @@ from vse.evaluation.retrieval import retrieve
 from vse.measure import MeasureOptions, measure_run
 from vse.presets import from_data
 from vse.storage import Folder
-from vse.sweeps.experiment import say, tell
 from vse.sweeps.space import label
+from vse.sweeps.trial_process import say, tell
 from vse.trained import encode_split, load_run
 from vse.training.checkpoint import Checkpoints, read_progress
 from vse.training.config import RunConfig
@@ -68,6 +68,7 @@ def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
     progress = _Standing(config, setting.halving, label({k: v for k, v in changes.items() if k != MATERIAL}), run.name)
     for epoch, row in enumerate(past_epochs(run), start=1):
         progress.heard({**row, "epoch": epoch})
+    progress.before = len(progress.curve)
     result = run_training(config, workspace, parent=setting.parent, report=progress.heard)
     for epoch, row in [*enumerate(past_epochs(run), start=1)][len(progress.curve) :]:
         progress.heard({**row, "epoch": epoch})  # another process trained these while this one waited
@@ -112,6 +113,7 @@ class _Standing:
         self.config, self.halving, self.name, self.run = config, halving, name, run
         self.curve: list[float] = []  # after each epoch; NaN is never in it
         self.seconds = 0.0
+        self.before: int | None = None  # epochs that other processes had made, once they are all told
 
     def heard(self, numbers: dict[str, float]) -> None:
         """The numbers of an epoch that has ended."""
@@ -122,10 +124,11 @@ class _Standing:
         self.seconds += numbers.get("train/seconds", 0.0)
         epoch, last = int(numbers["epoch"]), self.config.train.epochs
         text = f"{self.name}: epoch {epoch}/{last}, rsum {self.curve[-1]:.1f}"
+        share = 0.0 if self.before is None else (epoch - self.before) / last
         if not self.halving:
-            say(text)
+            say(text, share)
         elif epoch < last:  # a scheduler is not asked about a trial that is done
-            tell(epoch, self.curve[-1], self._standing(epoch), text)
+            tell(epoch, self.curve[-1], self._standing(epoch), text, share)
 
     def _standing(self, epoch: int) -> dict[str, Any]:
         return {

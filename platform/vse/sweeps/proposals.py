@@ -9,11 +9,14 @@ from ray.tune.search import Searcher
 from vse.sweeps import ledger
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry
+from vse.sweeps.sick_nodes import SickNodes
 
+AVOIDED = "avoided"  # key of a trial's configuration: ids of the nodes that it is to keep from
 LOST = "the node of the trial was lost"  # how the error of such a trial begins
+SICK = "the node of the trial was at fault"  # how that of a trial begins that its node ended (`sick_nodes`)
 NO_PLACE = "its workers had no place"  # how that of a trial begins whose nodes did not come while others ran
 DIVERGED = "the training diverged"  # how that of a trial begins that would diverge again
-LOSSES = 10  # after so many lost nodes a trial is no longer thought innocent of them
+LOSSES = 10  # after so many ends by nodes a trial is no longer thought innocent of them
 
 
 @runtime_checkable
@@ -24,14 +27,14 @@ class Proposer(Protocol):
         """Changes of the next trial; None where there is none now, because none is left or running ones decide it."""
         ...
 
-    def ended(self, entry: Entry) -> bool:
-        """Hears the end of every trial; returns whether that trial will be proposed again."""
+    def ended(self, entry: Entry, *, final: bool = False) -> bool:
+        """Hears the end of every trial; returns whether that trial will be proposed again. `final`: it may not be."""
         ...
 
 
 class Attempts:
-    """How often trials may fail. A node that was reclaimed, or did not come, says nothing about the trial, so
-    such ends count apart. A training that diverged does so each time."""
+    """How often trials may fail. A node that was reclaimed, did not come or is sick says nothing about the trial,
+    so such ends count apart. A training that diverged does so each time."""
 
     def __init__(self, attempts: int) -> None:
         self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()
@@ -40,7 +43,7 @@ class Attempts:
         """Count the end of a failed trial; whether it may be tried again."""
         if entry.error.startswith(DIVERGED):
             return False
-        lost = entry.error.startswith((LOST, NO_PLACE))
+        lost = entry.error.startswith((LOST, NO_PLACE, SICK))
         ends, most = (self._losses, LOSSES) if lost else (self._failures, self._most)
         ends[entry.id] += 1
         return ends[entry.id] < most
@@ -56,8 +59,8 @@ class InTurn:
     def propose(self) -> dict[str, Any] | None:
         return self._waiting.popleft() if self._waiting else None
 
-    def ended(self, entry: Entry) -> bool:
-        if entry.state == "finished":
+    def ended(self, entry: Entry, *, final: bool = False) -> bool:
+        if final or entry.state == "finished":
             return False
         again = self._attempts.left(entry)
         if again:
@@ -67,11 +70,17 @@ class InTurn:
 
 class HandOut(Searcher):
     """Hands a proposer's trials to Tune while the meter allows it and nothing is `broken`. Nothing new starts
-    afterwards; what runs ends."""
+    afterwards; what runs ends. Trials are kept from nodes that are `sick`."""
 
-    def __init__(self, proposer: Proposer, meter: Meter, broken: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        proposer: Proposer,
+        meter: Meter,
+        broken: Callable[[], bool] = lambda: False,
+        sick: SickNodes | None = None,
+    ) -> None:
         super().__init__()
-        self.proposer, self.meter, self.broken = proposer, meter, broken
+        self.proposer, self.meter, self.broken, self.sick = proposer, meter, broken, sick
         self.running: set[str] = set()
         self.held_back: dict[str, Any] | None = None  # what the meter refused
 
@@ -84,6 +93,8 @@ class HandOut(Searcher):
     def suggest(self, trial_id: str) -> Any:
         if self.held_back is not None or self.broken():
             return Searcher.FINISHED
+        if self.meter.waits() or (self.sick is not None and self.sick.rests()):
+            return None
         changes = self.proposer.propose()
         if changes is None:  # a running trial may fail and come again, or make room for the next
             return None if self.running else Searcher.FINISHED
@@ -92,7 +103,8 @@ class HandOut(Searcher):
             return Searcher.FINISHED
         self.running.add(trial_id)
         self.meter.started(ledger.trial_id(changes))
-        return {"changes": changes}
+        avoided = self.sick.left_out() if self.sick is not None else []
+        return {"changes": changes, **({AVOIDED: avoided} if avoided else {})}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         self.running.discard(trial_id)

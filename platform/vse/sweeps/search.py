@@ -6,6 +6,7 @@ would have. Alternatives are HyperOpt's own conditional choices. What is told ha
 value by label: Tune's wrapper hangs on initial points of such spaces.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -18,7 +19,9 @@ from vse.config import fingerprint
 from vse.errors import InputError
 from vse.sweeps.ledger import Entry, Ledger, trial_id
 from vse.sweeps.proposals import Attempts
-from vse.sweeps.space import Space, alternatives, at_labels, canonical_point, choices, leaves, placements
+from vse.sweeps.space import Space, alternatives, at_labels, canonical_point, choices, label, leaves, placements
+
+log = logging.getLogger(__name__)
 
 Changes = Mapping[str, Any]
 INFORMED, RANDOM = 10, 300  # draws anew where a point was tried before, as happens in small spaces of choices
@@ -44,7 +47,9 @@ class ParzenSearch:
 
     points: those of the ledger, in its order; value_of: mean objective of a point whose trials have all finished, to be
     maximised. told: (point, value) from elsewhere, which HyperOpt learns from and nobody counts. wanted: which trials
-    of a point may run. draw: False proposes only what is missing of known points.
+    of a point may run. draw: False proposes only what is missing of known points. check: raises InputError for a point
+    that nothing could be trained at; another is drawn in its place, and it is kept in `refused`. whole: trials that
+    were ended early are missing.
     """
 
     def __init__(
@@ -62,12 +67,16 @@ class ParzenSearch:
         told: Iterable[tuple[Changes, float]] = (),
         wanted: Callable[[dict[str, Any]], bool] = lambda changes: True,
         draw: bool = True,
+        check: Callable[[Changes], object] = lambda point: None,
+        whole: bool = False,
         attempts: int = 2,
     ) -> None:
         check_searchable(space)
         self.space, self.config, self.ledger = space, config, ledger
         self.trials_of, self.value_of, self.wanted, self.draw = trials_of, value_of, wanted, draw
         self.samples, self.seed, self.attempts = samples, seed, Attempts(attempts)
+        self.check, self.whole = check, whole
+        self.refused: dict[str, str] = {}  # by label of a drawn point: why nothing trains at it
         self.num_initial = num_initial or first_draws(samples)
         self._waiting: deque[dict[str, Any]] = deque()
         self._open: dict[str, tuple[int, Changes]] = {}  # by trial: its point, until that is decided
@@ -92,8 +101,8 @@ class ParzenSearch:
             self._enter(point)
         return self._waiting.popleft() if self._waiting else None
 
-    def ended(self, entry: Entry) -> bool:
-        if entry.state == "failed" and self.attempts.left(entry):
+    def ended(self, entry: Entry, *, final: bool = False) -> bool:
+        if entry.state == "failed" and not final and self.attempts.left(entry):
             self._waiting.append(entry.changes)
             return True
         if entry.id in self._open:
@@ -105,7 +114,7 @@ class ParzenSearch:
         """A point of the search: what is missing of it waits, and HyperOpt knows it."""
         tid = self._tell(point, None)
         self._points[fingerprint(point)] = tid
-        for changes in self.ledger.pending(self.trials_of(point)):
+        for changes in self.ledger.pending(self.trials_of(point), whole=self.whole):
             if self.wanted(changes):
                 self._waiting.append(changes)
                 self._open[trial_id(changes)] = (tid, point)
@@ -123,7 +132,7 @@ class ParzenSearch:
         self._trials.refresh()
 
     def _next_point(self) -> dict[str, Any] | None:
-        """The next initial point, else HyperOpt's suggestion; None where nothing new can be drawn."""
+        """The next initial point, else HyperOpt's suggestion; None where nothing new can be drawn that would train."""
         for point in self.space.initial:
             changes = canonical_point(self.config, point)
             if fingerprint(changes) not in self._points:
@@ -140,10 +149,22 @@ class ParzenSearch:
                 verbose=False,
             )
             labels = {label: values[0] for label, values in document["misc"]["vals"].items() if values}
-            changes = canonical_point(self.config, at_labels(self.space.domains, labels))
-            if fingerprint(changes) not in self._points:
+            changes = self._accepted(at_labels(self.space.domains, labels))
+            if changes is not None and fingerprint(changes) not in self._points:
                 return changes
         return None
+
+    def _accepted(self, drawn: Changes) -> dict[str, Any] | None:
+        """A drawn point as the configuration holds it; None where it is refused."""
+        try:
+            changes = canonical_point(self.config, drawn)
+            self.check(changes)
+        except InputError as error:
+            if label(drawn) not in self.refused:
+                self.refused[label(drawn)] = str(error)
+                log.warning("drew another point than %s: %s", label(drawn), error)
+            return None
+        return changes
 
     def _tell(self, point: Changes, value: float | None) -> int:
         """Enter a point among HyperOpt's trials, with its value or as one that still runs; its number there."""

@@ -3,6 +3,7 @@
 Trials are made up and run in this process, one after another, each of a known length by a clock of its own.
 """
 
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,12 +17,16 @@ from tests.unit.sweeps.test_frame import Silent
 from vse import presets
 from vse.command import Request
 from vse.config import override
+from vse.errors import InputError
 from vse.journal import read
+from vse.registry import name_of
 from vse.storage import Folder
 from vse.sweeps import alpha, frame
-from vse.sweeps.alpha import describe_plan, run_alpha_sweep
+from vse.sweeps.alpha import run_alpha_sweep
+from vse.sweeps.alpha_dry_run import describe_plan
 from vse.sweeps.alpha_plan import Options
 from vse.sweeps.budget import Meter
+from vse.sweeps.estimates import Estimate
 from vse.sweeps.ledger import Entry, Ledger
 
 ATTACKS = ("object", "attribute", "relation")
@@ -52,13 +57,22 @@ def in_turn(
     on_end: Callable[[Entry], None],
     **_: Any,
 ) -> None:
-    """Stands in for `run_sweep`: one trial at a time."""
+    """Stands in for `run_sweep`: one trial at a time, each once."""
+    refused: InputError | None = None
     for changes in ledger.pending(asked):
         if not meter.allows():
-            return
-        entry = ledger.finish(changes, function(changes), SECONDS[changes["kind"]])
-        meter.ended(entry)
+            break
+        before, seconds = ledger.spent(changes), SECONDS[changes["kind"]]
+        try:
+            entry = ledger.finish(changes, function(changes), seconds)
+        except InputError as error:
+            refused, entry = error, ledger.fail(changes, str(error), seconds)
+        except RuntimeError as error:
+            entry = ledger.fail(changes, f"RuntimeError: {error}", seconds)
+        meter.ended(entry, before)
         on_end(entry)
+    if refused is not None:
+        raise refused
 
 
 @pytest.fixture(autouse=True)
@@ -131,8 +145,8 @@ def test_capped_and_gone_on_is_the_undisturbed_sweep(
     first = swept(tmp_path / "capped", **cap)
     assert first.kinds == kinds
     assert first.headline["left"] > 0
-    (line,) = [record.getMessage() for record in caplog.records if "cap" in record.getMessage()]
-    assert line.startswith("the cap is reached: ")
+    (line,) = [record.getMessage() for record in caplog.records if "the cap is reached" in record.getMessage()]
+    assert "nothing says what a trial takes: one starts alone" in caplog.text
     assert said in line
     assert "the same command with a higher cap, or with fewer sweep.seeds, goes on from here" in line
     assert read(first.folder / "journal.jsonl").status == "finished"
@@ -153,6 +167,132 @@ def test_fewer_seeds_are_whole_within_a_cap(tmp_path: Path) -> None:
     options = override(one.options, {"sweep.seeds": "0"})
     summary = Path(run_alpha_sweep(Request(**{**{f: getattr(one, f) for f in one.__slots__}, "options": options})))
     assert json.loads(summary.with_name("results.json").read_text())["seeds"] == [0]
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, error: Exception, **which: Any) -> None:
+    """Trials of some changes raise an error until `mended`."""
+
+    def fails(changes: dict[str, Any], setting: Any) -> dict[str, Any]:
+        if which and all(changes.get(key) == value for key, value in which.items()):
+            raise error
+        return trial(changes, setting)
+
+    monkeypatch.setattr(alpha, "run_trial", fails)
+
+
+def mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alpha, "run_trial", trial)
+
+
+@pytest.mark.parametrize(
+    ("which", "name", "kinds"),
+    [
+        ({"kind": "train", "arm": "univse", "seed": 1}, "univse seed=1", {"train": 4, "encode": 1, "alpha": 3}),
+        ({"kind": "train", "arm": "vsepp", "seed": 1}, "vsepp seed=1", {"train": 4, "encode": 2, "alpha": 6}),
+        ({"kind": "encode", "run": "univse-1"}, "codes of univse seed=1", {"train": 4, "encode": 2, "alpha": 3}),
+        ({"kind": "measure", "seed": 1}, "vsepp seed=1", {"train": 4, "encode": 2, "alpha": 6}),
+        ({"kind": "alpha", "seed": 1, "model.alpha": 0.5}, "alpha=0.5 seed=1", {"train": 4, "encode": 2, "alpha": 6}),
+    ],
+)
+def test_a_failed_trial_takes_its_seed_from_the_curve_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: dict[str, Any], name: str, kinds: dict[str, int]
+) -> None:
+    broken(monkeypatch, RuntimeError("no luck"), **which)
+    with pytest.raises(
+        RuntimeError, match=rf"^1 trials failed, {name}: RuntimeError: no luck \(all others are"
+    ) as error:
+        swept(tmp_path / "broken")
+    summary = Path(str(error.value).partition("reported: ")[2].partition(")")[0])
+    assert json.loads(summary.with_name("results.json").read_text())["seeds"] == [0]
+    headline = json.loads(summary.read_text())["headline"]
+    assert headline["missing"] == f"{name}: RuntimeError: no luck"
+    assert "seed 1 is missing" in summary.with_name("report.html").read_text()
+    ledger = Ledger(Folder.open(summary.parent))
+    assert {kind: count for kind, count in Counter(e.changes["kind"] for e in ledger).items() if kind in kinds} == kinds
+    mended(monkeypatch)
+    with pytest.raises(RuntimeError, match="1 trials failed"):  # it is left alone, and said again
+        swept(tmp_path / "broken", sweep__run="new")
+    assert len(Ledger(Folder.open(summary.parent))) == len(ledger)
+    whole = swept(tmp_path / "broken", sweep__run="failed")
+    assert whole.kinds == WHOLE
+    assert "missing" not in whole.headline
+
+
+def test_the_curve_of_the_whole_seeds_is_what_they_give_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, RuntimeError("no luck"), kind="train", arm="univse", seed=1)
+    with pytest.raises(RuntimeError, match="1 trials failed") as error:
+        swept(tmp_path / "broken")
+    summary = Path(str(error.value).partition("reported: ")[2].partition(")")[0])
+    one = request(tmp_path / "one")
+    options = override(one.options, {"sweep.seeds": "0"})
+    alone = Path(run_alpha_sweep(dataclasses.replace(one, options=options)))
+    found, expected = (json.loads(path.with_name("results.json").read_text()) for path in (summary, alone))
+    assert found == expected
+    mended(monkeypatch)
+    assert results(swept(tmp_path / "broken")) == results(swept(tmp_path / "calm"))
+
+
+def test_only_what_failed_and_what_reads_it_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the seeds 0, 1 and 2 the first is whole, a training of the second failed, and the third is new."""
+    broken(monkeypatch, RuntimeError("no luck"), kind="train", arm="univse", seed=1)
+    with pytest.raises(RuntimeError, match="1 trials failed"):
+        swept(tmp_path)
+    mended(monkeypatch)
+    asked = request(tmp_path, sweep__run="failed")
+    lines = describe_plan(dataclasses.replace(asked, options=override(asked.options, {"sweep.seeds": "0,1,2"})))
+    assert any(line.startswith("cost of univse: 1 trainings of about 10 s") for line in lines)
+    assert not any(line.startswith("cost of vsepp") for line in lines)
+    more = dataclasses.replace(asked, options=override(asked.options, {"sweep.seeds": "0,1,2"}))
+    summary = Path(run_alpha_sweep(more))
+    assert json.loads(summary.with_name("results.json").read_text())["seeds"] == [0, 1]
+    assert json.loads(summary.read_text())["headline"]["missing"] == "seed=2 has not run whole"
+    assert Counter(entry.changes["kind"] for entry in Ledger(Folder.open(summary.parent))) == WHOLE
+
+
+def test_a_refused_training_is_told_of_after_the_curve_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch, InputError("data.root: no such folder"), kind="train", arm="univse", seed=1)
+    for _ in range(2):  # at every later call
+        with pytest.raises(InputError, match=r"^data\.root: no such folder \(all other trials are reported: ") as error:
+            swept(tmp_path)
+        summary = Path(str(error.value).partition("reported: ")[2].partition(")")[0])
+        assert json.loads(summary.with_name("results.json").read_text())["seeds"] == [0]
+
+
+def test_where_no_seed_is_whole_the_first_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, RuntimeError("no luck"), kind="train", arm="vsepp")
+    with pytest.raises(RuntimeError, match=r"trials failed; trial .*vsepp.*: RuntimeError: no luck"):
+        swept(tmp_path / "a")
+    broken(monkeypatch, InputError("data.root: no such folder"), kind="train")
+    with pytest.raises(InputError, match=r"^data\.root: no such folder$"):
+        swept(tmp_path / "b")
+
+
+def test_an_estimate_holds_back_trainings_that_would_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    longest = {"univse": 30.0, "vsepp": 36000.0}
+
+    def foresee(config: Any, *_: Any) -> Estimate:
+        return Estimate(longest[name_of("family", config.model)], "made up")
+
+    monkeypatch.setattr(alpha, "foresee", foresee)
+    found = swept(tmp_path, sweep__max_seconds=3600)
+    assert found.kinds == {}
+    assert "a trial is expected to take 3.6e+04 s (made up); none starts that would pass the cap" in caplog.text
+    assert found.headline == {"left": 4, "trials": 0}
+
+
+def test_what_was_cut_off_is_spent(tmp_path: Path) -> None:
+    first = swept(tmp_path, sweep__max_seconds=25)
+    ledger = Ledger(Folder.open(first.folder))
+    (left, *_) = [e.changes for e in ledger if e.changes["arm"] == "univse"]
+    ledger.keep_running([({**left, "arm": "vsepp"}, 100.0)])
+    lines = describe_plan(request(tmp_path, sweep__max_seconds=130))
+    assert "cap: 130 s of trials, 120 spent; what runs then ends, nothing new starts" in lines
+    assert swept(tmp_path, sweep__max_seconds=130).kinds == {"train": 3}
 
 
 def test_a_dry_run_says_what_is_left_of_the_cap(tmp_path: Path) -> None:

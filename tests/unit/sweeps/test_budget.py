@@ -2,19 +2,18 @@
 
 import pytest
 
-from vse.sweeps.budget import Meter, cost, typical
+from vse.sweeps.budget import Meter, length, typical
 from vse.sweeps.ledger import Entry
 
 
 def entry(name: str, took: float, state: str = "finished", **result: object) -> Entry:
-    return Entry(id=name, changes={"x": name}, state=state, seconds=took, result=result)  # type: ignore[arg-type]
+    return Entry(id=name, changes={"x": name}, state=state, seconds=took, result=result, spent=took)  # type: ignore[arg-type]
 
 
-def test_a_trial_costs_its_training_over_all_restarts() -> None:
-    assert cost(entry("a", 3.0)) == 3.0
-    assert cost(entry("a", 3.0, seconds=40.0, trained=True)) == 40.0
-    assert cost(entry("a", 3.0, seconds=40.0, trained=False)) == 3.0  # another sweep has paid for it
-    assert cost(entry("a", 7.0, "failed")) == 7.0
+def test_a_trial_is_as_long_as_its_training_over_all_restarts() -> None:
+    assert length(entry("a", 3.0)) == 3.0
+    assert length(entry("a", 3.0, seconds=40.0, trained=True)) == 40.0
+    assert length(entry("a", 3.0, seconds=40.0, trained=False)) == 3.0  # another sweep has trained it
 
 
 def test_what_trials_typically_take() -> None:
@@ -47,15 +46,64 @@ def test_what_runs_and_what_is_expected_count() -> None:
     assert not meter.allows()
 
 
-def test_the_first_trials_start_where_nothing_is_known() -> None:
-    meter = Meter(limit=10.0)
+def test_where_nothing_is_known_one_trial_starts_alone_and_its_end_tells() -> None:
+    """With a trial of 36,000 s under a cap of 3,600 s, twelve places cost ten hours and not a hundred and twenty."""
+    meter = Meter(limit=3600.0)
     assert meter.allows()
     meter.started("a")
-    assert meter.allows()
-    meter.ended(entry("a", 6.0))
-    assert meter.expected == 6.0
     assert not meter.allows()
+    assert meter.waits()
+    meter.ended(entry("a", 36000.0))
+    assert (meter.expected, meter.spent) == (36000.0, 36000.0)
+    assert not meter.allows()
+    assert not meter.waits()
     assert not Meter(limit=10.0, spent=10.0).allows()
+
+
+def test_first_epochs_tell_what_a_trial_takes_until_one_has_ended() -> None:
+    now = [0.0]
+    meter = Meter(limit=100.0, clock=lambda: now[0])
+    meter.started("a")
+    now[0] = 10.0
+    meter.told("a", 0.25)
+    assert meter.expected == 40.0
+    assert meter.allows()
+    meter.started("b")
+    assert not meter.allows()  # 40 + 40 running + 40 new
+    assert meter.waits()  # the guess may be too high: the start of a process is in it
+    now[0] = 14.0
+    meter.told("a", 0.5)
+    assert meter.expected == 28.0
+    assert meter.allows()
+    meter.ended(entry("a", 50.0))
+    assert meter.expected == 50.0  # what is known now
+    meter.told("b", 0.9)
+    assert meter.expected == 50.0
+    assert not meter.allows()
+    assert not meter.waits()
+    assert not Meter().waits()
+
+
+def test_an_estimate_is_not_replaced_by_a_guess_nor_by_trials_that_were_ended_early() -> None:
+    now = [0.0]
+    meter = Meter(limit=100.0, expected=30.0, clock=lambda: now[0])
+    meter.started("a")
+    now[0] = 1.0
+    meter.told("a", 0.5)
+    meter.ended(entry("a", 1.0, stopped=True))
+    assert (meter.expected, meter.spent) == (30.0, 1.0)
+
+
+def test_attempts_count_once_each() -> None:
+    """A failure of an hour, then an end whose training knows of both its hours: two hours, in this call or the next."""
+    meter = Meter()
+    failed = entry("a", 3600.0, "failed")
+    meter.ended(failed)
+    whole = Entry(
+        id="a", changes={"x": "a"}, state="finished", seconds=3600.0, spent=7200.0, result={"seconds": 7000.0}
+    )
+    meter.ended(whole, before=failed.spent)
+    assert meter.spent == 7200.0
 
 
 @pytest.mark.parametrize("limit", [20.0, 35.0, 60.0, 95.0])

@@ -57,6 +57,23 @@ def test_a_meter_starts_with_what_is_left_and_what_trials_like_these_took() -> N
     assert not budget.meter([(100.0, TRAINING)], MEASURE, []).allows()
 
 
+def test_an_estimate_is_made_where_a_cap_is_set_and_no_trial_says_what_one_takes() -> None:
+    asked: list[float] = []
+
+    def foresee() -> float:
+        asked.append(36000.0)
+        return 36000.0
+
+    known = Entry(id="a", changes={}, state="finished", seconds=30.0)
+    assert Budget(Caps(), TRAINING).meter([], TRAINING, [], foresee).expected is None
+    assert Budget(caps(max_gpu_hours=1), TRAINING).meter([], TRAINING, [known], foresee).expected == 30.0
+    assert Budget(caps(max_gpu_hours=1), TRAINING).meter([], MEASURE, [], foresee).expected is None  # none of its cap
+    assert asked == []
+    meter = Budget(caps(max_gpu_hours=1), TRAINING).meter([], TRAINING, [], foresee)
+    assert (meter.expected, len(asked)) == (36000.0, 1)
+    assert not meter.allows()
+
+
 def test_lines_of_a_dry_run() -> None:
     lines = Budget(caps(max_seconds=200, max_cost=1.0, price=3.6), TRAINING).lines([(60.0, TRAINING), (50.0, MEASURE)])
     assert [line.partition(" spent")[0] for line in lines] == ["cap: 200 s of trials, 110", "cap: 1 of money, 0.12"]

@@ -10,7 +10,7 @@ from tests.unit.sweeps.test_objective_plan import request
 from vse import pipeline
 from vse.command import Request
 from vse.sweeps import estimates
-from vse.sweeps.alpha import describe_plan as describe_alpha
+from vse.sweeps.alpha_dry_run import describe_plan as describe_alpha
 from vse.sweeps.alpha_plan import Options as AlphaOptions
 from vse.sweeps.estimates import estimate
 from vse.sweeps.objective_dry_run import describe_plan

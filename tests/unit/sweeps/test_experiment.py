@@ -1,6 +1,7 @@
 """Sweeps on a Ray of two CPUs: every trial once, failures counted and retried, nothing left behind."""
 
 import functools
+import json
 import os
 import tempfile
 import time
@@ -8,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from tests.unit.sweeps import trials
 from vse.config import knob
 from vse.errors import InputError, PlacementError, StorageError
+from vse.progress import Progress
 from vse.storage import Folder
 from vse.sweeps.ledger import Entry, Ledger
 
@@ -113,6 +116,135 @@ def test_a_full_disk_starts_no_other_trial(
     with pytest.raises(StorageError, match="no space left"):
         run_sweep(ledger, asked, work, concurrency=1)
     assert sum(times(calls).values()) == 1
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_where_there_are_other_nodes_a_full_disk_ends_no_sweep(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vse.sweeps import experiment, sick_nodes
+
+    monkeypatch.setattr(experiment, "_one_node_alone", lambda need: False)
+    monkeypatch.setattr(sick_nodes, "PAUSE", 0.5)
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    work = functools.partial(trials.count, folder=str(calls))
+    entries = experiment.run_sweep(ledger, [{"x": "sick at first"}, {"x": "fine"}], work, concurrency=1)
+    assert [(entry.state, entry.attempts) for entry in entries] == [("finished", 2), ("finished", 1)]
+    first = ledger.folder.read_text("ledger.jsonl").splitlines()[0]
+    assert "the node of the trial was at fault: " in first
+    assert "/scratch: no space left on device" in first
+
+
+class Ends:
+    """Of trials, as Tune tells a Recorder of them."""
+
+    def __init__(self, ledger: Ledger, nested: bool = False) -> None:
+        from vse.sweeps.budget import Meter
+        from vse.sweeps.experiment import Recorder
+        from vse.sweeps.proposals import InTurn
+        from vse.sweeps.sick_nodes import SickNodes
+        from vse.sweeps.waiting import Waiting
+
+        bar = Progress("trials", unit="trials").__enter__()
+        self.sick = SickNodes(lambda: False)
+        waiting = Waiting({"CPU": 1.0}, deadline=900.0, nodes=list)
+        self.recorder = Recorder(ledger, bar, InTurn([]), Meter(), waiting, self.sick, nested)
+
+    def end(self, x: str, node: str, **payload: Any) -> None:
+        from vse.sweeps.trial_process import PAYLOAD
+
+        told = {PAYLOAD: json.dumps({"node": node, "host": f"host-{node}", "seconds": 1.0, **payload})}
+        self.recorder.on_trial_complete(0, [], SimpleNamespace(config={"changes": {"x": x}}, last_result=told))
+
+
+def test_a_node_at_fault_is_left_out_and_two_of_them_end_the_sweep(ledger: Ledger) -> None:
+    ends = Ends(ledger)
+    no_gpu: dict[str, Any] = {"kind": "InputError", "refused": "torch finds no GPU on host-a", "sick": True}
+    ends.end("1", "a", **no_gpu)
+    ends.end("2", "a", **no_gpu)
+    assert (ends.sick.left_out(), ends.recorder.broken, ends.recorder.refused) == (["a"], False, None)
+    assert [entry.error for entry in ledger] == [
+        "the node of the trial was at fault: host-a: torch finds no GPU on host-a"
+    ] * 2
+    ends.end("3", "b", result={})
+    ends.end("4", "b", **no_gpu)
+    assert not ends.recorder.broken
+    ends.end("5", "c", **no_gpu)
+    assert ends.recorder.broken
+    with pytest.raises(InputError, match="torch finds no GPU"):
+        ends.recorder.conclude()
+
+
+def test_wrong_input_is_no_nodes_fault(ledger: Ledger) -> None:
+    ends = Ends(ledger)
+    ends.end("1", "a", kind="InputError", refused="data.root=/nowhere: no such folder", sick=False)
+    assert not ends.recorder.broken
+    with pytest.raises(InputError, match=r"data\.root=/nowhere"):
+        ends.recorder.conclude()
+
+
+def test_of_workers_elsewhere_no_node_is_left_out(ledger: Ledger) -> None:
+    ends = Ends(ledger, nested=True)
+    full: dict[str, Any] = {"kind": "StorageError", "refused": "/data: no space left on device", "sick": True}
+    for x in ("1", "2"):
+        ends.end(x, "a", **full)
+    assert (ends.sick.left_out(), ends.recorder.broken) == ([], False)
+    ends.end("3", "a", **full)
+    assert ends.recorder.broken
+    with pytest.raises(StorageError, match="no space left"):
+        ends.recorder.conclude()
+
+
+def test_where_a_trial_may_run() -> None:
+    from vse.sweeps.experiment import _place
+
+    assert _place({"changes": {}}, {"CPU": 1.0}).required_resources == {"CPU": 1.0}
+    apart = _place({"changes": {}, "avoided": ["n1", "n2"]}, {"CPU": 1.0})
+    assert apart == _place({"avoided": ["n1", "n2"]}, {"CPU": 1.0})  # an actor may be used again
+    assert apart != _place({}, {"CPU": 1.0})  # and one on a node that is left out may not
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_what_runs_is_written_down_while_it_runs(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that dies while a trial runs leaves what was spent on it; one that lives to its end leaves nothing."""
+    from vse.sweeps import experiment
+
+    monkeypatch.setattr(experiment, "KEEP", 0.1)
+    seen: list[list[tuple[dict[str, Any], float]]] = []
+    told = experiment.Recorder.on_step_end
+
+    def look(self: Any, *args: Any, **info: Any) -> None:
+        told(self, *args, **info)
+        seen.append(Ledger(ledger.folder).cut_off())
+
+    monkeypatch.setattr(experiment.Recorder, "on_step_end", look)
+    work = functools.partial(trials.sleep, seconds=2.0)
+    (entry,) = experiment.run_sweep(ledger, [{"x": 1}], work)
+    most = max(seconds for cut in seen for _, seconds in cut)
+    assert 0.5 < most <= entry.spent + 0.5
+    assert all(changes == {"x": 1} for cut in seen for changes, _ in cut)
+    assert Ledger(ledger.folder).cut_off() == []
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_a_first_epoch_tells_a_capped_sweep_what_trials_take(ledger: Ledger) -> None:
+    from vse.sweeps.budget import Meter
+    from vse.sweeps.experiment import run_proposed
+    from vse.sweeps.proposals import InTurn
+
+    meter, guesses = Meter(limit=100.0), list[float]()
+
+    def told(trial: str, share: float) -> None:
+        Meter.told(meter, trial, share)
+        assert meter.expected is not None
+        guesses.append(meter.expected)
+
+    meter.told = told  # type: ignore[method-assign]
+    work = functools.partial(trials.two_epochs, seconds=2.0)
+    assert run_proposed(ledger, InTurn([{"x": x} for x in range(3)]), work, at_once=2, meter=meter)
+    assert len(ledger) == 3
+    assert 2.0 <= guesses[0] < 12.0
 
 
 @pytest.mark.usefixtures("two_cpus")

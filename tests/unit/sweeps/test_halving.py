@@ -4,9 +4,9 @@ from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
-from vse.sweeps.experiment import EPOCH, OBJECTIVE
 from vse.sweeps.halving import _Told, halving
 from vse.sweeps.ledger import Entry
+from vse.sweeps.trial_process import EPOCH, OBJECTIVE
 
 CURVES = {"a": [10.0, 20, 30, 40, 50, 60, 70, 80, 90], "b": [11.0, 12, 13], "c": [30.0, 31, 32, 33, 34, 35, 36, 37, 38]}
 

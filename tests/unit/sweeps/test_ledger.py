@@ -12,7 +12,7 @@ import pytest
 from tests import s3
 from vse.errors import InputError, StorageError
 from vse.storage import Folder
-from vse.sweeps.ledger import FILE_NAME, Ledger, open_sweep, sole_owner, sweep_name, trial_id
+from vse.sweeps.ledger import FILE_NAME, RUNNING, Ledger, open_sweep, sole_owner, sweep_name, trial_id
 from vse.workspace import Workspace
 
 A, B, C = {"model.alpha": 0.1, "seed": 0}, {"model.alpha": 0.2, "seed": 0}, {"model.alpha": 0.3, "seed": 0}
@@ -41,6 +41,75 @@ def test_replay_gives_back_what_was_recorded(folder: Folder) -> None:
     assert (entry.state, entry.error, entry.attempts) == ("failed", "ValueError: no", 1)
     assert dataclasses.replace(entry, error="Traceback:\n  line 3\nValueError: no\n").why == "ValueError: no"
     assert dataclasses.replace(entry, error="").why == "it did not say why"
+
+
+def test_what_was_spent_adds_up_over_attempts_and_calls(folder: Folder) -> None:
+    Ledger(folder).fail(A, "no", 3600.0)
+    again = Ledger(folder)
+    again.fail(A, "no", 3600.0)
+    assert again.spent(A) == Ledger(folder).spent(A) == 7200.0
+    again.finish(A, {"seconds": 5000.0, "trained": True}, 1000.0)  # its training counts what the failures had made
+    entry = Ledger(folder).get(A)
+    assert entry is not None
+    assert (entry.spent, entry.seconds, entry.attempts) == (8200.0, 1000.0, 3)
+    again.finish(B, {"seconds": 5000.0, "trained": True}, 1000.0)  # begun by somebody else
+    again.finish(C, {"seconds": 5000.0, "trained": False}, 1.0)
+    assert [Ledger(folder).spent(changes) for changes in (B, C)] == [5000.0, 1.0]
+
+
+def test_a_ledger_from_before_spending_was_kept_adds_up_its_lines(folder: Folder) -> None:
+    lines = [
+        {"changes": A, "state": "failed", "seconds": 3600.0, "attempts": 1},
+        {"changes": A, "state": "failed", "seconds": 3600.0, "attempts": 2},
+        {"changes": B, "state": "failed", "seconds": 10.0},
+        {"changes": B, "state": "finished", "seconds": 20.0, "result": {"seconds": 28.0, "trained": True}},
+    ]
+    text = "".join(json.dumps({"id": trial_id(line["changes"]), **line}) + "\n" for line in lines)  # type: ignore[arg-type]
+    folder.write_text(FILE_NAME, text)
+    ledger = Ledger(folder)
+    assert (ledger.spent(A), ledger.spent(B), ledger.spent(C)) == (7200.0, 30.0, 0.0)
+    assert ledger.fail(A, "no", 1.0).spent == 7201.0
+    assert folder.read_text(FILE_NAME).startswith(text)
+
+
+def test_attempts_cut_off_with_their_driver_count(folder: Folder) -> None:
+    """Killed twice while A ran, once while B was tried again; then both end."""
+    first = Ledger(folder)
+    first.fail(B, "no", 5.0)
+    first.keep_running([(A, 100.0), (B, 50.0)])
+    first.keep_running([(A, 110.0), (B, 60.0)])
+    second = Ledger(folder)
+    assert second.cut_off() == [(A, 110.0), (B, 60.0)]
+    assert (second.spent(A), second.spent(B)) == (110.0, 65.0)
+    second.keep_running([(A, 30.0)])
+    third = Ledger(folder)
+    assert (third.spent(A), third.spent(B)) == (140.0, 65.0)
+    third.keep_running([(A, 1.0), (B, 1.0)])
+    assert third.finish(A, {}, 7.0).spent == 147.0  # what it was keeping of this attempt is in these 7 s
+    unkept = Ledger(folder)  # killed before the file was written again
+    assert (unkept.spent(A), unkept.cut_off()) == (147.0, [(B, 61.0)])
+    assert unkept.fail(B, "no", 4.0).spent == 70.0
+    unkept.keep_running([])
+    assert folder.read_json(RUNNING) == {}
+    assert Ledger(folder).cut_off() == []
+
+
+@pytest.mark.parametrize("text", ["{torn", "[]", '{"a": 1}', '{"a": {"seconds": "?"}}'])
+def test_a_damaged_note_of_what_ran_is_left_out(folder: Folder, text: str) -> None:
+    folder.write_text(RUNNING, text)
+    ledger = Ledger(folder)
+    assert ledger.cut_off() == []
+    ledger.finish(A, {}, 1.0)
+    ledger.keep_running([(B, 2.0)])
+    assert Ledger(folder).cut_off() == [(B, 2.0)]
+
+
+def test_what_ended_early_is_pending_where_it_is_wanted_whole(folder: Folder) -> None:
+    ledger = Ledger(folder)
+    ledger.finish(A, {"stopped": True}, 1.0)
+    ledger.finish(B, {}, 1.0)
+    assert ledger.pending([A, B]) == []
+    assert ledger.pending([A, B], whole=True) == [A]
 
 
 def test_pending_are_new_and_failed_trials_once_each_in_order(folder: Folder) -> None:

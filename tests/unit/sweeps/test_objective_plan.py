@@ -16,7 +16,7 @@ from vse.sweeps.estimates import estimate
 from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
 from vse.sweeps.objective_dry_run import describe_plan
-from vse.sweeps.objective_plan import Options, Plan, make_plan, told_by
+from vse.sweeps.objective_plan import Options, Plan, check_point, make_plan, told_by
 from vse.workspace import Workspace
 
 
@@ -166,6 +166,48 @@ def test_which_trials_may_run(tmp_path: Path) -> None:
         for mode in ("all", "new", "failed")
     }
     assert found == {"all": [True, True], "new": [False, True], "failed": [True, False]}
+
+
+def test_what_asha_ended_early_goes_on_by_another_method(tmp_path: Path) -> None:
+    plan = make_plan(request(workspace=str(tmp_path)))
+    folder = entered(tmp_path, plan, {"eta_c=0.1": 10.0}, stopped=True)
+    (changes,) = plan.trials_of(plan.listed[0], "data")
+    assert (plan.whole, plan.value_of(Ledger(folder), plan.listed[0], "data")) == (True, None)
+    lines = describe_plan(request(workspace=str(tmp_path)))
+    assert "  eta_c=0.1 seed=0: to go on, ended early" in lines
+    assert "20 trials to run, 1 finished, 0 failed" in lines
+    halved = make_plan(request(sweep__method="asha", workspace=str(tmp_path)))
+    assert (halved.whole, halved.value_of(Ledger(folder), plan.listed[0], "data")) == (False, 10.0)
+    lines = describe_plan(request(workspace=str(tmp_path), sweep__method="asha"))
+    assert "  eta_c=0.1 seed=0: finished, ended early" in lines
+    assert "19 trials to run, 1 finished, 0 failed" in lines
+    Ledger(folder).finish(changes, {"objective": 12.0}, 10.0)
+    assert plan.value_of(Ledger(folder), plan.listed[0], "data") == 12.0
+
+
+def test_what_was_cut_off_counts_as_spent(tmp_path: Path) -> None:
+    plan = make_plan(request(workspace=str(tmp_path), sweep__max_seconds=100))
+    folder = entered(tmp_path, plan, {"eta_c=0.1": 10.0})
+    Ledger(folder).keep_running([({**plan.listed[1], "seed": 0, "material": "data"}, 70.0)])
+    assert sum(seconds for seconds, _ in plan.spent(Ledger(folder))) == 80.0
+    assert any(
+        "cap: 100 s of trials, 80 spent" in line
+        for line in describe_plan(request(workspace=str(tmp_path), sweep__max_seconds=100))
+    )
+
+
+def test_initial_points_of_a_search_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    """Relational embeddings with pools train with their own objective only."""
+    space = "from ray import tune\nSPACE = {'model.structure': tune.choice(['attention', 'pool'])}\n"
+    (tmp_path / "s.py").write_text(space)
+    asked: dict[str, Any] = {"space": str(tmp_path / "s.py"), "sweep__method": "hyperopt", "objective": "ranking"}
+    plan = make_plan(request("relational_attention_scenes", **asked))
+    check_point(plan.config, {"model.structure": "attention"})
+    with pytest.raises(InputError, match=r"with model\.structure=pool trains with objective=relational only"):
+        check_point(plan.config, {"model.structure": "pool"})
+    (tmp_path / "s.py").write_text(f"{space}INITIAL = [{{'model.structure': 'pool'}}]\n")
+    with pytest.raises(InputError, match=r"with model\.structure=pool trains with objective=relational only"):
+        make_plan(request("relational_attention_scenes", **asked))
 
 
 def test_learning_from_another_sweep(tmp_path: Path) -> None:

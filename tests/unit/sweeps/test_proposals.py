@@ -7,11 +7,12 @@ from ray.tune.search import Searcher
 
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, trial_id
-from vse.sweeps.proposals import LOSSES, LOST, HandOut, InTurn
+from vse.sweeps.proposals import AVOIDED, LOSSES, LOST, SICK, HandOut, InTurn
+from vse.sweeps.sick_nodes import PAUSE, SickNodes
 
 
 def ended(changes: dict[str, Any], state: Any = "finished", seconds: float = 1.0, error: str = "") -> Entry:
-    return Entry(id=trial_id(changes), changes=changes, state=state, seconds=seconds, error=error)
+    return Entry(id=trial_id(changes), changes=changes, state=state, seconds=seconds, error=error, spent=seconds)
 
 
 def test_in_their_order_and_again_after_a_failure() -> None:
@@ -50,7 +51,7 @@ def test_tune_waits_while_a_running_trial_may_come_again() -> None:
 
 
 def test_the_cap_lets_nothing_new_start() -> None:
-    meter = Meter(limit=2.5)
+    meter = Meter(limit=2.5, expected=1.0)
     hand_out = HandOut(InTurn([{"x": number} for number in range(5)]), meter)
     assert hand_out.suggest("a") == {"changes": {"x": 0}}
     assert hand_out.suggest("b") == {"changes": {"x": 1}}
@@ -60,6 +61,43 @@ def test_the_cap_lets_nothing_new_start() -> None:
     assert hand_out.suggest("c") == Searcher.FINISHED
     assert hand_out.held_back == {"x": 2}
     assert hand_out.suggest("d") == Searcher.FINISHED
+
+
+def test_where_nothing_is_known_a_capped_sweep_waits_for_its_first_trial() -> None:
+    meter = Meter(limit=2.5)
+    hand_out = HandOut(InTurn([{"x": number} for number in range(5)]), meter)
+    assert hand_out.suggest("a") == {"changes": {"x": 0}}
+    assert hand_out.suggest("b") is None
+    hand_out.on_trial_complete("a")
+    meter.ended(ended({"x": 0}))
+    assert hand_out.suggest("b") == {"changes": {"x": 1}}
+    assert hand_out.suggest("c") == Searcher.FINISHED
+
+
+def test_a_refused_trial_does_not_come_again() -> None:
+    proposer = InTurn([{"x": 1}])
+    proposer.propose()
+    assert not proposer.ended(ended({"x": 1}, "failed"), final=True)
+    assert proposer.propose() is None
+
+
+def test_trials_keep_from_sick_nodes_and_come_again() -> None:
+    now = [0.0]
+    sick = SickNodes(lambda: False, clock=lambda: now[0])
+    proposer = InTurn([{"x": number} for number in range(5)])
+    hand_out = HandOut(proposer, Meter(), sick=sick)
+    assert hand_out.suggest("a") == {"changes": {"x": 0}}
+    sick.ill("n1", "host-1", "StorageError", "full")
+    assert proposer.ended(ended({"x": 0}, "failed", error=f"{SICK}: host-1: full"))
+    hand_out.on_trial_complete("a")
+    assert hand_out.suggest("b") is None  # a pause
+    now[0] += PAUSE
+    assert hand_out.suggest("b") == {"changes": {"x": 1}}
+    sick.ill("n1", "host-1", "StorageError", "full")
+    now[0] += PAUSE
+    assert hand_out.suggest("c") == {"changes": {"x": 2}, AVOIDED: ["n1"]}
+    lost = ended({"x": 0}, "failed", error=f"{SICK}: host-1: full")
+    assert [proposer.ended(lost) for _ in range(LOSSES - 1)] == [True] * (LOSSES - 2) + [False]
 
 
 def test_nothing_new_starts_where_results_have_no_place() -> None:

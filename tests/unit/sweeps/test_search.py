@@ -178,6 +178,54 @@ def test_it_learns_from_what_it_is_told(tmp_path: Path) -> None:
     assert away(told) < 0.8 * away(alone)
 
 
+def test_points_that_would_not_train_are_drawn_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Half of the space is refused; a search that is stopped draws and refuses as it would have."""
+
+    def check(point: Mapping[str, Any]) -> None:
+        if point["every"] == 1:
+            raise InputError("every=1: trains nothing")
+
+    whole = Searched(tmp_path / "whole", FLAT, check=check)
+    done = whole.work()
+    assert len(done) == 12
+    assert all(changes["every"] > 1 for changes in done)
+    assert whole.search.refused
+    assert set(whole.search.refused.values()) == {"every=1: trains nothing"}
+    assert sum("drew another point than" in line for line in caplog.messages) == len(whole.search.refused)
+    first = Searched(tmp_path / "parts", FLAT, check=check).work(most=5)
+    assert first + Searched(tmp_path / "parts", FLAT, check=check).work() == done
+
+
+def test_a_space_in_which_nothing_trains_ends(tmp_path: Path) -> None:
+    def check(point: Mapping[str, Any]) -> None:
+        raise InputError("trains nothing")
+
+    searched = Searched(tmp_path, FLAT, check=check)
+    assert searched.work() == []
+    assert searched.search.refused
+
+
+def test_a_point_outside_its_ranges_is_no_point(tmp_path: Path) -> None:
+    space = Space("here", {"every": tune.randint(8, 14), "alpha": tune.uniform(0.0, 1.0)})  # 10 is the most
+    assert all(changes["every"] <= 10 for changes in Searched(tmp_path, space).work())
+
+
+def test_a_refused_trial_settles_its_point(tmp_path: Path) -> None:
+    searched = Searched(tmp_path, FLAT, samples=2)
+    changes = searched.search.propose()
+    assert changes is not None
+    assert not searched.search.ended(searched.ledger.fail(changes, "data.root: no such folder"), final=True)
+    assert searched.search._open == {}
+    assert len(searched.work()) == 1
+
+
+def test_points_that_ended_early_go_on_where_they_are_wanted_whole(tmp_path: Path) -> None:
+    done = Searched(tmp_path, FLAT, samples=3).work(most=3)
+    Ledger(Folder.open(tmp_path)).finish(done[1], {"objective": 0.0, "stopped": True}, 1.0)
+    assert Searched(tmp_path, FLAT, samples=3).work() == []
+    assert Searched(tmp_path, FLAT, samples=3, whole=True).work() == [done[1]]
+
+
 def test_a_space_that_is_used_up_ends(tmp_path: Path) -> None:
     space = Space("here", {"sizes": tune.choice([[1], [2]]), "every": tune.choice([1, 2])})
     done = Searched(tmp_path, space, samples=50, num_initial=2)

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 
 from vse.errors import Diverged, InputError, PlacementError, StorageError
-from vse.sweeps.experiment import say, tell
+from vse.sweeps.trial_process import say, tell
 
 
 def square(changes: dict[str, Any]) -> dict[str, Any]:
@@ -45,11 +45,21 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
         raise Diverged("epoch 1, step 2: sent is nan; try a lower optim.lr")
     if changes["x"] == "refused":
         raise InputError("data.root=/nowhere: no such folder")
+    if changes["x"] == "sick at first" and calls == 0:
+        raise StorageError("/scratch: no space left on device")
     if changes["x"] == "full":
         raise StorageError("/data: no space left on device")
     if changes["x"] == "no place" or (changes["x"] == "no place at first" and calls == 0):
         raise PlacementError("train.workers=2: no nodes came in time")
     return {"calls": calls + 1}
+
+
+def two_epochs(changes: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Says after half of its work how much that was."""
+    time.sleep(seconds / 2)
+    say("epoch 1/2", 0.5)
+    time.sleep(seconds / 2)
+    return {"value": changes["x"]}
 
 
 def sleep(changes: dict[str, Any], seconds: float) -> dict[str, Any]:

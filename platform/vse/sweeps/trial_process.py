@@ -1,0 +1,64 @@
+"""What runs in the process of a trial: the call of its function, and what that says on its way to its end."""
+
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ray
+from ray import tune
+
+from vse.errors import Diverged, InputError, PlacementError, StorageError, storage_failure
+
+Function = Callable[[dict[str, Any]], Mapping[str, Any]]
+
+EPOCH, OBJECTIVE = "epoch", "objective"  # what schedulers read
+PAYLOAD, SO_FAR, SAID, SHARE = "vse", "so_far", "said", "share"  # what the driver reads
+_in_trial = False  # true in processes of trials
+
+
+def say(text: str, share: float = 0.0) -> None:
+    """From within a trial: what it is doing, for the end of the job's progress line. Elsewhere nothing happens.
+
+    share: how much of a whole trial's work this process has done, between 0 and 1; 0 where nothing is known.
+    """
+    if _in_trial:
+        tune.report({SAID: text, SHARE: share})
+
+
+def tell(epoch: int, objective: float, result: Mapping[str, Any], text: str, share: float = 0.0) -> None:
+    """From within a trial: where it stands after an epoch, as `say` does. A scheduler may end the trial here, by
+    raising SystemExit; then `result` is what it found."""
+    if _in_trial:
+        told = {EPOCH: epoch, OBJECTIVE: objective, SO_FAR: json.dumps(dict(result), allow_nan=False)}
+        tune.report({**told, SAID: text, SHARE: share})
+
+
+def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
+    """The Tune function. What it returns crosses process borders as text, so no type of ours has to."""
+    global _in_trial
+    _in_trial, started = True, time.monotonic()
+    where = {"node": ray.get_runtime_context().get_node_id(), "host": platform.node()}
+    try:
+        result = dict(function(dict(config["changes"])))
+    except (InputError, PlacementError) as error:  # wrong input is no accident: it is said once and not tried again
+        sick = isinstance(error, InputError) and _gpu_is_gone()
+        return {PAYLOAD: json.dumps({"refused": str(error), "kind": type(error).__name__, "sick": sick, **where})}
+    except Diverged as error:
+        return {PAYLOAD: json.dumps({"diverged": str(error)})}
+    except Exception as error:
+        if line := storage_failure(error):  # nor is a full disk
+            return {PAYLOAD: json.dumps({"refused": line, "kind": StorageError.__name__, "sick": True, **where})}
+        raise
+    told = {"result": result, "seconds": time.monotonic() - started, **where}
+    return {PAYLOAD: json.dumps(told, allow_nan=False)}
+
+
+def _gpu_is_gone() -> bool:
+    """Whether this trial was given a GPU that torch does not find, as where a driver has died."""
+    if not ray.get_runtime_context().get_assigned_resources().get("GPU"):
+        return False
+    import torch  # slow to import, and in memory where a training said so
+
+    return not torch.cuda.is_available()
