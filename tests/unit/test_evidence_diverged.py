@@ -20,7 +20,7 @@ def test_a_candidate_that_diverges_is_not_chosen_and_an_arm_that_does_is_told(
     def train(config: RunConfig, workspace: Workspace) -> Result:
         if config.optim.lr > 1:
             raise Diverged("epoch 1, step 2: sent is nan")
-        return Result("a-run", workspace.run("a-run"), {"val/rsum": 30.0}, 2, 2, 1.0, trained=True)
+        return Result("a-run", workspace.run("a-run"), {"val/rsum": 30.0}, 2, 2, 1.0, trained=True, trained_by=[])
 
     monkeypatch.setattr(evidence, "run_training", train)
     candidates = ({"optim.lr": 1e9}, {"optim.lr": 2e-3})

@@ -78,7 +78,11 @@ def test_mean_and_maximum_are_special_cases():
     with torch.no_grad():
         pool.score.weight.zero_()
     torch.testing.assert_close(pool(items), items.mean(1))
-    pool.weights = lambda sizes, longest: torch.eye(longest, dtype=torch.float64)[:1].expand(len(sizes), -1)
+
+    def first_alone(sizes: torch.Tensor, longest: int, falling: bool = False) -> torch.Tensor:
+        return torch.eye(longest, dtype=torch.float64)[:1].expand(len(sizes), -1)
+
+    pool.weights = first_alone
     torch.testing.assert_close(pool(items), items.amax(1))
 
 

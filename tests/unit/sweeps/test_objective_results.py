@@ -78,7 +78,8 @@ def test_claims_are_answered_from_the_file_that_the_ledger_names(tmp_path: Path)
             share = (50 + k if name == right else 10) / 100
             (mine if name == right else theirs).append(6 * 100 * share)
             buffer = io.BytesIO()
-            table = {f"{way}/r{n}": np.array([[100 * share, 100.0]] * 3) for way in ("i2t", "t2i") for n in (1, 5, 10)}
+            counts = np.array([[100 * share, 100.0]] * 3)
+            table: dict[str, Any] = {f"{way}/r{n}": counts for way in ("i2t", "t2i") for n in (1, 5, 10)}
             np.savez_compressed(buffer, **table)
             workspace.run(run).child("evaluation").write_bytes(name, buffer.getvalue())
         (trial,) = plan.trials_of(point, "m")
