@@ -29,6 +29,7 @@ ALLOWED = {
     "jwae vae": PACKED,
     "jwae mmd": PACKED,
     "jwae_scan": ATTENTION,
+    "jwae_scan released": ATTENTION,
 }
 
 
