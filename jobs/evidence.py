@@ -77,9 +77,8 @@ def run(request: Request) -> str:
 
     search, chosen = planner.searched(), planner.chosen()
     planned = [*search, *(task for each in planner.arm_tasks(chosen or {}).values() for task in each)]
-    results = planner.results or workspace.root.child("evidence").uri
     if line := warning(
-        {task.name: code_of(task) for task in planned}, f"results of {study.name}", f"remove theirs from {results}"
+        {task.name: code_of(task) for task in planned}, f"results of {study.name}", f"remove theirs from {planner.kept}"
     ):
         print(line, file=sys.stderr, flush=True)
     complete = run_tasks(search, processes, deadline, say)

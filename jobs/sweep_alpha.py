@@ -3,8 +3,7 @@
 import sys
 
 from vse.command import main
-from vse.pipeline import foresee
-from vse.reach import check_reach
+from vse.reach import foreseen
 from vse.sweeps.alpha import run_alpha_sweep
 from vse.sweeps.alpha_dry_run import describe_plan
 from vse.sweeps.alpha_plan import Options
@@ -19,8 +18,7 @@ if __name__ == "__main__":
             options=Options(),
             plan=lambda request: [
                 *describe_plan(request),
-                *foresee(request.config),
-                *check_reach(request.config, request.workspace, request.options.ray),
+                *foreseen(request.config, request.workspace, request.options.ray),
             ],
         )
     )

@@ -3,8 +3,7 @@
 import sys
 
 from vse.command import main
-from vse.pipeline import foresee
-from vse.reach import check_reach
+from vse.reach import foreseen
 from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, SweepOptions
 from vse.sweeps.objective_sweep import run_objective_sweep
@@ -20,8 +19,7 @@ if __name__ == "__main__":
             options=Options(sweep=SweepOptions(space="margin")),
             plan=lambda request: [
                 *describe_plan(request),
-                *foresee(request.config),
-                *check_reach(request.config, request.workspace, request.options.ray),
+                *foreseen(request.config, request.workspace, request.options.ray),
             ],
         )
     )

@@ -9,8 +9,8 @@ from vse.cluster.placement import preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
-from vse.pipeline import foresee, without_vectors
-from vse.reach import check_reach
+from vse.pipeline import without_vectors
+from vse.reach import check_reach, foreseen
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
@@ -85,8 +85,7 @@ def plan(request: Request) -> list[str]:
         f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
         f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
         f"{config.train.gpus_per_worker:g} GPU(s) each",
-        *foresee(config),
-        *check_reach(config, request.workspace, request.options.ray),
+        *foreseen(config, request.workspace, request.options.ray),
     ]
 
 

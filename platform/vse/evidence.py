@@ -218,13 +218,18 @@ class Planner:
     workspace: Workspace
     given: Changes  # what the user sets for every run, such as data.root
     seeds: int
-    results: str = ""  # URI of the folder that keeps results of tasks; "": `evidence` in the workspace
+    results: str = ""  # URI of a folder, "": `evidence` in the workspace
     only: tuple[str, ...] = ()  # arms to be done now; empty: all
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.only if name not in self.study.arms]:
             near = did_you_mean(unknown[0], self.study.arms) or f"it has {', '.join(self.study.arms)}"
             raise InputError(f"study.arms: {self.study.name} has no arm {unknown[0]!r}; {near}")
+
+    @property
+    def kept(self) -> str:
+        """URI of the folder that keeps results of tasks."""
+        return self.results or self.workspace.root.child("evidence").uri
 
     def search_tasks(self) -> dict[str, list[list[Task]]]:
         """Family -> for each candidate its trainings (one, or one a fold), of its first arm."""
@@ -308,7 +313,7 @@ class Planner:
 
     def _task(self, label: str, arm: StudyArm, changes: Changes, seed: int, measured: bool) -> Task:
         config = self._config(arm, changes, seed)
-        uri, results = self.workspace.root.uri, self.results or self.workspace.root.child("evidence").uri
+        uri, results = self.workspace.root.uri, self.kept
         if not measured:
             return Task(label, config, (), (), uri, results)
         transfers = tuple((name, tuple(other.items())) for name, other in self.study.transfers.items())

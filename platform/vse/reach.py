@@ -18,7 +18,7 @@ from vse.data.places import below
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
-from vse.pipeline import kept_features, parser_of
+from vse.pipeline import foresee, kept_features, parser_of
 from vse.training.config import RunConfig
 from vse.training.inputs import family_inputs
 from vse.workspace import Workspace
@@ -34,6 +34,12 @@ class Read:
     key: str
     path: str
     files: tuple[str, ...]
+
+
+def foreseen(config: RunConfig, workspace: str, ray: RayConfig) -> Iterator[str]:
+    """What a dry run checks of a training and of the cluster that it is for, in lines; raises InputError."""
+    yield from foresee(config)
+    yield from check_reach(config, workspace, ray)
 
 
 def check_reach(

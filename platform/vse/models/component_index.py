@@ -8,6 +8,7 @@ from torch import Tensor
 
 from vse.models.encoders import distinct
 from vse.models.family import Batch
+from vse.models.gru import within
 
 WORDS = (
     "objects",
@@ -32,7 +33,7 @@ def component_index(batch: Batch) -> dict[str, Tensor]:
     names = [n for n in WORDS if n in batch]
     # Without the markers: row b's words are tokens[b, 1 : lengths[b] - 1].
     sentences, lengths = batch["tokens"][:, 1:-1], batch["lengths"] - 2
-    inside = torch.arange(sentences.shape[1], device=sentences.device)[None, :] < lengths[:, None]
+    inside = within(lengths, sentences.shape[1])
     words, (sentences, *rest) = distinct(sentences * inside, *(batch[n] for n in names))
     local = dict(zip(names, rest, strict=True))
     found = {"word_ids": words, "sentence_index": sentences, "object_index": local["objects"]}

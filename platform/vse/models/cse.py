@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from vse.config import knob
 from vse.models.encoders import PooledEncoder, WordTable, linear_xavier, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
+from vse.models.gru import within
 from vse.registry import ComponentConfig, register
 
 CARRY = -1.0  # first bias of the gates: layers begin by passing on what they get
@@ -87,7 +88,7 @@ class CSE(Family):
         tokens, lengths = batch["tokens"], batch["lengths"]
         if tokens.shape[1] == 0:  # no sentence at all: a width to take the largest of
             tokens = F.pad(tokens, (0, 1))
-        mask = torch.arange(tokens.shape[1], device=tokens.device)[None, :] < lengths[:, None]
+        mask = within(lengths, tokens.shape[1])
         x = self.enter(self.words(tokens)) * mask[..., None]
         found = []
         for k, (layer, code) in enumerate(zip(self.layers, self.codes, strict=True)):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 
@@ -88,8 +88,7 @@ class PrefixGRU(nn.Module):
 
     def _cudnn_states(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
         states = self.gru(F.embedding(sequences, table))[0]
-        inside = torch.arange(sequences.shape[1], device=lengths.device)[None, :] < lengths[:, None]
-        return states * inside[..., None]
+        return states * within(lengths, sequences.shape[1])[..., None]
 
 
 def _cell(inputs: Tensor, words: Tensor, hidden: Tensor, state: Tensor, parents: Tensor) -> Tensor:
@@ -102,6 +101,11 @@ def _cell(inputs: Tensor, words: Tensor, hidden: Tensor, state: Tensor, parents:
     hidden_r, hidden_z, hidden_n = hidden.chunk(3, dim=1)
     reset, update = torch.sigmoid(input_r + hidden_r), torch.sigmoid(input_z + hidden_z)
     return torch.lerp(torch.tanh(torch.addcmul(input_n, reset, hidden_n)), state, update)
+
+
+def within(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"]:
+    """True where a row of `time` places is within its length."""
+    return torch.arange(time, device=lengths.device)[None, :] < lengths[:, None]
 
 
 def reversed_rows(sequences: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]) -> Int[Tensor, "batch time"]:

@@ -18,6 +18,7 @@ from vse.errors import InputError
 from vse.models import noise
 from vse.models.encoders import WordTable, linear_xavier, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
+from vse.models.gru import within
 from vse.models.pooling import pool_regions
 from vse.models.transformer import EncoderLayer
 from vse.registry import ComponentConfig, register
@@ -152,7 +153,7 @@ class Relational(Family):
 
         A caption without any known word keeps its unknown ones.
         """
-        inside = torch.arange(tokens.shape[1], device=tokens.device)[None, :] < (lengths - 2)[:, None]
+        inside = within(lengths - 2, tokens.shape[1])
         tokens = tokens * inside
         known = self.known[tokens] & inside
         known = torch.where(known.any(1, keepdim=True), known, inside)

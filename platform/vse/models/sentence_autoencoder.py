@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vse.models import noise
-from vse.models.word_states import within
+from vse.models.gru import within
 
 UNKNOWN = 3  # the vocabulary's id of an unknown word; a dropped word becomes one
 NONE = -100  # no word, which a cross entropy leaves out

@@ -17,7 +17,8 @@ from vse.models import noise
 from vse.models.encoders import WordTable, distinct, linear_xavier, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
 from vse.models.gpo import GPO
-from vse.models.word_states import WordStates, within
+from vse.models.gru import within
+from vse.models.word_states import WordStates
 from vse.registry import ComponentConfig, register
 
 UNKNOWN = 3  # number of <unk> in every vocabulary

@@ -1,15 +1,10 @@
 """A word in its sentence: the states of a bidirectional GRU at that word, mean of both directions (SCAN, eq. 3)."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vse.models.gru import PrefixGRU, reversed_rows
-
-
-def within(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"]:
-    """True where a row of `time` places is within its length."""
-    return torch.arange(time, device=lengths.device)[None, :] < lengths[:, None]
+from vse.models.gru import PrefixGRU, reversed_rows, within
 
 
 class WordStates(nn.Module):

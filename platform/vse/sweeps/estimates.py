@@ -41,10 +41,9 @@ def expectation(found: Estimate) -> str:
 def foresee(config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request) -> Estimate:
     """As `estimate`, for a job whose trials come next: steps on a GPU are left to these, since a process that has used
     one keeps some of its memory."""
-    found = _of_runs(config, set(searched), workspace)
-    if found is None and config.train.gpus_per_worker:
-        return Estimate(None, "no run like these is in the workspace")
-    return found if found is not None else _of_steps(config, workspace, request)
+    if not config.train.gpus_per_worker:
+        return estimate(config, searched, workspace, request)
+    return _of_runs(config, set(searched), workspace) or Estimate(None, "no run like these is in the workspace")
 
 
 def _of_runs(config: RunConfig, searched: set[str], workspace: Workspace) -> Estimate | None:

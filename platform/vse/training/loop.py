@@ -1,5 +1,6 @@
 """The training loop: epochs, checkpoints, selection. It knows no family by name and no tracker."""
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -106,7 +107,7 @@ class Loop:
 
     def _epoch(self, progress: Progress) -> None:
         config, epoch = self.config, progress.epoch
-        batches, steps_of_window = self._batches(epoch), self._steps_of_window()
+        batches, steps_of_window = self._batches(epoch), self._steps_of_window
         start = saved = time.monotonic()
         before = progress.seconds
         self.family.train()
@@ -163,6 +164,7 @@ class Loop:
         batch = make(worker_share(captions, self.rank, self.workers), epoch)
         return self.transfer.pinned(dict(self.family.prepared(batch)))
 
+    @functools.cached_property
     def _steps_of_window(self) -> int:
         """Steps that read about `train.window` images: an image comes with several captions."""
         train, captions = self.config.train, self.collate.captions
