@@ -143,7 +143,7 @@ def make_family(name: str, context: Context, seed: int = 0, double: bool = True,
     config = dataclasses.replace(config, **{k: v for k, v in (sizes | changes).items() if k in known})
     torch.manual_seed(seed)
     family = registry.build("family", config, context)
-    family.add_scalars(make_objective(name, changes.get("objective", "")).scalars)
+    family.add_scalars(make_objective(name, **changes).scalars)
     with torch.no_grad():
         for parameter in family.parameters():  # biases too, so that no term is missed because it is zero
             parameter.add_(0.3 * torch.randn(parameter.shape))

@@ -32,9 +32,15 @@ def knob(
     high: float | None = None,
     above: float | None = None,
     choices: tuple[Any, ...] | None = None,
+    later: bool = False,
 ) -> Any:
-    """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices."""
-    return field(default=default, metadata={"doc": doc, "low": low, "high": high, "above": above, "choices": choices})
+    """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices.
+
+    later: it joined a configuration of which runs were made. Its default, which must be what they did, is not written,
+    so that they keep their fingerprints.
+    """
+    ranges = {"low": low, "high": high, "above": above, "choices": choices}
+    return field(default=default, metadata={"doc": doc, "later": later, **ranges})
 
 
 def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:
@@ -231,11 +237,13 @@ def validate(config: T) -> T:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Nested plain data; a component becomes {"name": ..., its fields}."""
+    """Nested plain data; a component becomes {"name": ..., its fields}. Later fields are left out at their default."""
     data: dict[str, Any] = {}
     hints = get_type_hints(type(config))
     for spec in fields(config):
         value = _exact(getattr(config, spec.name), hints[spec.name])
+        if spec.metadata.get("later") and value == spec.default:
+            continue
         if "kind" in spec.metadata:
             data[spec.name] = {"name": registry.name_of(spec.metadata["kind"], value), **to_dict(value)}
         elif is_dataclass(value):

@@ -152,7 +152,7 @@ WRONG = {
     "mixed": (["objective=univse"], "objective=univse: trains family univse, not vsepp; use objective=ranking"),
     "sole": (
         ["--preset", "jwae_mh_scenes", "objective=infonce"],
-        "objective=infonce: family jwae trains with objective=jwae only",
+        "objective=infonce: family jwae trains with objective=jwae only, whose objective.match=infonce matches so",
     ),
 }
 WITHOUT_GPU = {

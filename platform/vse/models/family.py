@@ -68,6 +68,7 @@ class Family(nn.Module):
     # A pairwise family scores a batch itself, its own images against everybody's captions, and the objective compares
     # the scores: these codes of captions travel to every worker. Empty: the score is the product of two codes.
     pairwise: ClassVar[frozenset[str]] = frozenset()
+    _scalars: tuple[str, ...] = ()
 
     @classmethod
     def requires(cls, config: Any) -> Inputs:
@@ -117,9 +118,15 @@ class Family(nn.Module):
         """
 
     def add_scalars(self, initial: Mapping[str, float]) -> None:
-        """Learnable scalars that the objective asks for, such as a temperature; they come in `encoded` by name."""
+        """Learnable scalars that the objective asks for, such as a temperature."""
+        self._scalars = tuple(initial)
         for name, value in initial.items():
             self.register_parameter(name, nn.Parameter(torch.tensor(value)))
+
+    def scalars(self) -> Encoded:
+        """The scalars as they are now. A family of several phases returns them from `forward` where they are used: DDP
+        takes a parameter for unused in a phase if nothing that `forward` returns comes from it."""
+        return {name: self.get_parameter(name).clone() for name in self._scalars}
 
 
 def trainable(module: nn.Module) -> tuple[nn.Parameter, ...]:

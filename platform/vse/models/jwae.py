@@ -106,7 +106,7 @@ class JWAE(Family):
         (image, image_spread), (caption, caption_spread) = self.image_codes(batch), self.caption_codes(batch)
         encoded = {"images": unit(image), "captions": unit(caption), "image_codes": image, "caption_codes": caption}
         encoded |= {"image_inputs": self._features(batch), "image_outputs": self.decode_image(image)}
-        encoded |= self._decoded_text(batch, caption)
+        encoded |= self._decoded_text(batch, caption) | self.scalars()
         if self.config.regularizer == "adversary":
             encoded["fooling_images"] = self.discriminator(image, fixed=True)
             encoded["fooling_captions"] = self.discriminator(caption, fixed=True)

@@ -96,6 +96,7 @@ class JWAESCAN(SCAN):
             "next_words": targets,
             "fooling_images": self.discriminator(region, fixed=True),
             "fooling_captions": self.discriminator(word, fixed=True),
+            **self.scalars(),
         }
 
     def image_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Encoded]:

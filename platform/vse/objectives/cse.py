@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
+from vse.objectives.hinge import MASKS, excluded_pairs
+from vse.objectives.matching import MATCH, MATCHES, first_scalars, matched
 from vse.objectives.objective import Encoded, Objective, products
 from vse.registry import ComponentConfig, register
 
@@ -29,23 +30,27 @@ class CSELoss(Objective):
         margin: float = knob(0.2, "of the hinges", low=0)
         hinge: str = knob("sum", "negatives of a positive", choices=("hardest", "sum"))
         middle: float = knob(0.5, "weight of the lower layers", low=0)
+        match: str = knob("hinge", MATCH, choices=MATCHES, later=True)
         mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
 
     def __init__(self, config: "CSELoss.Config") -> None:
-        self.config = config
+        self.config, self.scalars = config, first_scalars(config.match)
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        config, images = self.config, everyone["images"]
-        excluded, hardest = excluded_pairs(everyone, config.mask), config.hinge == "hardest"
-        losses = {"sent": bidirectional_hinge(products(images, everyone["captions"]), excluded, config.margin, hardest)}
-        lower = everyone["middle"].unbind(1)
-        if lower:
-            each = [bidirectional_hinge(products(images, codes), excluded, config.margin, hardest) for codes in lower]
-            losses["middle"] = torch.stack(each).mean()
+        excluded = excluded_pairs(everyone, self.config.mask)
+        losses = {"sent": self._matched(everyone["captions"], excluded, everyone)}
+        if lower := everyone["middle"].unbind(1):
+            losses["middle"] = torch.stack([self._matched(codes, excluded, everyone) for codes in lower]).mean()
         return losses
+
+    def _matched(self, codes: Tensor, excluded: Tensor, everyone: Encoded) -> Tensor:
+        config, scores = self.config, products(everyone["images"], codes)
+        hardest, known = config.hinge == "hardest", everyone.get("paired")
+        return matched(config.match, scores, excluded, everyone, config.margin, hardest, known)
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0, "middle": self.config.middle}
 
     def collapse_level(self, epoch: int) -> tuple[str, float] | None:
-        return ("sent", 2 * self.config.margin) if self.config.hinge == "hardest" else None
+        collapses = self.config.hinge == "hardest" and self.config.match == "hinge"
+        return ("sent", 2 * self.config.margin) if collapses else None

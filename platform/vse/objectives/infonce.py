@@ -18,6 +18,7 @@ from vse.registry import ComponentConfig, register
 
 SCALE = "log_scale"
 HIGHEST = math.log(100.0)  # CLIP's bound of the scale
+TEMPERATURE = 0.07  # CLIP's first one
 
 
 def bounded_exp(log_scale: Float[Tensor, ""], highest: float = HIGHEST) -> Float[Tensor, ""]:
@@ -38,6 +39,14 @@ def info_nce(
     return (kept.logsumexp(1) - own).sum(), (kept.logsumexp(0) - own).sum()
 
 
+def cross_entropies(
+    scores: Float[Tensor, "items items"], excluded: Bool[Tensor, "items items"], scale: Float[Tensor, ""] | float
+) -> Float[Tensor, ""]:
+    """Half of `info_nce`'s sum over both directions, of scores times `scale`."""
+    over_captions, over_images = info_nce(scores * scale, excluded)
+    return (over_captions + over_images) / 2
+
+
 @register("objective", "infonce")
 class InfoNCE(Objective):
     """One loss, `sent`: half the sum of both directions' cross entropies at a learned (or fixed) temperature.
@@ -51,7 +60,7 @@ class InfoNCE(Objective):
     class Config(ComponentConfig):
         """First temperature as CLIP's."""
 
-        temperature: float = knob(0.07, "first, or fixed, divisor of the scores", above=0)
+        temperature: float = knob(TEMPERATURE, "first, or fixed, divisor of the scores", above=0)
         learn: bool = knob(True, "the temperature is learned, with 1 / 100 as its bound")
         mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
 
@@ -62,8 +71,7 @@ class InfoNCE(Objective):
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         scores = batch_scores(everyone)
         scale = bounded_exp(everyone[SCALE]) if self.config.learn else 1 / self.config.temperature
-        over_captions, over_images = info_nce(scores * scale, excluded_pairs(everyone, self.config.mask))
-        return {"sent": (over_captions + over_images) / 2}
+        return {"sent": cross_entropies(scores, excluded_pairs(everyone, self.config.mask), scale)}
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0}

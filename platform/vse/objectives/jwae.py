@@ -25,13 +25,14 @@ from vse.objectives.autoencoding import (
     squared_distance,
     telling_apart,
 )
-from vse.objectives.hinge_objective import HingeConfig, HingeObjective
+from vse.objectives.hinge_objective import HingeConfig
+from vse.objectives.matching import MATCHES, MatchingObjective
 from vse.objectives.objective import Encoded, batch_scores
 from vse.registry import register
 
 
 @register("objective", "jwae")
-class JWAELoss(HingeObjective):
+class JWAELoss(MatchingObjective):
     """`sent` (eq. 1) or `mse` (eq. 7); reconstructions `image`, `text`; `gauss_image`, `gauss_text`; `mmd`; and
     `discriminator`, which its own phase descends."""
 
@@ -47,7 +48,9 @@ class JWAELoss(HingeObjective):
         """Published for jWAE-MH: λ₁ = 0.5, λ₂ = 0.005, λ₃ = λ₄ = 0.01; for jWAE-MSE: 1, 1, 0.2, 0.2."""
 
         match: str = knob(
-            "hinge", "known pairs: max-margin hinge (eq. 9) or squared error (eq. 8)", choices=("hinge", "mse")
+            "hinge",
+            "known pairs: max-margin hinge (eq. 9), squared error (eq. 8); ours: InfoNCE or the sigmoid loss",
+            choices=(*MATCHES, "mse"),
         )
         lambda1: float = knob(0.5, "of the images' reconstruction", low=0)
         lambda2: float = knob(0.005, "of the text's reconstruction", low=0)
@@ -61,7 +64,7 @@ class JWAELoss(HingeObjective):
         mmd: float = knob(0.0, "of the discrepancy between the codes of images and text (MMD-MSE)", low=0)
 
     def __init__(self, config: "JWAELoss.Config") -> None:
-        super().__init__(config)
+        super().__init__(config, config.match)
         self.config = config
         self.averaged = self.local | {"mmd"} if config.reduction == "mean" else frozenset()
 
@@ -94,14 +97,12 @@ class JWAELoss(HingeObjective):
             "discriminator": 1.0,
         }
 
-    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
-        return super().collapse_level(epoch) if self.config.match == "hinge" else None
-
     def _matching(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         if self.config.match == "mse":
             codes = encoded["image_codes"], encoded["caption_codes"]
             return {"mse": squared_distance(*codes, encoded.get("paired"), self.config.errors == "mean")}
-        return {"sent": self.ranked(batch_scores(everyone), self.excluded(everyone), epoch)}
+        scores, known = batch_scores(everyone), everyone.get("paired")
+        return {"sent": self.matched(scores, self.excluded(everyone), everyone, epoch, known)}
 
     def _reconstructions(self, encoded: Encoded) -> dict[str, Tensor]:
         mean = self.config.errors == "mean"

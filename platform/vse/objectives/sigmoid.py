@@ -19,13 +19,20 @@ from vse.objectives.objective import Encoded, Objective, batch_scores
 from vse.registry import ComponentConfig, register
 
 SCALE, BIAS = "log_scale", "bias"
+FIRST_SCALE, FIRST_BIAS = 10.0, -10.0  # SigLIP's
 
 
-def pairwise_sigmoid(logits: Float[Tensor, "items items"], excluded: Bool[Tensor, "items items"]) -> Float[Tensor, ""]:
-    """−Σ_ij log σ(z_ij l_ij), z = 1 on the diagonal and −1 elsewhere; `excluded` pairs off it do not count."""
+def pairwise_sigmoid(
+    logits: Float[Tensor, "items items"],
+    excluded: Bool[Tensor, "items items"],
+    known: Bool[Tensor, " items"] | None = None,
+) -> Float[Tensor, ""]:
+    """−Σ_ij log σ(z_ij l_ij), z = 1 on the diagonal and −1 elsewhere; `excluded` pairs off it do not count, nor on it
+    items that are not `known` to be pairs (None: all are)."""
     own = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     losses = F.softplus(torch.where(own, -logits, logits))
-    return losses.masked_fill(excluded & ~own, 0).sum()
+    uncounted = excluded & ~own if known is None else torch.where(own, ~known, excluded)
+    return losses.masked_fill(uncounted, 0).sum()
 
 
 @register("objective", "sigmoid")
@@ -38,8 +45,8 @@ class Sigmoid(Objective):
     class Config(ComponentConfig):
         """SigLIP: scale 10 and bias −10 at first."""
 
-        scale: float = knob(10.0, "first factor of the scores", above=0)
-        bias: float = knob(-10.0, "first summand, against the many negatives")
+        scale: float = knob(FIRST_SCALE, "first factor of the scores", above=0)
+        bias: float = knob(FIRST_BIAS, "first summand, against the many negatives")
         mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
 
     def __init__(self, config: "Sigmoid.Config") -> None:

@@ -16,7 +16,8 @@ from torch import Tensor
 from vse.config import knob
 from vse.language.negatives import NegativeCounts
 from vse.objectives.hinge import same_meaning
-from vse.objectives.hinge_objective import HingeConfig, HingeObjective
+from vse.objectives.hinge_objective import HingeConfig
+from vse.objectives.matching import MATCH, MATCHES, MatchingObjective
 from vse.objectives.objective import Encoded, products
 from vse.registry import register
 
@@ -90,7 +91,7 @@ def region_hinge(
 
 
 @register("objective", "univse")
-class UniVSELoss(HingeObjective):
+class UniVSELoss(MatchingObjective):
     """ℓ = ℓ_sent + η_c ℓ_comp + η_o ℓ_obj + η_a ℓ_attr + η_r ℓ_rel (eq. 4), each term by name."""
 
     gathers = frozenset(
@@ -119,9 +120,10 @@ class UniVSELoss(HingeObjective):
         relation_words: int = knob(4, "negative relation words of a triple", low=1)
         relation_subjects: int = knob(2, "negative subjects of a triple", low=1)
         relation_objects: int = knob(2, "negative objects of a triple", low=1)
+        match: str = knob("hinge", MATCH, choices=MATCHES, later=True)
 
     def __init__(self, config: "UniVSELoss.Config") -> None:
-        super().__init__(config)
+        super().__init__(config, config.match)
         self.config = config
         names = NegativeCounts.__dataclass_fields__
         self.negatives = NegativeCounts(**{name: getattr(config, name) for name in names})
@@ -148,22 +150,24 @@ class UniVSELoss(HingeObjective):
     def _whole_captions(self, everyone: Encoded, weights: dict[str, float], epoch: int) -> dict[str, Tensor]:
         """ℓ_sent and ℓ_comp: eq. 1 on u_sent and on u_comp; captions without components take no part in ℓ_comp."""
         excluded, images = self.excluded(everyone), everyone["images"]
-        losses = {"sent": self.ranked(products(images, everyone["sentences"]), excluded, epoch)}
+        losses = {"sent": self.matched(products(images, everyone["sentences"]), excluded, everyone, epoch)}
         if weights["comp"]:
-            losses["comp"] = self._bags(images, everyone["bags"], everyone["bag_mask"], excluded, epoch)
+            losses["comp"] = self._bags(everyone, excluded, epoch)
         if "captions" in everyone:
             scores = products(everyone["frozen_images"], everyone["captions"])
-            losses["cap"] = self.ranked(scores, excluded, epoch)
+            losses["cap"] = self.matched(scores, excluded, everyone, epoch)
         return losses
 
-    def _bags(self, images: Tensor, bags: Tensor, some: Tensor, excluded: Tensor, epoch: int) -> Float[Tensor, ""]:
+    def _bags(self, everyone: Encoded, excluded: Tensor, epoch: int) -> Float[Tensor, ""]:
         """Eq. 1 among the captions that have components: on a CPU these are picked, a GPU, which would have to count
         them first, excludes the others."""
+        images, bags, some = everyone["images"], everyone["bags"], everyone["bag_mask"]
         if some.is_cuda:
-            return self.ranked(products(images, bags), excluded | ~(some[:, None] & some[None, :]), epoch)
+            excluded = excluded | ~(some[:, None] & some[None, :])
+            return self.matched(products(images, bags), excluded, everyone, epoch, some)
         chosen = some.nonzero().squeeze(1)
         scores = products(images[chosen], bags[chosen])
-        return self.ranked(scores, excluded[chosen][:, chosen], epoch) if len(chosen) else scores.sum()
+        return self.matched(scores, excluded[chosen][:, chosen], everyone, epoch) if len(chosen) else scores.sum()
 
     def _regions(self, encoded: Encoded, positive: str, table: str, negatives: dict[str, str]) -> dict[str, Tensor]:
         """ℓ_obj, or the two parts of ℓ_attr: local alignment of components in `table`, one loss a type of negative."""

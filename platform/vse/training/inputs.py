@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -177,7 +177,10 @@ def check_objective(config: RunConfig) -> None:
             continue
         if all(getattr(config.model, key) == value for key, value in settings.items()):
             where = "".join(f" with model.{key}={value}" for key, value in settings.items())
-            raise InputError(f"objective={name}: family {family}{where} trains with objective={other} only")
+            own = {f.name: f for f in fields(registry.component("objective", other).Config)}
+            so = "match" in own and name in own["match"].metadata["choices"]
+            instead = f", whose objective.match={name} matches so" if so else ""
+            raise InputError(f"objective={name}: family {family}{where} trains with objective={other} only{instead}")
     objective: Objective = registry.build("objective", config.objective)
     if objective.families is not None and family not in objective.families:
         theirs = " or ".join(sorted(objective.families))

@@ -45,8 +45,8 @@ def step_losses(
     if family.pairwise <= encoded.keys() and family.pairwise:
         encoded["scores"] = family.scores(encoded, gather(encoded, family.pairwise, ragged=family.pairwise))
     everyone = gather(encoded, objective.gathers | set(BOOKKEEPING), ragged=objective.ragged)
-    for name in objective.scalars:
-        everyone[name] = cast(Tensor, getattr(family, name))
+    scalars = family.scalars()
+    everyone.update({name: encoded.get(name, scalars[name]) for name in objective.scalars})
     losses = objective(encoded, everyone, epoch)
     if chosen is not None:
         losses = {name: loss for name, loss in losses.items() if name in chosen}

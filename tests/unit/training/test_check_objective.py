@@ -94,6 +94,23 @@ def test_the_losses_of_clip_and_siglip_train_what_the_readme_says():
     assert not _accepted(_configured("relational", {"structure": "pool"}, "infonce"))
 
 
+@pytest.mark.parametrize("match", ["infonce", "sigmoid"])
+@pytest.mark.parametrize("family", ["cse", "jwae", "jwae_scan", "univse"])
+def test_those_with_losses_of_their_own_match_by_them_and_keep_the_others(family, match):
+    check_objective(override(preset(PRESETS.get(family, f"{family}_scenes")), {"objective.match": match}))
+    model, objective = make_family(family, DATA.context, match=match), make_objective(family, match=match)
+    batch = DATA.collator(model, objective)(np.arange(len(DATA)), 2)
+    phase = model.phases()[0]
+    losses = step_losses(model, objective, batch, 2, phase.losses, phase.name)
+    losses[0].backward()
+    by_hinge = step_losses(
+        make_family(family, DATA.context), make_objective(family), batch, 2, phase.losses, phase.name
+    )
+    assert losses[1].keys() == by_hinge[1].keys()
+    assert objective.scalars
+    assert all(gradients(model)[name].any() for name in objective.scalars)
+
+
 @pytest.mark.parametrize("name", presets.names())
 def test_every_preset_is_a_pair_that_trains(name):
     check_objective(preset(name))
@@ -102,8 +119,18 @@ def test_every_preset_is_a_pair_that_trains(name):
 @pytest.mark.parametrize(
     ("family", "variant", "objective", "said"),
     [
-        ("jwae", {}, "infonce", "objective=infonce: family jwae trains with objective=jwae only"),
-        ("univse", {}, "sigmoid", "objective=sigmoid: family univse trains with objective=univse only"),
+        *(
+            (
+                family,
+                {},
+                loss,
+                f"objective={loss}: family {family} trains with objective={own} only, "
+                f"whose objective.match={loss} matches so",
+            )
+            for family, own in (("jwae", "jwae"), ("jwae_scan", "jwae"), ("univse", "univse"), ("cse", "cse"))
+            for loss in ("infonce", "sigmoid")
+        ),
+        ("univse", {}, "ranking", "objective=ranking: family univse trains with objective=univse only"),
         (
             "relational",
             {"structure": "pool"},

@@ -60,6 +60,8 @@ CASES = {name: {} for name in registry.names("family")} | {
     "jwae vae": {"regularizer": "vae"},
     "vsepp infonce": {"objective": "infonce"},
     "vsepp sigmoid": {"objective": "sigmoid"},
+    "univse infonce": {"match": "infonce"},
+    "jwae sigmoid": {"match": "sigmoid"},
     "univse dropout": {"dropout": 0.3, "learn_alpha": True},
 }
 
