@@ -74,6 +74,25 @@ def pair_wins(true: Float[Tensor, " pairs"], adversary: Float[Tensor, " pairs"],
 
 
 @torch.inference_mode()
+def own_pairs(
+    model: ScoresParts,
+    images: Encoded,
+    counter: RetrievalCounter,
+    adversaries: AttackSet,
+    *,
+    knobs: Mapping[str, Any] | None = None,
+) -> tuple[Float[Tensor, " adversaries"], Int[Tensor, " adversaries"]]:
+    """(wins, image) of each adversary against the caption that it was made from, both scored with that image alone."""
+    caption = as_owner(adversaries.caption, images)
+    image = counter.owner[caption]
+    if len(caption) == 0:
+        return torch.zeros(0, dtype=torch.float64), image
+    assert num_items(adversaries.encoded) == len(caption), "one caption position for each adversary"
+    own = model.combine(pair_parts(model, images, adversaries.encoded, image), **(knobs or {}))[0].float()
+    return pair_wins(counter.pairs[caption], own, counter.ties), image
+
+
+@torch.inference_mode()
 def attack(
     model: ScoresParts,
     images: Encoded,
@@ -84,16 +103,11 @@ def attack(
     blocks: Blocks | None = None,
 ) -> Attacked:
     """Add one kind of adversaries to what plain retrieval has counted; `counter` itself is left as it was."""
-    knobs, attacked = knobs or {}, counter.fork()
-    caption = as_owner(adversaries.caption, images)
-    image = counter.owner[caption]
-    if len(caption) == 0:
-        return Attacked(i2t=attacked.result().i2t, wins=torch.zeros(0, dtype=torch.float64), image=image)
-    assert num_items(adversaries.encoded) == len(caption), "one caption position for each adversary"
-    own = model.combine(pair_parts(model, images, adversaries.encoded, image), **knobs)[0].float()
-    for rows, _, parts in part_blocks(model, images, adversaries.encoded, blocks or Blocks()):
-        attacked.add_distractors(model.combine(parts, **knobs).float(), rows)
-    wins = pair_wins(counter.pairs[caption], own, counter.ties)
+    attacked = counter.fork()
+    wins, image = own_pairs(model, images, counter, adversaries, knobs=knobs)
+    if len(wins):
+        for rows, _, parts in part_blocks(model, images, adversaries.encoded, blocks or Blocks()):
+            attacked.add_distractors(model.combine(parts, **(knobs or {})).float(), rows)
     return Attacked(i2t=attacked.result().i2t, wins=wins, image=image)
 
 

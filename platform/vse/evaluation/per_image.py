@@ -7,6 +7,8 @@ so that images can be resampled with their captions.
 from collections.abc import Mapping
 
 import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked
@@ -25,9 +27,15 @@ def per_image(retrieval: Retrieval, attacks: Mapping[str, Attacked], owner: np.n
     for name, attacked in attacks.items():
         for k in RECALLS:
             table[f"attack_{name}/r{k}"] = _of_images(attacked.i2t, k, num_images)
-        wins, image = attacked.wins.cpu().numpy(), attacked.image.cpu().numpy()
-        table[f"attack_{name}/pair_accuracy"] = _summed(wins, image, num_images)
+        table |= pair_accuracy(name, attacked.wins, attacked.image, num_images)
     return table
+
+
+def pair_accuracy(
+    name: str, wins: Float[Tensor, " adversaries"], image: Int[Tensor, " adversaries"], num_images: int
+) -> PerImage:
+    """Share of an attack's adversaries that lose against the caption that they were made from, per image."""
+    return {f"attack_{name}/pair_accuracy": _summed(wins.cpu().numpy(), image.cpu().numpy(), num_images)}
 
 
 def own_pools(ranks: Mapping[str, Ranks], num_images: int) -> PerImage:

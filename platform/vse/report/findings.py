@@ -8,7 +8,7 @@ import numpy as np
 
 from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, choose_alpha
-from vse.evaluation.per_image import counts_of
+from vse.evaluation.per_image import PerImage, counts_of, terms_of
 from vse.evaluation.statistics import Sample, bootstrap
 from vse.evidence import WORDS, Planner, Task, code_of, read_summary, read_table
 from vse.language.contrast.rules import CLASSES
@@ -32,7 +32,7 @@ class Results:
 
     def __init__(self, planner: Planner, tasks: dict[str, list[Task]]) -> None:
         self.planner, self.tasks = planner, tasks
-        self.cache: dict[tuple[str, str, str, str], list[dict[str, np.ndarray]]] = {}
+        self.cache: dict[tuple[str, str, str, str], list[PerImage]] = {}
 
     def chosen_alpha(self, arm: str) -> float:
         """Alpha by the rule that was stated beforehand, on validation, over all seeds of an arm."""
@@ -56,11 +56,19 @@ class Results:
         """Per-image results of a metric over the seeds of an arm."""
         if alpha == CHOSEN_ALPHA:
             alpha = self.chosen_alpha(arm)
+        both = [counts_of(table, metric) for table in self._tables(arm, split, words, alpha)]
+        return Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split)
+
+    def measured(self, arm: str, split: str, words: str, alpha: float | None, metric: str) -> bool:
+        """Whether every seed of an arm has a metric: not all adversaries meet a family that scores pair by pair."""
+        tables = self._tables(arm, split, words, alpha)
+        return all(term in table for table in tables for term in terms_of(metric))
+
+    def _tables(self, arm: str, split: str, words: str, alpha: float | None) -> list[PerImage]:
         key = (arm, split, words, "none" if alpha is None else f"{alpha:g}")
         if key not in self.cache:
-            self.cache[key] = [read_table(t, *key[1:]) for t in self.tasks[arm]]
-        both = [counts_of(table, metric) for table in self.cache[key]]
-        return Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split)
+            self.cache[key] = [read_table(task, *key[1:]) for task in self.tasks[arm]]
+        return self.cache[key]
 
     def claims(self, words: str, claims: Sequence[Claim]) -> dict[str, Any]:
         """Verdicts on claims whose arms are there, as plain data; Holm's correction is over all of one paper."""
@@ -98,6 +106,8 @@ class Results:
                     row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seeds": len(tasks)}
                     row["seconds"] = [seconds.mean, seconds.mean - seconds.half, seconds.mean + seconds.half]
                     for metric in attacked if split in study.splits else PLAIN:
+                        if not self.measured(name, split, words, alpha, metric):
+                            continue
                         sample = self.sample(name, split, words, alpha, metric)
                         if sample.defined:  # a small data set may have no adversary of a class
                             found = bootstrap([(1.0, sample)], replicates=1000)
