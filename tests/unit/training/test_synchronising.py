@@ -25,6 +25,7 @@ ALLOWED = {
     "scan both": 2 * ATTENTION,
     "jwae": 2 * PACKED,
     "jwae known pairs": 2 * PACKED,
+    "jwae sigmoid known pairs": 2 * PACKED,
     "jwae means": 2 * PACKED,
     "jwae vae": PACKED,
     "jwae mmd": PACKED,
