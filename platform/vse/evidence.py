@@ -27,10 +27,10 @@ from vse.errors import Diverged, InputError, did_you_mean
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import Attacked, AttackSet, attack, own_pairs
 from vse.evaluation.codes import Codes
-from vse.evaluation.metrics import Retrieval
+from vse.evaluation.metrics import Retrieval, RetrievalCounter
 from vse.evaluation.own_pool import evaluate_own_pool
 from vse.evaluation.per_image import PerImage, own_pools, pair_accuracy, per_image
-from vse.evaluation.retrieval import count_retrieval
+from vse.evaluation.retrieval import count_retrieval, retrieve
 from vse.language.contrast.rules import CLASSES
 from vse.models.family import Family
 from vse.report.studies import Changes, Study, StudyArm
@@ -120,29 +120,29 @@ def _measure(task: Task, workspace: Workspace, trained: Trained) -> tuple[dict[s
     for split in (*(("val",) if task.alphas else ()), *task.splits):
         codes = encode_split(trained, material, split)
         owner = codes.owner.cpu().numpy()
+        counter = None if task.alphas else count_retrieval(trained.family, codes.images, codes.captions, owner)
         for words in WORDS if split != "val" else WORDS[:1]:
             attacked = not pairwise or split == task.splits[0]
-            sets, contrast = dict[str, AttackSet](), dict[str, AttackSet]()
+            sets, contrast, alone = (dict[str, AttackSet]() for _ in range(3))
             if attacked:
                 drawn = attack_split(task.config, workspace, material, split, words)
                 sets = encode_adversaries(trained, drawn, material)
             if attacked and task.contrast and split != "val":
                 others = contrast_split(task.config, workspace, material, split, words)
                 contrast = encode_adversaries(trained, first_of_each(others, tuple(CLASSES), task.contrast), material)
-            named = {f"contrast_{name}": each for name, each in contrast.items()}
-            sets |= {} if pairwise else named
+                (alone if pairwise else sets).update({f"contrast_{name}": each for name, each in contrast.items()})
             found: dict[str, tuple[Any, Any]] = {}
-            if task.alphas:
+            if counter is None:
                 points = evaluate_alphas(trained.family, codes.images, codes.captions, owner, sets, task.alphas)
                 found = {f"{p.alpha:g}": (p.retrieval, p.attacks) for p in points}
                 if split == "val":
                     curves = {f"{p.alpha:g}": p.metrics(split) for p in points}
             else:
-                found = {"none": _retrieved(trained.family, codes, sets)}
+                attacks = {name: attack(trained.family, codes.images, counter, each) for name, each in sets.items()}
+                found = {"none": (counter.result(), attacks)}
+                tables |= _own_pairs(f"{split}|{words}", trained.family, codes, counter, alone)
             if split != "val":
                 tables |= _tables(f"{split}|{words}", found, codes)
-            if pairwise:
-                tables |= _own_pairs(f"{split}|{words}", trained.family, codes, named)
             if contrast:
                 tables |= _own_pools(f"{split}|{words}", trained.family, codes, contrast, task.alphas)
     for name, changes in task.transfers:
@@ -152,15 +152,10 @@ def _measure(task: Task, workspace: Workspace, trained: Trained) -> tuple[dict[s
             points = evaluate_alphas(trained.family, codes.images, codes.captions, codes.owner, {}, task.alphas)
             found = {f"{p.alpha:g}": (p.retrieval, p.attacks) for p in points}
         else:
-            found = {"none": _retrieved(trained.family, codes, {})}
+            found = {"none": (retrieve(trained.family, codes.images, codes.captions, codes.owner), {})}
         for words in WORDS:  # nothing is attacked there: the same under either kind of words
             tables |= _tables(f"{name}|{words}", found, codes)
     return tables, curves
-
-
-def _retrieved(family: Family, codes: Codes, sets: dict[str, AttackSet]) -> tuple[Retrieval, dict[str, Attacked]]:
-    counter = count_retrieval(family, codes.images, codes.captions, codes.owner.cpu().numpy())
-    return counter.result(), {name: attack(family, codes.images, counter, each) for name, each in sets.items()}
 
 
 def _tables(
@@ -174,15 +169,15 @@ def _tables(
     }
 
 
-def _own_pairs(head: str, family: Family, codes: Codes, sets: Mapping[str, AttackSet]) -> dict[str, np.ndarray]:
-    if not sets:
-        return {}
-    counter = count_retrieval(family, codes.images, codes.captions, codes.owner.cpu().numpy())
-    num_images, tables = len(next(iter(codes.images.values()))), dict[str, np.ndarray]()
-    for name, each in sets.items():
-        found = pair_accuracy(name, *own_pairs(family, codes.images, counter, each), num_images)
-        tables |= {f"{head}|none|{metric}": value for metric, value in found.items()}
-    return tables
+def _own_pairs(
+    head: str, family: Family, codes: Codes, counter: RetrievalCounter, sets: Mapping[str, AttackSet]
+) -> dict[str, np.ndarray]:
+    num_images = len(next(iter(codes.images.values())))
+    return {
+        f"{head}|none|{metric}": value
+        for name, each in sets.items()
+        for metric, value in pair_accuracy(name, *own_pairs(family, codes.images, counter, each), num_images).items()
+    }
 
 
 def _own_pools(

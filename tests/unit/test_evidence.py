@@ -12,19 +12,16 @@ import pytest
 
 from tests.unit import killed_tasks
 from vse import evidence, pipeline
-from vse.adversaries import contrast_split, first_of_each
 from vse.config import flatten, override
 from vse.errors import InputError
-from vse.evaluation.attacks import attack
 from vse.evaluation.per_image import PerImage, counts_of
-from vse.evaluation.retrieval import count_retrieval, retrieve
-from vse.evidence import WORDS, Planner, Task, perform, read_summary, read_table, run_tasks
-from vse.language.contrast.rules import CLASSES
+from vse.evaluation.retrieval import retrieve
+from vse.evidence import Planner, Task, perform, read_summary, read_table, run_tasks
 from vse.presets import preset
 from vse.report.claims import PLATEAU, UNIVSE_CLAIMS, registered_hash
 from vse.report.findings import METRICS, PLAIN, Results, findings
 from vse.report.studies import Study, StudyArm
-from vse.trained import encode_adversaries, encode_split, load_run
+from vse.trained import encode_split, load_run
 from vse.training.code import name_of, this_code
 from vse.workspace import Workspace
 
@@ -275,36 +272,6 @@ def test_where_a_learned_alpha_ended_is_kept_and_told(planner: Planner, done: di
     assert mean == pytest.approx(np.mean(ends))
     assert low < mean < high
     assert Results(planner, done).learned_alphas() == {}
-
-
-def test_where_pairs_are_scored_one_by_one_not_all_adversaries_meet_all_images(planner: Planner) -> None:
-    config = override(preset("scan_t2i_avg_scenes"), {**STUDY.data, "train.epochs": 1, "model.dim": 32})
-    task = Task("scan", config, (), SPLITS, *_places(planner), contrast=2)
-    assert do(planner, [task])[0]
-    summary = read_summary(task)
-    assert summary is not None
-    trained = load_run(planner.workspace.run(summary["run"]))
-    material = pipeline.prepare(config, planner.workspace, parsed=True)
-    codes = encode_split(trained, material, "test")
-    counter = count_retrieval(trained.family, codes.images, codes.captions, codes.owner.cpu().numpy())
-    for words in WORDS:
-        drawn = contrast_split(config, planner.workspace, material, "test", words)
-        sets = encode_adversaries(trained, first_of_each(drawn, tuple(CLASSES), 2), material)
-        table = read_table(task, "test", words, "none")
-        assert {"attack_object/r1", "own_pool_noun/r1"} <= table.keys()
-        assert all(len(each.caption) for each in sets.values())
-        for name, each in sets.items():
-            among_all = attack(trained.family, codes.images, counter, each)
-            hits, queries = counts_of(table, f"attack_contrast_{name}/pair_accuracy")
-            assert hits.sum() / queries.sum() == pytest.approx(among_all.wins.mean().item())
-            assert f"attack_contrast_{name}/r1" not in table
-        assert not any("attack" in name or "own" in name for name in read_table(task, "shifted", words, "none"))
-    study = dataclasses.replace(STUDY, arms={"scan": StudyArm(preset="vsepp_tiny", family="")}, contrast=2)
-    rows = Results(dataclasses.replace(planner, study=study), {"scan": [task, task]}).table("shared")
-    at = {row["split"]: row for row in rows if row["split"] in SPLITS}
-    assert {"attack_object/r1", "own_pool_noun/r1", "attack_contrast_noun/pair_accuracy"} <= at["test"].keys()
-    assert "attack_contrast_noun/r1" not in at["test"]
-    assert {name for name in at["shifted"] if "/" in name} == set(PLAIN) - {"rsum"}
 
 
 def _places(planner: Planner) -> tuple[str, str]:

@@ -18,7 +18,6 @@ from vse.registry import ComponentConfig, register
 
 SCALE = "log_scale"
 HIGHEST = math.log(100.0)  # CLIP's bound of the scale
-TEMPERATURE = 0.07  # CLIP's first one
 
 
 def bounded_exp(log_scale: Float[Tensor, ""], highest: float = HIGHEST) -> Float[Tensor, ""]:
@@ -60,7 +59,7 @@ class InfoNCE(Objective):
     class Config(ComponentConfig):
         """First temperature as CLIP's."""
 
-        temperature: float = knob(TEMPERATURE, "first, or fixed, divisor of the scores", above=0)
+        temperature: float = knob(0.07, "first, or fixed, divisor of the scores", above=0)
         learn: bool = knob(True, "the temperature is learned, with 1 / 100 as its bound")
         mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
 

@@ -4,7 +4,6 @@ Beyond the papers, whose objectives match by the hinge: so that one can ask whet
 a family kept. One scale (and bias) is learned for all that an objective matches; first values are CLIP's and SigLIP's.
 """
 
-import math
 from collections.abc import Mapping
 
 from jaxtyping import Bool, Float
@@ -19,13 +18,15 @@ MATCHES = ("hinge", "infonce", "sigmoid")
 MATCH = "images and captions: by the hinge, or by InfoNCE or the sigmoid loss at a learned scale, without a margin"
 
 
+_SCALARS = {
+    "infonce": infonce.InfoNCE(infonce.InfoNCE.Config()).scalars,
+    "sigmoid": sigmoid.Sigmoid(sigmoid.Sigmoid.Config()).scalars,
+}
+
+
 def first_scalars(match: str) -> Mapping[str, float]:
-    """Learnable scalars of a way to match, with first values."""
-    if match == "infonce":
-        return {infonce.SCALE: -math.log(infonce.TEMPERATURE)}
-    if match == "sigmoid":
-        return {sigmoid.SCALE: math.log(sigmoid.FIRST_SCALE), sigmoid.BIAS: sigmoid.FIRST_BIAS}
-    return {}
+    """Learnable scalars of a way to match, with first values: those of the objective of that name."""
+    return _SCALARS.get(match, {})
 
 
 def matched(
@@ -44,8 +45,7 @@ def matched(
     if match == "infonce":
         return infonce.cross_entropies(scores, excluded, infonce.bounded_exp(everyone[infonce.SCALE]))
     if match == "sigmoid":
-        logits = scores * everyone[sigmoid.SCALE].exp() + everyone[sigmoid.BIAS]
-        return sigmoid.pairwise_sigmoid(logits, excluded, known)
+        return sigmoid.pairwise_sigmoid(sigmoid.logits_of(scores, everyone), excluded, known)
     return bidirectional_hinge(scores, excluded, margin, hardest)
 
 

@@ -19,7 +19,11 @@ from vse.objectives.objective import Encoded, Objective, batch_scores
 from vse.registry import ComponentConfig, register
 
 SCALE, BIAS = "log_scale", "bias"
-FIRST_SCALE, FIRST_BIAS = 10.0, -10.0  # SigLIP's
+
+
+def logits_of(scores: Float[Tensor, "items items"], everyone: Encoded) -> Float[Tensor, "items items"]:
+    """Scores at the learned scale and bias."""
+    return scores * everyone[SCALE].exp() + everyone[BIAS]
 
 
 def pairwise_sigmoid(
@@ -45,8 +49,8 @@ class Sigmoid(Objective):
     class Config(ComponentConfig):
         """SigLIP: scale 10 and bias −10 at first."""
 
-        scale: float = knob(FIRST_SCALE, "first factor of the scores", above=0)
-        bias: float = knob(FIRST_BIAS, "first summand, against the many negatives")
+        scale: float = knob(10.0, "first factor of the scores", above=0)
+        bias: float = knob(-10.0, "first summand, against the many negatives")
         mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
 
     def __init__(self, config: "Sigmoid.Config") -> None:
@@ -55,8 +59,7 @@ class Sigmoid(Objective):
 
     def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
         scores = batch_scores(everyone)
-        logits = scores * everyone[SCALE].exp() + everyone[BIAS]
-        return {"sent": pairwise_sigmoid(logits, excluded_pairs(everyone, self.config.mask))}
+        return {"sent": pairwise_sigmoid(logits_of(scores, everyone), excluded_pairs(everyone, self.config.mask))}
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0}
