@@ -92,7 +92,7 @@ def run(request: Request) -> str:
     outputs = {"workspace": workspace.root.uri}
     if planner.answerable(tasks):
         found = findings(planner, tasks, command_line())
-        outputs |= report_study(found, workspace, out.child(study.name))
+        outputs |= report_study(found, study.arms, workspace, out.child(study.name))
         ship_all(request.workspace, request.tracking)
     return write_summary(
         workspace.root.child("evidence"),

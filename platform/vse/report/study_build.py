@@ -1,30 +1,35 @@
 """Findings of a study as files, and as runs: the study with its tables, below it one run an arm."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vse.environment import environment
 from vse.report.html import Provenance
+from vse.report.pairs_figure import pairs_figure
+from vse.report.studies import StudyArm
 from vse.report.study_figure import study_figure
 from vse.report.study_page import KEYS, study_page, to_csv
 from vse.storage import Folder
 from vse.workspace import Workspace
 
 RESULTS, TABLE, PAGE = "results.json", "table.csv", "report.html"
-FIGURES = {"png": "systems.png", "svg": "systems.svg"}
+SYSTEMS, PAIRS = "systems", "pairs"
 
 
-def report_study(findings: Mapping[str, Any], workspace: Workspace, out: Folder) -> dict[str, str]:
-    """Write results, table and figure into `out`, these and the page into reports/study-<name>, told as runs.
+def report_study(
+    findings: Mapping[str, Any], arms: Mapping[str, StudyArm], workspace: Workspace, out: Folder
+) -> dict[str, str]:
+    """Write results, table and figures into `out`, these and the page into reports/study-<name>, told as runs.
 
     Returns the addresses of what was written.
     """
     name = f"study-{findings['study']}"
     folder, around = workspace.report(name), environment()
-    drawn = study_figure(findings)
+    drawn = {SYSTEMS: study_figure(findings), PAIRS: pairs_figure(findings, arms)}
+    figures = {f"{name}.{kind}": data for name, kinds in drawn.items() for kind, data in kinds.items()}
     made = Provenance(commands=[findings["command"]], configuration={}, versions=around["versions"])
-    page = study_page(findings, drawn["png"], made)
+    page = study_page(findings, drawn[SYSTEMS]["png"], made, drawn[PAIRS].get("png"))
     files = {
         RESULTS: json.dumps(findings, indent=1, ensure_ascii=False) + "\n",
         TABLE: to_csv(findings),
@@ -34,19 +39,20 @@ def report_study(findings: Mapping[str, Any], workspace: Workspace, out: Folder)
         folder.write_text(file, text)
         if file != PAGE:
             out.write_text(file, text)
-    for kind, file in FIGURES.items():
-        folder.write_bytes(file, drawn[kind])
-    out.write_bytes(FIGURES["png"], drawn["png"])
-    _tell(findings, name, folder, workspace)
+    for file, data in figures.items():
+        folder.write_bytes(file, data)
+        if file.endswith(".png"):
+            out.write_bytes(file, data)
+    _tell(findings, name, folder, workspace, figures)
     return {
         "results": out.address(RESULTS),
         "table": out.address(TABLE),
-        "figure": out.address(FIGURES["png"]),
+        **{name: out.address(f"{name}.png") for name, kinds in drawn.items() if kinds},
         "page": folder.address(PAGE),
     }
 
 
-def _tell(findings: Mapping[str, Any], name: str, folder: Folder, workspace: Workspace) -> None:
+def _tell(findings: Mapping[str, Any], name: str, folder: Folder, workspace: Workspace, figures: Iterable[str]) -> None:
     parent = workspace.journal(folder)
     tags = {"kind": "study", "claims": findings["claims_hash"]}
     verdicts = {
@@ -55,7 +61,7 @@ def _tell(findings: Mapping[str, Any], name: str, folder: Folder, workspace: Wor
         for claim, verdict in each.items()
     }
     parent.start(name, name=name.replace("-", " "), tags={**tags, **verdicts})
-    parent.files((RESULTS, TABLE, PAGE, *FIGURES.values()))
+    parent.files((RESULTS, TABLE, PAGE, *figures))
     for arm, values in _arms(findings).items():
         below = arm.replace(" ", "-").replace("=", "")
         child = workspace.journal(folder.child("arms", below))

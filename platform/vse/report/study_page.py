@@ -29,6 +29,10 @@ _TESTED = (
     "with a power of 80 %. Checkpoints and rates were chosen on validation at each family's configured α; other α "
     "score the same weights."
 )
+_PAIRS_TEXT = (
+    "The sum of recalls over the share of training pairs that are known, the rest left out, or used as images and "
+    "captions that belong to nobody; bands are 95 % intervals over seeds and images."
+)
 WORDS = {
     "shared": "words that training negatives may have had",
     "disjoint": "nouns, attributes and relations that training negatives never had",
@@ -85,8 +89,8 @@ def to_csv(findings: Findings) -> str:
     return out.getvalue()
 
 
-def study_page(findings: Findings, figure_png: bytes, provenance: Provenance) -> str:
-    """The page of a study."""
+def study_page(findings: Findings, systems: bytes, provenance: Provenance, pairs: bytes | None = None) -> str:
+    """The page of a study; `systems` and `pairs` are its figures as PNG."""
     rows = findings["table"]["shared"]
     splits = list(dict.fromkeys(row["split"] for row in rows))
     arms = len({row["arm"] for row in rows})
@@ -97,7 +101,8 @@ def study_page(findings: Findings, figure_png: bytes, provenance: Provenance) ->
             f"{findings['design_hash']} · percent, ± half of a 95 % interval over seeds and images",
         ),
         "<h2>All systems</h2>",
-        figure(figure_png, _FIGURE_TEXT),
+        figure(systems, _FIGURE_TEXT),
+        *(["<h2>With fewer pairs</h2>", figure(pairs, _PAIRS_TEXT)] if pairs else ()),
         "<h2>Claims</h2>",
         *(_claims(verdicts, words) for words, verdicts in findings["claims"].items() if verdicts),
         f"<p>{html.escape(_TESTED)}</p>",

@@ -11,6 +11,7 @@ import pytest
 from tests import s3
 from vse import journal
 from vse.report.html import Provenance
+from vse.report.studies import StudyArm
 from vse.report.study_build import report_study
 from vse.report.study_page import attack_columns, plain_columns, study_page, table, to_csv
 from vse.storage import Folder
@@ -105,7 +106,7 @@ def test_a_study_on_s3_names_its_files_as_one_on_a_disk(findings, tmp_path: Path
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
     with s3.server() as place:
         workspace = Workspace.open(s3.address(place, "space"))
-        report_study(findings, workspace, Folder.open(tmp_path / "out"))
+        report_study(findings, {}, workspace, Folder.open(tmp_path / "out"))
         report = workspace.report("study-planted")
         parent = journal.parse(report.read_bytes(journal.FILE_NAME))
         assert {path for path, _ in parent.artifacts} == {
@@ -120,8 +121,8 @@ def test_a_study_on_s3_names_its_files_as_one_on_a_disk(findings, tmp_path: Path
 
 def test_files_and_runs(findings, tmp_path: Path):
     workspace = Workspace.open(str(tmp_path / "space"))
-    written = report_study(findings, workspace, Folder.open(tmp_path / "out"))
-    assert report_study(findings, workspace, Folder.open(tmp_path / "out")) == written  # again changes nothing
+    written = report_study(findings, {}, workspace, Folder.open(tmp_path / "out"))
+    assert report_study(findings, {}, workspace, Folder.open(tmp_path / "out")) == written  # again changes nothing
     assert {Path(path).name for path in written.values()} == {"results.json", "table.csv", "systems.png", "report.html"}
     assert Folder.open(tmp_path / "out").read_json("results.json") == findings
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["results.json", "systems.png", "table.csv"]
@@ -139,3 +140,15 @@ def test_files_and_runs(findings, tmp_path: Path):
     assert numbers["drawing/rsum"] == 10.0
     assert numbers["test/disjoint/attack_object/r1"] == numbers["test/attack_object/r1"]
     assert "test/disjoint/rsum" not in numbers
+
+
+def test_a_study_that_leaves_pairs_out_shows_its_curve_too(findings, tmp_path: Path):
+    changes = ({"train.pairs": 0.1}, {"train.pairs": 0.5})
+    names = list(dict.fromkeys(row["arm"] for row in findings["table"]["shared"] if row["split"] == "test"))
+    arms = {name: StudyArm(preset="a", family="", changes=each) for name, each in zip(names, changes, strict=False)}
+    workspace = Workspace.open(str(tmp_path / "space"))
+    written = report_study(findings, arms, workspace, Folder.open(tmp_path / "out"))
+    assert Path(written["pairs"]).read_bytes().startswith(b"\x89PNG")
+    assert "With fewer pairs" in Path(written["page"]).read_text()
+    parent = journal.read(tmp_path / "space" / "reports" / "study-planted" / journal.FILE_NAME)
+    assert {"pairs.png", "pairs.svg"} < {path for path, _ in parent.artifacts}
