@@ -7,9 +7,10 @@ from functools import partial
 
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
-from vse.config import fingerprint, knob
+from vse.config import fingerprint, knob, to_dict
 from vse.environment import run_tags
 from vse.measure import MeasureOptions, measure_ensemble
+from vse.report.measured import told
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.workspace import Workspace
@@ -41,7 +42,7 @@ def run(request: Request) -> str:
         if len(names) > 1:
             journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - started)
             journal.params({"runs": ",".join(names)})
-        journal.metrics(metrics, step=0)
+        journal.metrics(told(metrics, to_dict(options.measure)), step=0)
         if len(names) > 1:
             journal.end("finished")
     width = max(map(len, metrics))

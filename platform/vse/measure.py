@@ -138,6 +138,7 @@ def measure_ensemble(
         raise Diverged(f"run={members.names}: {error}") from None
     log.info("measured on %s", torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU")
     content = {"revision": REVISION, "checkpoint": loaded[0].checkpoint.uri, "options": to_dict(options)}
+    content["weights"] = [trained.weights for trained in loaded]
     if len(loaded) > 1:
         content["checkpoint"] = [trained.checkpoint.uri for trained in loaded]
     folder.write_json(name, {**content, "metrics": metrics})

@@ -18,7 +18,7 @@ from vse.evaluation.codes import Codes, encode_captions, encode_examples
 from vse.models.family import Context, Family
 from vse.presets import from_data
 from vse.storage import Folder
-from vse.training.checkpoint import Checkpoints, load_weights
+from vse.training.checkpoint import Checkpoints, load_weights, weights_of
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, family_inputs, initial_family, split_examples
 
@@ -37,7 +37,7 @@ class Trained:
     def weights(self) -> str:
         """SHA-256 of the weights: what is kept of a run belongs to them, since a run trained again may keep the same
         epoch."""
-        return self.checkpoint.read_json("manifest.json")["files"]["model.safetensors"]["sha256"]
+        return weights_of(self.checkpoint)
 
     def to(self, device: torch.device) -> "Trained":
         """Its parameters moved, as torch moves modules, and arithmetic settled for there; itself."""

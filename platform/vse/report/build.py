@@ -15,6 +15,7 @@ from vse.report import response
 from vse.report.curve import AlphaResults, from_dict
 from vse.report.figures import alpha_figure
 from vse.report.html import Provenance, alpha_page, metrics_page
+from vse.report.measured import run_metrics
 from vse.report.published_page import Run, published_section
 from vse.report.response_build import BEST, write_response
 from vse.report.tables import alpha_table, curve_csv, metrics_csv
@@ -103,23 +104,6 @@ def _of_runs(
     for name, text in files.items():
         folder.write_text(name, text)
     return {f"{run}/{key}": value for run, found in rows.items() for key, value in found.items()}, list(files)
-
-
-def run_metrics(run: Folder) -> dict[str, float]:
-    """What is known of a run as configured: validation at its kept epoch, and whatever evaluations measured."""
-    found: dict[str, float] = {}
-    if run.exists("result.json"):
-        found |= {
-            key: value for key, value in run.read_json("result.json")["metrics"].items() if key.startswith("val/")
-        }
-    evaluation = run.child("evaluation")
-    for name in evaluation.names():
-        if name.startswith("measures-") and name.endswith(".json"):
-            measured = evaluation.read_json(name)
-            asked = measured["options"]
-            if asked["alpha"] is None and not asked["components"] and asked["folds"] == 1:
-                found |= measured["metrics"]
-    return found
 
 
 def write_report(

@@ -103,6 +103,11 @@ class Checkpoints:
         return progress
 
 
+def weights_of(checkpoint: Folder) -> str:
+    """SHA-256 of a checkpoint's weights, by its manifest."""
+    return checkpoint.read_json("manifest.json")["files"]["model.safetensors"]["sha256"]
+
+
 def read_progress(checkpoint: Folder) -> Progress:
     """The progress a checkpoint holds. Raises InputError where another version wrote it."""
     state = checkpoint.read_json("progress.json")

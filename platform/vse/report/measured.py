@@ -1,0 +1,58 @@
+"""What evaluations found of a run, under names that say how it was measured."""
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from vse.storage import Folder
+from vse.training.checkpoint import Checkpoints, weights_of
+
+
+def altered(options: Mapping[str, Any]) -> str:
+    """What an evaluation did to the run as configured (`alpha-0.6`, `drop-0.3`), as a folder's name; "" for nothing."""
+    parts = []
+    if options.get("alpha") is not None:
+        parts.append(f"alpha-{options['alpha']:g}")
+    if options.get("components"):
+        parts.append("components-" + "-".join(options["components"]))
+    if options.get("folds", 1) != 1:
+        parts.append(f"folds-{options['folds']}")
+    if options.get("drop_components"):
+        seed = options.get("drop_seed", 0)
+        parts.append(f"drop-{options['drop_components']:g}" + (f"-seed-{seed}" if seed else ""))
+    return "_".join(parts)
+
+
+def told(metrics: Mapping[str, float], options: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics as journals and reports name them, so that no two ways of measuring share a name.
+
+    What was altered stands in front (`alpha-0.6/test/rsum`), the files of pairs behind `pairs` (`pairs/swap_att/mean`).
+    """
+    head = altered(options)
+    files = "-".join(re.sub(r"[^\w.-]", "_", PurePosixPath(file).stem) for file in options.get("pairs", ()))
+    found = {}
+    for name, value in metrics.items():
+        full = name.replace("pairs/", f"pairs/{files}/", 1) if files and name.startswith("pairs/") else name
+        found[f"{head}/{full}" if head else full] = value
+    return found
+
+
+def run_metrics(run: Folder) -> dict[str, float]:
+    """What is known of a run as configured: validation at its kept epoch, and what evaluations of these weights say."""
+    found: dict[str, float] = {}
+    if run.exists("result.json"):
+        found |= {
+            key: value for key, value in run.read_json("result.json")["metrics"].items() if key.startswith("val/")
+        }
+    folder, kept = run.child("evaluation"), Checkpoints(run.child("checkpoints")).best()
+    measures = [
+        folder.read_json(name)
+        for name in sorted(folder.names())
+        if name.startswith("measures-") and name.endswith(".json")
+    ]
+    for measured in sorted(measures, key=lambda each: each.get("revision", 0)):
+        stale = kept is not None and "weights" in measured and measured["weights"] != [weights_of(kept)]
+        if not stale and not altered(measured["options"]):
+            found |= told(measured["metrics"], measured["options"])
+    return found

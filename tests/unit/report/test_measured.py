@@ -1,0 +1,92 @@
+"""No two ways of measuring share a name, and a run's own numbers are those of its kept weights as configured."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vse.config import override, to_dict
+from vse.measure import MeasureOptions, measure_run
+from vse.presets import preset
+from vse.report.measured import altered, run_metrics, told
+from vse.storage import Folder
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+PLAIN = {"test/rsum": 300.0, "test/attack_object/r1": 20.0}
+
+
+def options(**changes: Any) -> dict[str, Any]:
+    return to_dict(MeasureOptions(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, ""),
+        ({"splits": ("test", "shifted"), "attacks": ("shared",), "device": "cuda", "drop_seed": 3}, ""),
+        ({"protocol": "coco_5k"}, ""),  # which metrics have in their names
+        ({"alpha": 0.0}, "alpha-0"),
+        ({"components": ("object", "relation")}, "components-object-relation"),
+        ({"folds": 5}, "folds-5"),
+        ({"drop_components": 0.3}, "drop-0.3"),
+        ({"alpha": 0.6, "drop_components": 0.3, "drop_seed": 2}, "alpha-0.6_drop-0.3-seed-2"),
+    ],
+)
+def test_what_was_altered_stands_before_the_name(changes: dict[str, Any], name: str) -> None:
+    assert altered(options(**changes)) == name
+    assert told(PLAIN, options(**changes)) == {f"{name}/{key}" if name else key: value for key, value in PLAIN.items()}
+
+
+def test_pairs_have_the_name_of_their_file() -> None:
+    found = told({"pairs/mean": 70.0, "test/rsum": 1.0}, options(pairs=("a/swap att.json", "s3://b/add_obj.json")))
+    assert found == {"pairs/swap_att-add_obj/mean": 70.0, "test/rsum": 1.0}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Folder:
+    folder = Folder.open(tmp_path / "run")
+    folder.write_json("result.json", {"metrics": {"val/rsum": 310.0, "train/loss": 1.0}})
+    return folder
+
+
+def write(run: Folder, name: str, rsum: float, more: dict[str, Any] | None = None, **changes: Any) -> None:
+    content = {"options": options(**changes), "metrics": {"test/rsum": rsum}, **(more or {})}
+    run.child("evaluation").write_json(f"measures-{name}.json", content)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"alpha": 0.6}, {"components": ("object",)}, {"folds": 5}, {"drop_components": 0.3}]
+)
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_an_altered_measurement_is_no_number_of_the_run(run: Folder, changes: dict[str, Any], names: str) -> None:
+    write(run, names[0], 300.0)
+    write(run, names[1], 250.0, **changes)
+    assert run_metrics(run) == {"val/rsum": 310.0, "test/rsum": 300.0}
+
+
+def test_the_present_revision_counts(run: Folder) -> None:
+    write(run, "a", 300.0, {"revision": 3})
+    write(run, "b", 290.0, {"revision": 2})
+    assert run_metrics(run)["test/rsum"] == 300.0
+
+
+def test_two_files_of_pairs_are_two_numbers(run: Folder) -> None:
+    for name, value in (("a", 70.0), ("b", 60.0)):
+        content = {"options": options(pairs=(f"{name}.json",)), "metrics": {"pairs/mean": value}}
+        run.child("evaluation").write_json(f"measures-{name}.json", content)
+    assert run_metrics(run) == {"val/rsum": 310.0, "pairs/a/mean": 70.0, "pairs/b/mean": 60.0}
+
+
+def test_numbers_of_earlier_weights_are_not_the_runs(tmp_path: Path) -> None:
+    sizes = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 5, "data.num_shifted": 4, "train.epochs": 1}
+    place = Workspace.open(str(tmp_path))
+    run = run_training(override(preset("vsepp_tiny"), sizes), place).folder
+    found = measure_run(run, place, MeasureOptions(attacks=()))
+    assert run_metrics(run)["test/rsum"] == found["test/rsum"]
+    (name,) = run.child("evaluation").names()
+    kept = run.child("evaluation").read_json(name)
+    before = {**kept, "weights": ["0" * 64], "metrics": {"test/rsum": -1.0, "test/of_before": 1.0}}
+    run.child("evaluation").write_json("measures-zzz.json", before)
+    assert run_metrics(run)["test/rsum"] == found["test/rsum"]
+    assert "test/of_before" not in run_metrics(run)
