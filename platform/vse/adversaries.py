@@ -6,6 +6,7 @@ the tokeniser and the parser.
 
 import dataclasses
 import itertools
+import logging
 from collections.abc import Callable
 
 import numpy as np
@@ -32,6 +33,8 @@ from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, Parses
 from vse.workspace import Workspace, dataset_name
+
+log = logging.getLogger(__name__)
 
 SEED = 2019  # of the adversaries, fixed: runs of any seed meet the same ones
 FILE = "adversaries.jsonl"
@@ -72,6 +75,21 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
         folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
 
     return Adversaries(split, words, digits, *_kept(config, folder, part, generator.ATTACKS, make))
+
+
+def some_adversaries(made: Adversaries) -> None:
+    """Warns of attacks that find nothing to change in a split, over which robustness is then no sum.
+
+    Raises InputError where none does, before anything is trained to be chosen by them.
+    """
+    without = [attack for attack in generator.ATTACKS if not made.texts[attack]]
+    if len(without) == len(generator.ATTACKS):
+        raise InputError(
+            f"split {made.split}: its captions have no {', '.join(without)} that could be replaced, so robustness "
+            "cannot be measured; see text.pools, or choose by rsum alone"
+        )
+    if without:
+        log.warning("split %s has no %s adversaries: the other attacks count", made.split, " and no ".join(without))
 
 
 def contrast_split(

@@ -1,11 +1,13 @@
 """The attack stage: one file for every model, parsed like any text, and false of the images."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from vse import adversaries as stage
 from vse import pipeline
-from vse.adversaries import FILE, attack_split, contrast_split
+from vse.adversaries import FILE, attack_split, contrast_split, some_adversaries
 from vse.config import override
 from vse.data.scenes.source import Scenes
 from vse.errors import InputError
@@ -146,3 +148,15 @@ def test_no_disjoint_words_where_negatives_take_all(place):
     assert len(material.pools.training.nouns) > len(place[1].pools.training.nouns)
     with pytest.raises(InputError, match=r"text\.pools\.held_out=false leaves no words"):
         attack_split(config, place[0], material, "test", "disjoint")
+
+
+def test_attacks_that_find_nothing_are_told_before_robustness_is_chosen_by(made, caplog):
+    with caplog.at_level("WARNING", "vse"):
+        some_adversaries(made)
+        assert not caplog.text
+        fewer = dataclasses.replace(made, texts={**made.texts, "relation": ()})
+        some_adversaries(fewer)
+    assert "split test has no relation adversaries: the other attacks count" in caplog.text
+    none = dataclasses.replace(made, texts=dict.fromkeys(ATTACKS, ()))
+    with pytest.raises(InputError, match="split test: its captions have no object, attribute, relation that could be"):
+        some_adversaries(none)

@@ -237,8 +237,9 @@ class AlphaRule:
 def choose_alpha(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: AlphaRule | None = None) -> float:
     """The α with the largest sum of rsum3 over the three attacks (shared words), mean over seeds, among close ones.
 
-    `curves` has one mapping of α to metrics for each seed. Ties go to the larger α. Raises InputError when the seeds
-    have different grids.
+    `curves` has one mapping of α to metrics for each seed. Ties go to the larger α. An attack of which the split has no
+    adversaries is left out of the sum. Raises InputError when the seeds have different grids, or the split has no
+    adversaries at all.
     """
     rule = rule or AlphaRule()
     grids = {tuple(sorted(curve)) for curve in curves}
@@ -246,7 +247,10 @@ def choose_alpha(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: Al
         raise InputError("choosing alpha needs one curve or more, all with the same alphas")
     alphas = sorted(curves[0])
     plain = np.array([[curve[a][f"{rule.split}/rsum"] for a in alphas] for curve in curves])
-    names = [f"{rule.split}/attack_{attack}/rsum3" for attack in ("object", "attribute", "relation")]
+    attacks = [f"{rule.split}/attack_{attack}/rsum3" for attack in ("object", "attribute", "relation")]
+    names = [name for name in attacks if all(name in point for curve in curves for point in curve.values())]
+    if not names:
+        raise InputError(f"alpha is chosen by robustness, and split {rule.split} has no adversaries of any attack")
     robust = np.array([[sum(curve[a][name] for name in names) for a in alphas] for curve in curves]).mean(0)
     best = int(plain.mean(0).argmax())
     within = rule.within

@@ -107,9 +107,15 @@ def rsum3(values: dict[str, float]) -> float:
 
 
 def mean_over_folds(folds: Iterable[dict[str, float]]) -> dict[str, float]:
-    """Mean of each metric over folds; since rsum is a sum, its mean is the sum of the mean recalls."""
-    rows = list(folds)
-    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+    """Mean of each metric over the folds that have it; since rsum is a sum, its mean is the sum of the mean recalls.
+
+    A fold without adversaries of a class has no pair accuracy.
+    """
+    found: dict[str, list[float]] = {}
+    for row in folds:
+        for name, value in row.items():
+            found.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in found.items()}
 
 
 class RetrievalCounter:

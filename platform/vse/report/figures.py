@@ -37,26 +37,29 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
     """{"png": ..., "svg": ...}: R@1 over α as in Fig. 5 of Wu et al. (CVPR 2019), plain and under each attack.
 
     Lines are means over seeds, bands their 95 % intervals, thin lines single seeds; the reference model has no α and is
-    a horizontal line with its band. The chosen α is marked.
+    a horizontal line with its band. The chosen α is marked. An attack without adversaries has no
+    panel.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    attacks = [each for each in _ATTACKED if all(f"{split}/{each[1]}" in point for point in results.points)]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(13.2, 4.5), layout="constrained")
+        figure = Figure(figsize=(13.2 - 2.6 * (len(_ATTACKED) - len(attacks)), 4.5), layout="constrained")
         FigureCanvasAgg(figure)
-        parts: Any = figure.subfigures(1, 2, width_ratios=(2.12, 3), wspace=0.03)
-        plain, attacked = parts
-        _row(plain, results, split, _PLAIN, "a   Plain retrieval")
-        _row(attacked, results, split, _ATTACKED, "b   Image → sentence with adversarial captions in the pool")
+        widths = (2.12, len(attacks)) if attacks else (1,)
+        parts: Any = figure.subfigures(1, len(widths), width_ratios=widths, wspace=0.03, squeeze=False)
+        _row(parts[0][0], results, split, _PLAIN, "a   Plain retrieval")
+        if attacks:
+            _row(parts[0][1], results, split, attacks, "b   Image → sentence with adversarial captions in the pool")
         _legend(figure, results)
         return {kind: rendered(figure, kind) for kind in ("png", "svg")}
 
 
 def _row(part: Any, results: AlphaResults, split: str, panels: Sequence[tuple[str, str]], title: str) -> None:
     part.suptitle(title, x=0.012, ha="left", fontsize=11.5, fontweight="bold")
-    axes = part.subplots(1, len(panels), sharey=True)
+    axes = part.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for place, (axis, (name, metric)) in enumerate(zip(axes, panels, strict=True)):
         _panel(axis, results, f"{split}/{metric}")
         axis.set_title(name, loc="left", color=SOFT, pad=5)

@@ -96,10 +96,9 @@ def _other_arms(results: AlphaResults) -> list[str]:
     return [arm.label for arm in (results.reference, results.learned) if arm is not None]
 
 
-def _attacked(metrics: Metrics, split: str) -> float | None:
-    """Mean over attacks and seeds of R@1."""
-    names = [f"{split}/attack_{attack}/r1" for attack in ATTACKS]
-    if not all(name in metrics for name in names):
+def _attacked(metrics: Metrics, names: Sequence[str]) -> float | None:
+    """Mean over attacks and seeds of R@1; None where one of them was not measured, or there is none."""
+    if not names or not all(name in metrics for name in names):
         return None
     return sum(interval(metrics[name]).mean for name in names) / len(names)
 
@@ -113,11 +112,17 @@ def _cards(results: AlphaResults, best: Metrics, split: str) -> list[tuple[str, 
         key = f"{split}/{name}"
         beside = f" ({label} {interval(other[key]).mean:.1f})" if key in other else ""
         cards.append((f"{interval(best[key]).mean:.1f}", f"{split} {text}{beside}"))
-    attacked = _attacked(best, split)
+    attacks = [name for attack in ATTACKS if (name := f"{split}/attack_{attack}/r1") in best]
+    attacked = _attacked(best, attacks)
     if attacked is not None:
-        theirs = _attacked(other, split)
+        theirs, number = _attacked(other, attacks), ("one", "two", "three")[len(attacks) - 1]
         beside = f" ({label} {theirs:.1f})" if theirs is not None else ""
-        cards.append((f"{attacked:.1f}", f"{split} R@1 under attack, mean of three{beside}"))
+        cards.append(
+            (
+                f"{attacked:.1f}",
+                f"{split} R@1 under attack, mean of {number}{beside}",
+            )
+        )
     return cards
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vse import pipeline
-from vse.adversaries import attack_split
+from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
 from vse.errors import InputError, PlacementError
@@ -265,11 +265,16 @@ class _Sweep:
         return longest.seconds
 
     def make_adversaries(self) -> None:
-        """The adversaries of both splits before any trial needs them, with all the cores this process may use."""
+        """The adversaries of both splits before any trial needs them, with all the cores this process may use.
+
+        Raises InputError where the split that alpha is chosen on has none.
+        """
         config = self.plan.config
         material = pipeline.prepare(config, self.workspace, parsed=True)
         for split in SPLITS:
-            attack_split(config, self.workspace, material, split, WORDS)
+            made = attack_split(config, self.workspace, material, split, WORDS)
+            if split == self.plan.rule.split:
+                some_adversaries(made)
 
     def results(self, seeds: list[int], measured: list[Entry], points: list[Entry]) -> AlphaResults:
         """What the trials of these seeds say."""

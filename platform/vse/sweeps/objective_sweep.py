@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from vse import pipeline
-from vse.adversaries import attack_split
+from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
 from vse.errors import InputError, PlacementError
@@ -186,7 +186,7 @@ class _Sweep:
         for config in distinct_inputs(self.plan):
             pipeline.prepare(config, self.workspace, parsed=attacked, ray=ray)
         if attacked:
-            attack_split(self.plan.config, self.workspace, base, "val", WORDS)
+            some_adversaries(attack_split(self.plan.config, self.workspace, base, "val", WORDS))
         return fingerprint([REVISION, dict(base.fingerprints)])
 
     def tell_child(self, entry: Entry) -> None:

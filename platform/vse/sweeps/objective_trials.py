@@ -95,11 +95,16 @@ def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
 
 
 def objective_of(metrics: dict[str, float], objective: str) -> float:
-    """The number that a sweep maximises (see `OBJECTIVES`). Raises InputError where it is no finite number."""
+    """The number that a sweep maximises (see `OBJECTIVES`), over the attacks of which the split has adversaries.
+
+    Raises InputError where it has none, or the number is not finite.
+    """
     rsum = metrics["val/rsum"]
     value = rsum
     if objective != "rsum":
-        pairs = sum(metrics[f"val/attack_{attack}/pair_accuracy"] for attack in ATTACKS) / len(ATTACKS)
+        named = [f"val/attack_{attack}/pair_accuracy" for attack in ATTACKS]
+        found = [metrics[name] for name in named if name in metrics]
+        pairs = sum(found) / len(found) if found else math.nan
         value = pairs if objective == "pairs" else (rsum / 6 + pairs) / 2
     if not math.isfinite(value):
         raise InputError(f"sweep.objective={objective}: {value} on this validation split; it may lack adversaries")

@@ -95,3 +95,15 @@ def test_rule_with_a_standard_error():
     assert choose_alpha(seeds[:1], AlphaRule(standard_error=True)) == 1.0
     with pytest.raises(InputError, match="same alphas"):
         choose_alpha([seeds[0], curve([(0.5, 1.0, 1.0)])])
+
+
+def test_rule_leaves_out_attacks_without_adversaries():
+    rows = curve([(0.5, 100.0, 300.0), (1.0, 100.0, 330.0)])
+    rows[0.5]["val/attack_object/rsum3"] = 300.0  # outweighs the others at 0.5
+    assert choose_alpha([rows]) == 0.5
+    fewer = {a: {name: v for name, v in point.items() if "object" not in name} for a, point in rows.items()}
+    assert choose_alpha([fewer]) == 1.0
+    assert choose_alpha([rows, fewer]) == 1.0  # what one seed lacks is summed for none
+    none = {a: {"val/rsum": point["val/rsum"]} for a, point in rows.items()}
+    with pytest.raises(InputError, match="split val has no adversaries of any attack"):
+        choose_alpha([none])

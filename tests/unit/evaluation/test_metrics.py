@@ -253,6 +253,7 @@ def test_map_at_r_equals_its_definition_and_averages_ties():
 
 def test_sums():
     assert mean_over_folds([{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 2.0}]) == {"a": 2.0, "b": 2.0}
+    assert mean_over_folds([{"a": 1.0}, {"a": 3.0, "b": 2.0}, {"a": 2.0, "b": 4.0}]) == {"a": 2.0, "b": 3.0}
     values = {f"{way}/r{k}": float(k) for way in ("i2t", "t2i") for k in (1, 5, 10)}
     assert with_rsum(values)["rsum"] == 32.0
     assert rsum3({"r1": 1.0, "r5": 2.0, "r10": 3.0, "medr": 9.0}) == 6.0

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.unit.report.results import made_up
-from vse.report.curve import AlphaResults
+from vse.report.curve import ATTACKS, AlphaResults
 from vse.report.figures import alpha_figure
 
 
@@ -54,6 +54,17 @@ def one_alpha(results: AlphaResults) -> AlphaResults:
 def flat(results: AlphaResults) -> AlphaResults:
     points = [{name: [0.0] * len(values) for name, values in point.items()} for point in results.points]
     return replace(results, points=points, chosen=1.0)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_attacks_without_adversaries_have_no_panel(left: int) -> None:
+    gone = [f"attack_{attack}/" for attack in ATTACKS[left:]]
+    results = made_up()
+    points = [{name: v for name, v in point.items() if not any(g in name for g in gone)} for point in results.points]
+    shown = texts(alpha_figure(replace(results, points=points))["svg"])
+    assert [attack for attack in ATTACKS if f"{attack} attack" in shown] == list(ATTACKS[:left])
+    assert ("adversarial captions in the pool" in shown) == bool(left)
+    assert "Plain retrieval" in shown
 
 
 @pytest.mark.parametrize(

@@ -138,5 +138,9 @@ def test_objectives() -> None:
     assert objective_of(metrics, "rsum") == 300.0
     assert objective_of(metrics, "pairs") == 70.0
     assert objective_of(metrics, "both") == (50.0 + 70.0) / 2
+    del metrics["val/attack_object/pair_accuracy"]  # the split has no such adversaries
+    assert objective_of(metrics, "pairs") == 75.0
+    with pytest.raises(InputError, match=r"sweep\.objective=both: nan"):
+        objective_of({"val/rsum": 300.0}, "both")
     with pytest.raises(InputError, match=r"sweep\.objective=pairs: nan"):
         objective_of({**metrics, "val/attack_object/pair_accuracy": float("nan")}, "pairs")
