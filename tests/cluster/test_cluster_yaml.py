@@ -302,6 +302,44 @@ def test_commands_are_shell(file: str, request: pytest.FixtureRequest) -> None:
             assert done.returncode == 0, (key, command, done.stderr)
 
 
+def _set_up(commands: list[str], home: Path, python: str) -> tuple[int, str, list[str]]:
+    """(status, what was said, calls of `python3`) of commands on a host whose `python3` is the script `python`."""
+    programs, calls = home / "programs", home / "calls"
+    programs.mkdir(exist_ok=True)
+    calls.write_text("")
+    (programs / "python3").write_text(f'#!/bin/bash\necho "$*" >> {calls}\n{python}\n')
+    (programs / "python3").chmod(0o755)
+    environment = {"HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
+    for command in commands:
+        done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            break
+    return done.returncode, done.stdout + done.stderr, calls.read_text().splitlines()
+
+
+def test_a_host_without_venv_is_told_before_anything_is_made(onprem: dict[str, Any], tmp_path: Path) -> None:
+    """Debian's `venv --help` works without the package; what is missing there is ensurepip."""
+    commands = onprem["setup_commands"][:2]
+    lacking = "case $* in *ensurepip*) exit 1;; *) exit 0;; esac"
+    assert _set_up(commands, tmp_path, lacking) == (1, "this host needs python3-venv\n", ["-c import ensurepip, venv"])
+
+
+@pytest.mark.parametrize("file", ["config", "onprem"])
+@pytest.mark.parametrize(("pip", "made"), [(None, True), (1, True), (0, False)])
+def test_a_half_made_environment_is_made_again(
+    file: str, pip: int | None, made: bool, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    commands = [c for c in request.getfixturevalue(file)["setup_commands"] if "-m venv" in c]
+    if pip is not None:
+        program = tmp_path / "venv" / "bin" / "python"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/bash\nexit {pip}\n")
+        program.chmod(0o755)
+    status, said, calls = _set_up(commands, tmp_path, "exit 0")
+    assert (status, said) == (0, "")
+    assert calls == ([f"-m venv --clear {tmp_path}/venv"] if made else [])
+
+
 def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_path: Path) -> None:
     """Run the command that writes it, with a stand-in for the account number, and read the result back."""
     (command,) = [c for c in config["setup_commands"] if "printf" in c]

@@ -243,7 +243,9 @@ def _quiet() -> None:
     """Short waits, no telemetry, no migration messages; set before mlflow is imported, kept where the user set them."""
     for name, value in (
         (_TIMEOUT, _SECONDS),
-        ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"),
+        # MLflow repeats POSTs too: a run that a slow server has made, and answers for too late, it would make again.
+        # The shipper tries again by itself, and looks first.
+        ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0"),
         ("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1"),
         ("MLFLOW_DISABLE_TELEMETRY", "true"),
         ("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false"),
