@@ -69,7 +69,7 @@ class Loop:
         self.model = self._distributed()
         self.collapsed = False  # whether that was told
         self.waited = 0.0  # seconds in which a step waited for its batch
-        self.transfer = Transfer(self.device)
+        self.transfer = Transfer(self.device, min(config.train.gpus_per_worker, 1.0) or 1.0)
         self.unread: Reading | None = None  # numbers of the last step
         self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision)
         if self.stepper.phases and not config.train.window:  # windows are for features that exceed memory

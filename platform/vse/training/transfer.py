@@ -12,14 +12,17 @@ from torch import Tensor
 
 from vse.data.batches import BLOCK, Batch, blocks, image_batch
 
-SHARE = 1 / 3  # of the free memory of a GPU that features may take: the rest is for the steps
+SHARE = 1 / 3  # of a trial's memory on a GPU that features may take: the rest is for the steps
 
 
 class Transfer:
-    """Brings batches to a device: on a GPU from pinned memory, in a stream of its own beside the step that runs."""
+    """Brings batches to a device: on a GPU from pinned memory, in a stream of its own beside the step that runs.
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    part: of the GPU that this trial may use, where several share it.
+    """
+
+    def __init__(self, device: torch.device, part: float = 1.0) -> None:
+        self.device, self.part = device, part
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.kept: dict[str, Tensor] = {}  # features of all images, by name
 
@@ -36,7 +39,11 @@ class Transfer:
         self.kept[name] = table
 
     def _room_for(self, num_bytes: int) -> bool:
-        return self.device.type == "cuda" and num_bytes <= SHARE * torch.cuda.mem_get_info(self.device)[0]
+        if self.device.type != "cuda":
+            return False
+        torch.cuda.empty_cache()  # what an earlier trial of this process has left to torch is free
+        free, whole = torch.cuda.mem_get_info(self.device)
+        return num_bytes <= SHARE * min(free, self.part * whole)
 
     def pinned(self, batch: Batch) -> Batch:
         """The batch as a GPU copies it without the processor; to be made where batches are, ahead of the step."""

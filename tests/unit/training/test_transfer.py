@@ -58,15 +58,26 @@ def test_a_gpu_copies_from_pinned_memory_beside_the_step_that_runs(monkeypatch: 
     assert all(torch.equal(there[name], value) for name, value in BATCH.items())
 
 
-@pytest.mark.parametrize(("free", "kept"), [(3 * 80, True), (3 * 80 - 1, False)])
+@pytest.mark.parametrize(
+    ("free", "whole", "part", "kept"),
+    [
+        (3 * 80, 10**9, 1.0, True),
+        (3 * 80 - 1, 10**9, 1.0, False),
+        (10**9, 8 * 3 * 80, 0.125, True),  # an eighth of the GPU, however empty the rest of it is yet
+        (10**9, 8 * 3 * 80 - 1, 0.125, False),
+        (3 * 80 - 1, 10**9, 0.125, False),
+    ],
+)
 def test_features_stay_on_a_gpu_that_has_room_for_them_and_for_the_steps(
-    monkeypatch: pytest.MonkeyPatch, free: int, kept: bool
+    monkeypatch: pytest.MonkeyPatch, free: int, whole: int, part: float, kept: bool
 ) -> None:
     features = np.arange(40, dtype=np.float16).reshape(10, 4)
-    transfer = Transfer(torch.device("cpu"))
+    transfer = Transfer(torch.device("cpu"), part)
     transfer.keep("pooled", features)
     assert not transfer.kept  # a CPU has them already
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 10**9))
+    emptied: list[bool] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, whole) if emptied else (0, whole))
     transfer.device = torch.device("cuda")
     assert transfer._room_for(features.nbytes) is kept
 
