@@ -2,6 +2,7 @@
 
 import http.client
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 BUCKET = "bucket"
+STALLED = 15.0  # seconds
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
@@ -49,8 +51,8 @@ class Proxy:
     """Passes requests on to a server. `faults` says what happens to the next ones, one entry a request that fits.
 
     An entry: (method, what): `(status, body)` answers so without asking the server; "truncate" ends a body in its
-    middle; "lose" lets the server do it and breaks the connection; "drop" breaks it before the server hears; "" is
-    no fault.
+    middle; "lose" lets the server do it and breaks the connection; "drop" breaks it before the server hears; "stall"
+    does so after a while without an answer; "" is no fault.
     """
 
     def __init__(self, behind: str) -> None:
@@ -90,7 +92,8 @@ class Proxy:
                 if isinstance(fault, tuple):
                     self._answer(fault[0], {"Content-Type": "application/xml"}, fault[1])
                     return
-                if fault == "drop":
+                if fault in ("drop", "stall"):
+                    time.sleep(STALLED if fault == "stall" else 0.0)
                     self._break()
                     return
                 status, headers, data = self._forward(body)

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -66,6 +66,7 @@ class ObjectStore:
     prefix: str
     region: str = ""
     endpoint: str = ""
+    patience: float = field(default=60.0, compare=False)  # seconds that an answer may take before it is asked for again
 
     @classmethod
     def open(cls, uri: str) -> "ObjectStore":
@@ -181,17 +182,19 @@ class ObjectStore:
     def lease(self, name: str, seconds: float = LEASE_SECONDS, wait: float = float("inf")) -> Iterator[None]:
         """Hold the object `name` while the body runs; others wait. Raises TimeoutError after `wait` seconds of it.
 
-        The holder writes it anew every third of `seconds`. Who waits takes it over when it has not changed for
-        `seconds` by its own clock: no two clocks are compared, and a holder that died blocks nobody for long.
+        The holder writes it anew every third of `seconds`, and waits for no answer so long that it would be taken for
+        dead. Who waits takes it over when it has not changed for `seconds` by its own clock: no two clocks are
+        compared, and a holder that died blocks nobody for long.
         """
         token = _take(self, name, seconds, wait)
+        hurried = replace(self, patience=max(1.0, seconds / 6))
         over, lost = threading.Event(), threading.Event()
 
         def renew() -> None:
             nonlocal token
             while not over.wait(seconds / 3):
                 try:
-                    token = self.replace(name, uuid.uuid4().hex.encode(), token)
+                    token = hurried.replace(name, uuid.uuid4().hex.encode(), token)
                 except FileExistsError:
                     lost.set()
                     log.warning("%s/%s: another job took this over while it was slow to answer", self.uri, name)
@@ -220,7 +223,7 @@ class ObjectStore:
         return "/".join(part for part in (self.prefix, name) if part)
 
     def _client(self) -> Any:
-        return _client(self.region, self.endpoint)
+        return _client(self.region, self.endpoint, self.patience)
 
     def _head(self, name: str) -> dict[str, Any]:
         from botocore.exceptions import ClientError
@@ -336,15 +339,15 @@ def _take(store: ObjectStore, name: str, seconds: float, wait: float) -> str:
 
 
 @lru_cache(maxsize=32)
-def _client(region: str, endpoint: str) -> Any:
+def _client(region: str, endpoint: str, patience: float) -> Any:
     """One client a process and place: threads may share it, and making one takes tens of milliseconds."""
     import boto3
     from botocore.config import Config
 
     config = Config(
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-        connect_timeout=10,
-        read_timeout=60,
+        connect_timeout=min(10.0, patience),
+        read_timeout=patience,
         max_pool_connections=32,
     )
     return boto3.Session().client("s3", region_name=region or None, endpoint_url=endpoint or None, config=config)

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -246,6 +247,16 @@ def test_a_lease_of_the_dead_is_taken_over_and_of_the_living_is_not(store):
         with pytest.raises(TimeoutError, match="held by another job"), store.lease("lock", seconds=1.0, wait=2.5):
             raise AssertionError("entered")  # the holder renews it every third of a second
     assert store.info("lock") is None
+
+
+def test_a_lease_is_kept_through_an_answer_that_never_comes(store, proxy, place, caplog):
+    rival = replace(store, endpoint=f"http://{place}")
+    with store.lease("lock", seconds=6.0):
+        proxy.faults = [("PUT", "stall")]  # the holder's next renewal
+        with pytest.raises(TimeoutError, match="held by another job"), rival.lease("lock", seconds=6.0, wait=8.5):
+            raise AssertionError("entered")
+        assert proxy.faults == []
+    assert "took this over" not in caplog.text
 
 
 def test_a_lease_whose_holder_leaves_while_it_is_taken_over_is_had(store, monkeypatch):
