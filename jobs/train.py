@@ -45,17 +45,20 @@ def run(request: Request) -> str:
         print(f"note: {told}", file=sys.stderr, flush=True)
     workspace = Workspace.open(request.workspace)
 
-    warned = False
+    warned, hinge = False, getattr(config.objective, "hinge", "")
+    warmup = getattr(config.objective, "warmup", 0) if hinge == "hardest" else 0  # then another loss, and a leap
 
     def epoch_done(numbers: dict[str, float]) -> None:
         nonlocal warned
-        shown = f"epoch {int(numbers['epoch'])}/{train.epochs}"
+        epoch = int(numbers["epoch"])
+        shown = f"epoch {epoch}/{train.epochs}"
         shown += "".join(f"  {key} {value:.3f}" for key, value in numbers.items() if key in _SHOWN)
-        print(shown, file=sys.stderr, flush=True)
-        if not warned and (line := collapse(config, numbers, int(numbers["epoch"]))):
+        print(f"{shown}  (sum over negatives)" if epoch <= warmup else shown, file=sys.stderr, flush=True)
+        if not warned and (line := collapse(config, numbers, epoch)):
             print(f"warning: {line}", file=sys.stderr, flush=True)
             warned = True
 
+    print(_what(request), file=sys.stderr, flush=True)
     with Shipper(request.workspace, request.tracking).every(30) as shipper:
         result = run_training(config, workspace, report=epoch_done, ray=request.options.ray)
     if not result.trained:
@@ -73,20 +76,25 @@ def run(request: Request) -> str:
     )
 
 
-_SHOWN = {"train/sent", "val/i2t/r1", "val/t2i/r1", "val/rsum"}
+_SHOWN = {"train/sent", "train/mse", "val/i2t/r1", "val/t2i/r1", "val/rsum"}
+
+
+def _what(request: Request) -> str:
+    """The line that says what is trained on what."""
+    config = request.config
+    family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
+    return (
+        f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
+        f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
+        f"{config.train.gpus_per_worker:g} GPU(s) each"
+    )
 
 
 def plan(request: Request) -> list[str]:
     """What a dry run says."""
     config = request.config
     check_objective(config)
-    family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
-    return [
-        f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
-        f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
-        f"{config.train.gpus_per_worker:g} GPU(s) each",
-        *foreseen(config, request.workspace, request.options.ray),
-    ]
+    return [_what(request), *foreseen(config, request.workspace, request.options.ray)]
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Protocol, runtime_checkable
@@ -74,7 +75,11 @@ def main(
     plan: says line by line what `run` would do, without doing it; the body of `--dry-run`.
     presets: where presets come from; `vse.presets` unless a test says otherwise.
     """
-    before = signal.signal(signal.SIGTERM, _terminated) if _in_main_thread() else None
+    ours = {signal.SIGTERM: _terminated, signal.SIGINT: partial(_stopping, job)}
+    before = {}
+    if _in_main_thread():
+        heeded = [number for number in ours if signal.getsignal(number) != signal.SIG_IGN]  # as nohup has it ignored
+        before = {number: signal.signal(number, ours[number]) for number in heeded}
     try:
         request = _read(job, description, default_preset, options, presets, sys.argv[1:] if argv is None else argv)
         if request is None:
@@ -113,8 +118,8 @@ def main(
         _say(f"{job}: failed; {_STAYS}")
         return 1
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _refuse(job: str, error: InputError) -> int:
@@ -139,6 +144,11 @@ def _in_main_thread() -> bool:
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
+
+
+def _stopping(job: str, number: int, frame: FrameType | None) -> NoReturn:
+    _say(f"{job}: stopping")  # at once: what runs may take seconds to let go
+    raise KeyboardInterrupt
 
 
 @dataclass(frozen=True, slots=True)

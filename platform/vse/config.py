@@ -13,7 +13,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, field, fields, is_dataclass, replace
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -92,7 +92,7 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
     by_name = {f.name: f for f in fields(config)}
     above = "".join(f"{part}." for part in key.split(".")[: -len(path)])
     if path[0] not in by_name:
-        raise InputError(f"{key}: no such key; {_nearest(path[0], by_name, above)}")
+        raise InputError(f"{key}: no such key; {_nearest(path, by_name, above)}")
     spec, current = by_name[path[0]], getattr(config, path[0])
     if len(path) > 1:
         if not is_dataclass(current):
@@ -102,7 +102,7 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
         if isinstance(value, str):
             if registry.name_of(spec.metadata["kind"], current) == value:
                 return config  # naming the component already there keeps its settings
-            value = registry.component(spec.metadata["kind"], value).Config()
+            value = registry.component(spec.metadata["kind"], value, key).Config()
         elif not isinstance(value, ComponentConfig):
             raise InputError(f"{key}: expected the name of a {spec.metadata['kind']}, got {value!r}")
         return replace(config, **{path[0]: value})
@@ -113,8 +113,10 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
     return replace(config, **{path[0]: value})
 
 
-def _nearest(name: str, known: Mapping[str, Any], above: str) -> str:
-    return did_you_mean(name, known, above=above) or f"known are {', '.join(above + each for each in known)}"
+def _nearest(path: Sequence[str], known: Mapping[str, Any], above: str) -> str:
+    below = "".join(f".{part}" for part in path[1:])
+    near = did_you_mean(path[0], known, above=above, below=below)
+    return near or f"known are {', '.join(above + each for each in known)}"
 
 
 def _coerce(value: Any, hint: Any, key: str) -> Any:
@@ -277,7 +279,7 @@ def _leaves(config: Any, data: Mapping[str, Any], prefix: str) -> Iterator[tuple
             rest = dict(value)
             chosen = rest.pop("name", registry.name_of(kinds[name], getattr(config, name)))
             yield key, chosen
-            yield from _leaves(registry.component(kinds[name], chosen).Config(), rest, f"{key}.")
+            yield from _leaves(registry.component(kinds[name], chosen, key).Config(), rest, f"{key}.")
         elif isinstance(value, Mapping):
             yield from _leaves(getattr(config, name, None), value, f"{key}.")
         else:

@@ -37,10 +37,11 @@ class NotMadeError(Exception):
     """What a stage makes is not there, and the caller may only read; its text is the folder's address."""
 
 
-def did_you_mean(name: str, known: Iterable[str], *, above: str = "", most: int = 1) -> str:
-    """The question that names up to `most` known names like an unknown one, each after `above`; empty where none is."""
+def did_you_mean(name: str, known: Iterable[str], *, above: str = "", below: str = "", most: int = 1) -> str:
+    """The question that names up to `most` known names like an unknown one, each between `above` and `below`; empty
+    where none is."""
     close = difflib.get_close_matches(name, list(known), n=most)
-    return f"did you mean {', '.join(above + each for each in close)}?" if close else ""
+    return f"did you mean {', '.join(above + each + below for each in close)}?" if close else ""
 
 
 def first_line(error: BaseException) -> str:

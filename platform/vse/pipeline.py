@@ -81,13 +81,18 @@ def without_vectors(config: RunConfig) -> str:
     return f"text.word_vectors is not set: all vectors of words are learned; the paper gives {family.vectors_of_paper}"
 
 
-def of_data(records: Records) -> Iterator[str]:
-    """What a dry run says of a data set, and what it has not looked at."""
+def sizes(records: Records) -> str:
+    """How many images and captions each split of a data set has."""
     images, captions = Counter(i.split for i in records.images), Counter[str]()
     split = {image.id: image.split for image in records.images}
     captions.update(split[caption.image] for caption in records.captions)
     parts = (f"{name} {images[name]} images with {captions[name]} captions" for name in records.split_names)
-    yield f"data set {records.name}: {'; '.join(parts)}"
+    return f"data set {records.name}: {'; '.join(parts)}"
+
+
+def of_data(records: Records) -> Iterator[str]:
+    """What a dry run says of a data set, and what it has not looked at."""
+    yield sizes(records)
     if told := left_out(records):
         yield told
     yield "not checked: image files, what is in files of weights and vectors, downloads, the workspace, machines"

@@ -1,10 +1,10 @@
 """Components by name: sources, backbones, families, objectives. A component registers itself, with its own Config."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from vse.errors import InputError
+from vse.errors import InputError, did_you_mean
 
 C = TypeVar("C", bound=type)
 
@@ -39,12 +39,16 @@ def names(kind: str) -> tuple[str, ...]:
     return tuple(sorted(_COMPONENTS.get(kind, {})))
 
 
-def component(kind: str, name: str) -> Any:
-    """The class registered as `name`; raises InputError that lists the known names."""
+def component(kind: str, name: str, key: str = "") -> Any:
+    """The class registered as `name`; `key` is how a user chooses one. Raises InputError that lists the known names."""
     try:
         return _COMPONENTS[kind][name]
     except KeyError:
-        raise InputError(f"{kind}={name}: unknown; known are {', '.join(names(kind)) or 'none'}") from None
+        known, near = names(kind), did_you_mean(name, names(kind))
+        hint, key = f"{near} " if near else "", key or kind
+        networks = [each for each in known if any(f.name == "arch" for f in fields(_COMPONENTS[kind][each].Config))]  # type: ignore[attr-defined]  # asserted in register
+        more = f"; a network goes by {key}={networks[0]} {key}.arch={name}" if networks else ""
+        raise InputError(f"{key}={name}: unknown; {hint}known are {', '.join(known) or 'none'}{more}") from None
 
 
 def name_of(kind: str, config: ComponentConfig) -> str:

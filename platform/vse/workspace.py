@@ -103,6 +103,8 @@ class Workspace:
         known = self.root.child(kind).names()
         if name not in known:
             there = ", ".join(known) or "none"
+            if not name:
+                raise InputError(f"{key}: name one of {there}" if known else f"{key}: there are no {kind} yet")
             raise InputError(f"{key}={name}: no such {kind.removesuffix('s')}; there are {there}")
         return self.root.child(kind, name)
 

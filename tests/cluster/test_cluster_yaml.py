@@ -310,10 +310,8 @@ def _set_up(commands: list[str], home: Path, python: str) -> tuple[int, str, lis
     (programs / "python3").write_text(f'#!/bin/bash\necho "$*" >> {calls}\n{python}\n')
     (programs / "python3").chmod(0o755)
     environment = {"HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
-    for command in commands:
-        done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            break
+    one_by_one = ["bash", "-e", "-c", "\n".join(commands)]
+    done = subprocess.run(one_by_one, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr, calls.read_text().splitlines()
 
 

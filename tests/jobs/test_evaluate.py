@@ -95,7 +95,7 @@ WRONG = {
         ["run=univse-scenes-s9-00000000"],
         "no such run; there are univse-scenes-s0-",
     ),
-    "nothing": ([], "run=: no such run; there are"),
+    "nothing": ([], "evaluate: run: name one of univse-scenes-s0-"),
     "split": (
         ["run=RUN", "measure.splits=tset", "measure.attacks="],
         "no split 'tset'; it has train, val, test",

@@ -285,7 +285,7 @@ def test_a_dry_run_looks_for_the_runs(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "checked: keys and values of settings, that run=a is there; nothing else" in capsys.readouterr().out
     for argv, line in (
         (["run=a,b"], "measure: run=b: no such run; there are a\n"),
-        ([], "measure: run=: no such run; there are a\n"),
+        ([], "measure: run: name one of a\n"),
         (["run=a", "sweep=s"], "measure: sweep=s: no such sweep; there are none\n"),
     ):
         assert measured(str(tmp_path), "--dry-run", *argv) == (2, None)

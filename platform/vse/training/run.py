@@ -106,6 +106,7 @@ def run_training(
         with folder.locked():  # workers take none, so that lost ones can be replaced
             if _finished(folder) is None:
                 _warn_begun(folder)
+                log.info("run %s, %s", name, pipeline.sizes(material.records))
                 _train(config, workspace, name, material, parent, report, ray)
                 trained = True
             elif not _closed(workspace, name):
