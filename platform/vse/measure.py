@@ -41,6 +41,7 @@ from vse.workspace import Workspace, dataset_name
 log = logging.getLogger(__name__)
 
 REVISION = 3
+PAIRS_REVISION = 2  # 2: a file name that several images share is none of theirs
 WORDS = ("shared", "disjoint")
 # ((attack or contrast, kind of words), the adversaries as each of the runs reads them)
 Attackers = list[tuple[tuple[str, str], tuple[Adversaries, ...]]]
@@ -120,7 +121,8 @@ def measure_ensemble(
         next(_protocol(part.name, options).select(part.caption_to_image, len(part.images)))
     attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
-    key = [replace(options, device=""), pairs, REVISION]  # a GPU's numbers are the same but for the last bits
+    asked = [PAIRS_REVISION, pairs] if pairs else pairs
+    key = [replace(options, device=""), asked, REVISION]  # a GPU's numbers are the same but for the last bits
     key += [[each.trained.weights, dict(each.material.fingerprints)] for each in members.each]
     key += [[split, *kind, *(one.fingerprint for one in made)] for split, s in attackers.items() for kind, made in s]
     name = f"measures-{fingerprint(key)}.json"
@@ -276,10 +278,20 @@ def _pairs(members: Members, workspace: Workspace, pairs: Sequence[CaptionPair],
     """`pairs/<category>` in percent on images of the data set found by file name, and the share of pairs found."""
     records = members.each[0].material.records
     common = set.intersection(*({(i.id, i.uri) for i in m.material.records.images} for m in members.each))
-    image = match_images(pairs, [(i.id, i.uri) for i in records.images if (i.id, i.uri) in common])
+    matched = match_images(pairs, [(i.id, i.uri) for i in records.images if (i.id, i.uri) in common])
+    image, unclear = matched.ids, [pair.filename for pair in pairs if pair.filename in matched.ambiguous]
     kept = [pair for pair in pairs if pair.filename in image]
+    told = (
+        f"{len(unclear)} of {len(pairs)} pairs give a name that several images share, such as {unclear[0]!r}; write an "
+        f"image's id, or its path as {records.name} has it"
+        if unclear
+        else ""
+    )
     if not kept:
-        raise InputError(f"pairs={files}: none of {len(pairs)} pairs is of an image of {records.name}")
+        none = f"pairs={files}: none of {len(pairs)} pairs is of an image of {records.name}"
+        raise InputError(f"{none}; {told}" if told else none)
+    if told:
+        log.warning("pairs=%s: %s", files, told)
     if taken := {pair.category for pair in kept} & {"mean", "found"}:
         raise InputError(f"pairs={files}: category {min(taken)!r} is the name of another number; call it otherwise")
     ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))

@@ -12,6 +12,7 @@ from vse.config import override, validate
 from vse.errors import Diverged, InputError
 from vse.evaluation.codes import Codes
 from vse.evaluation.protocol import Protocol
+from vse.language.caption_pairs import MatchedImages
 from vse.measure import MeasureOptions, measure_run
 from vse.presets import preset
 from vse.training.run import run_training
@@ -286,3 +287,21 @@ def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_pat
     path.write_text(json.dumps({"0": rows["elsewhere"]}))
     with pytest.raises(InputError, match="none of 1 pairs is of an image of"):
         measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),), splits=("val",)))
+
+
+def test_pairs_whose_name_several_images_share_are_left_out_and_told(monkeypatch, caplog, place, vsepp, tmp_path):
+    material = measure.pipeline.prepare(measure.load_run(vsepp).config, place)
+    own = material.records.split("test").images[0].id
+    row = {"caption": "a red ball", "negative_caption": "a blue ball"}
+    path = tmp_path / "swap_obj.json"
+    options = MeasureOptions(attacks=(), pairs=(str(path),))
+    monkeypatch.setattr(measure, "match_images", lambda pairs, _: MatchedImages({own: own}, frozenset({"001.jpg"})))
+    path.write_text(json.dumps([row | {"filename": own}, *[row | {"filename": "001.jpg"}] * 3]))
+    told = "3 of 4 pairs give a name that several images share, such as '001.jpg'; write an image's id, or its path"
+    assert measure_run(vsepp, place, options)["pairs/found"] == 25
+    assert told in caplog.text
+    path.write_text(json.dumps([row | {"filename": "001.jpg"}]))
+    with pytest.raises(
+        InputError, match=r"none of 1 pairs is of an image of .*; 1 of 1 pairs give a name that several"
+    ):
+        measure_run(vsepp, place, options)

@@ -147,12 +147,15 @@ def readable_name(name: str, otherwise: str) -> str:
 
 def read_json(address: str) -> Any:
     """The content of a JSON file; raises InputError naming the file if it is missing or broken."""
+    data = named_files.read(address)
     try:
-        return json.loads(named_files.read(address))
+        return json.loads(data)
     except UnicodeDecodeError:
         raise InputError(f"{address}: is not UTF-8 text; expected JSON") from None
     except json.JSONDecodeError as error:
         raise InputError(f"{address}: is not whole JSON (line {error.lineno}: {error.msg}); was it cut off?") from None
+    except ValueError:  # Python makes no integer of more than 4,300 digits
+        raise InputError(f"{address}: holds an integer of thousands of digits; no data set has one") from None
     except RecursionError:
         raise InputError(f"{address}: is nested too deeply to be a data set") from None
 

@@ -1,6 +1,5 @@
 """A table of captions that anybody can write: CSV, TSV or JSON lines with the columns image and caption."""
 
-import csv
 import hashlib
 import io
 import json
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vse import named_files
+from vse.columns import rows
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
 from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, inside, name_of, readable_name
@@ -134,6 +134,8 @@ def _of_json(path: str, text: str) -> Iterator[_Row]:
             item = json.loads(line)
         except json.JSONDecodeError as error:
             raise InputError(f"{where}: is not JSON ({error.msg}); expected one object a line") from None
+        except ValueError:  # Python makes no integer of more than 4,300 digits
+            raise InputError(f"{where}: holds an integer of thousands of digits; no caption has one") from None
         except RecursionError:
             raise InputError(f"{where}: is nested too deeply to be a caption") from None
         found: dict[str, Any] = {key: field(item, key, str, where) for key in ("image", "caption")}
@@ -144,33 +146,14 @@ def _of_json(path: str, text: str) -> Iterator[_Row]:
 
 def _of_columns(path: str, text: str) -> Iterator[_Row]:
     """Fields between commas, or between tabs where the first line has one; those with either in them are quoted."""
-    delimiter, named = ("\t", "tab") if "\t" in text.partition("\n")[0] else (",", "comma")
-    # newline="": the reader itself finds the ends of lines, some of which stand inside quoted fields
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
+    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
     header: list[str] = []
-    while True:
-        number = reader.line_num + 1
-        where = f"{path}: line {number}"
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            raise InputError(
-                f"{where}: {error}; a quoted field doubles the quotes within it, and ends in one"
-            ) from None
-        if fields is None:
-            break
-        if not fields:
-            continue
-        if not header:
+    for number, fields in rows(io.StringIO(text, newline=""), path, delimiter=delimiter):
+        if header:
+            yield _row(number, dict(zip(header, fields, strict=True)), f"{path}: line {number}")
+        else:
             header = [name.strip().lower() for name in fields]
-            _check_header(header, where)
-            continue
-        if len(fields) != len(header):
-            raise InputError(
-                f"{where}: {len(fields)} fields, but the header has {len(header)}; put a field that holds a {named} "
-                "in double quotes"
-            )
-        yield _row(number, dict(zip(header, fields, strict=True)), where)
+            _check_header(header, f"{path}: line {number}")
     if not header:
         raise InputError(f"{path}: is empty; expected a header with the columns image and caption")
 

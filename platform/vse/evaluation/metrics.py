@@ -133,7 +133,7 @@ class RetrievalCounter:
         num_images: int,
         ties: Ties | None = None,
     ) -> None:
-        refuse_nan(pairs - pairs)  # infinite ones are refused too: what ties with them is NaN
+        refuse_infinite(pairs)
         self.pairs, self.owner, self.ties = pairs, owner, ties or Ties()
         low, high = self.ties.limits(pairs)
         self._t2i_low, self._t2i_high = low, high
@@ -221,11 +221,19 @@ class RetrievalCounter:
 def refuse_nan(scores: Float[Tensor, "*scores"]) -> None:
     """Raises Diverged at a NaN: it compares false with everything, which would read as a perfect rank.
 
-    Features are refused where they are not finite, so that only weights can bring one in.
+    Infinite scores pass: they compare as others do. Features are refused where they are not finite, so that only
+    weights can bring in either.
     """
-    # the sum finds it thirty times faster than looking at each score
-    if scores.sum().isnan():
+    # the sum finds it thirty times faster than looking at each score; it is NaN for infinite ones of both signs too
+    if scores.sum().isnan() and scores.isnan().any():
         raise Diverged("scores are NaN, so the training has diverged")
+
+
+def refuse_infinite(true: Float[Tensor, "*scores"]) -> None:
+    """Raises Diverged where a true pair's score is NaN or infinite: the limits of what ties with it would be NaN."""
+    refuse_nan(true)
+    if true.isinf().any():
+        raise Diverged("scores of true pairs are infinite, so the training has diverged")
 
 
 def _count(
@@ -257,12 +265,15 @@ def ranks_among(
     """Ranks when any number of candidates may be positive; `ignored` ones count neither way.
 
     Where captions are true of several images, pass all true pairs as `positive`, or the described pair as `positive`
-    and the other true pairs as `ignored`. Queries without a positive are left out.
+    and the other true pairs as `ignored`. Queries without a positive are left out. Raises Diverged where a score is
+    NaN, or a query's best positive infinite.
     """
     refuse_nan(scores)
     queries = torch.nonzero(positive.any(1)).squeeze(1)
     scores, positive = scores[queries], positive[queries]
-    low, high = (ties or Ties()).limits(scores.masked_fill(~positive, -torch.inf).amax(1, keepdim=True))
+    best = scores.masked_fill(~positive, -torch.inf).amax(1, keepdim=True)
+    refuse_infinite(best)
+    low, high = (ties or Ties()).limits(best)
     negative = ~positive if ignored is None else ~(positive | ignored[queries])
     above = ((scores > high) & negative).sum(1)
     level = ((scores >= low) & negative).sum(1)

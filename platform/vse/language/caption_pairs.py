@@ -4,15 +4,16 @@ SugarCrepe (Hsieh et al., NeurIPS 2023) has one JSON object a file, numbered ent
 `negative_caption`; the file's name says how the negative was made: add, replace or swap an object, attribute, relation.
 """
 
-import csv
+import functools
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vse import columns
 from vse.errors import InputError
 
 _COLUMNS = ("filename", "caption", "negative_caption")
@@ -41,7 +42,8 @@ def read_pairs(path: str) -> tuple[CaptionPair, ...]:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text ({error})") from None
-    rows = _tabular(text, file) if file.suffix in (".tsv", ".csv") else _json(text, path)
+    ending = file.suffix.lower()
+    rows = _tabular(text, path, tabs=ending == ".tsv") if ending in (".tsv", ".csv") else _json(text, path)
     pairs = tuple(_pair(row, where, path, file.stem) for where, row in rows)
     if not pairs:
         raise InputError(f"{path}: holds no pairs of captions")
@@ -53,12 +55,14 @@ def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
         return
     try:
         data = json.loads(text)
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply to be pairs of captions") from None
     except ValueError:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 try:
                     yield f"line {number}", json.loads(line)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise InputError(f"{path}, line {number}: neither JSON nor JSON lines ({error})") from None
         return
     if isinstance(data, Mapping) and not set(_renamed(data)) >= set(_COLUMNS):
@@ -68,11 +72,19 @@ def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
         yield from ((f"entry {number}", row) for number, row in enumerate(rows))
 
 
-def _tabular(text: str, file: Path) -> Iterator[tuple[str, Any]]:
-    tabs = file.suffix == ".tsv"
-    quoting = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",", quoting=quoting)
-    yield from ((f"line {reader.line_num}", row) for row in reader)
+def _tabular(text: str, path: str, *, tabs: bool) -> Iterator[tuple[str, Any]]:
+    """Rows by column. Between tabs a quotation mark is part of a caption, as in the tables that data sets come in."""
+    header: list[str] = []
+    for number, fields in columns.rows(
+        io.StringIO(text, newline=""), path, delimiter="\t" if tabs else ",", quoted=not tabs
+    ):
+        if header:
+            yield f"line {number}", dict(zip(header, fields, strict=True))
+            continue
+        header = [name.strip().lower() for name in fields]
+        meant = [_OTHER_NAMES.get(name, name) for name in header]
+        if twice := [name for name in _COLUMNS if meant.count(name) > 1]:
+            raise InputError(f"{path}, line {number}: the column {twice[0]} is there {meant.count(twice[0])} times")
 
 
 def _renamed(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,28 +100,80 @@ def _pair(row: Any, where: str, path: str, stem: str) -> CaptionPair:
     return CaptionPair(filename, caption, negative, str(named.get("category") or stem))
 
 
-def match_images(pairs: Iterable[CaptionPair], images: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """File name -> image id, for images given as (id, uri).
+@dataclass(frozen=True, slots=True)
+class MatchedImages:
+    """`ids`: file name -> image id. `ambiguous`: names that several images share, which match none of them."""
 
-    By the last part of the uri, by the id, or, for COCO, by the twelve digits that its releases share
-    (`COCO_val2014_000000000042.jpg` is `000000000042.jpg`). Names that match no image are left out.
+    ids: Mapping[str, str]
+    ambiguous: frozenset[str]
+
+
+def match_images(pairs: Iterable[CaptionPair], images: Sequence[tuple[str, str]]) -> MatchedImages:
+    """The images, given as (id, uri), that the pairs' file names mean.
+
+    By id; by path, where one of file name and uri (or id) is the end of the other; by path without the file's ending;
+    or, for COCO, by the twelve digits that its releases share (`COCO_val2014_000000000042.jpg` is
+    `000000000042.jpg`), in whatever folder. A name is looked for in that order and ends where it finds images: several
+    make it ambiguous, for `001.jpg` may be of every folder. Names that match no image are in neither result.
     """
-    known: dict[str, str] = {}
-    for image, uri in images:
-        for name in (image, Path(uri.partition("?")[0]).name):
-            for key in _keys(name):
-                known.setdefault(key, image)
-    found = {}
-    for filename in {pair.filename for pair in pairs}:
-        image = next((known[key] for key in _keys(filename) if key in known), None)
-        if image is not None:
-            found[filename] = image
-    return found
+    ids = {image for image, _ in images}
+    paths = functools.cache(functools.partial(_Paths, images))  # the first form mostly finds all
+    found: dict[str, str] = {}
+    ambiguous: set[str] = set()
+    for name in {pair.filename for pair in pairs}:
+        every = (paths(form).find(name) for form in (_parts, _without_ending, _coco))
+        image = name if name in ids else next(filter(None, every), None)
+        if isinstance(image, _Several):
+            ambiguous.add(name)
+        elif image is not None:
+            found[name] = image
+    return MatchedImages(found, frozenset(ambiguous))
 
 
-def _keys(name: str) -> list[str]:
-    """What a file may be found by, the plainest first."""
-    base = Path(name).name
-    stem = base.rsplit(".", 1)[0] if "." in base else base
-    digits = _COCO.match(stem)
-    return [base, stem, *([digits.group(1)] if digits else [])]
+class _Several:
+    """Stands for images that share a name."""
+
+
+class _Paths:
+    """Images by their paths, in one form of these."""
+
+    def __init__(self, images: Iterable[tuple[str, str]], form: Callable[[str], tuple[str, ...]]) -> None:
+        self._form = form
+        self._whole: dict[tuple[str, ...], str | _Several] = {}
+        self._ends: dict[tuple[str, ...], str | _Several] = {}
+        for image, uri in images:
+            for name in {image, uri, uri.partition("?")[0]}:
+                parts = form(name)
+                _note(self._whole, parts, image)
+                for k in range(1, len(parts)):
+                    _note(self._ends, parts[k:], image)
+
+    def find(self, name: str) -> str | _Several | None:
+        """The image of this very path; else whose path ends in it; else whose path is the longest end of it."""
+        parts = self._form(name)
+        ends = (self._whole.get(parts[k:]) for k in range(1, len(parts)))
+        found = filter(None, (self._whole.get(parts), self._ends.get(parts), *ends))
+        return next(found, None) if parts else None
+
+
+def _note(images: dict[tuple[str, ...], str | _Several], parts: tuple[str, ...], image: str) -> None:
+    if images.setdefault(parts, image) != image:
+        images[parts] = _Several()
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple([part for part in name.split("/") if part not in ("", ".")])
+
+
+def _without_ending(name: str) -> tuple[str, ...]:
+    *folders, file = _parts(name) or ("",)
+    return (*folders, stem) if (stem := _stem(file)) else ()
+
+
+def _coco(name: str) -> tuple[str, ...]:
+    digits = _COCO.match(_stem(name.rpartition("/")[2]))
+    return (digits.group(1),) if digits else ()
+
+
+def _stem(file: str) -> str:
+    return file.rpartition(".")[0] or file

@@ -28,13 +28,19 @@ def caption_vectors_fingerprint(texts: Sequence[str]) -> str:
 def caption_vectors(texts: Sequence[str], words: Sequence[str]) -> WordVectors:
     """Vectors (words, at most 300) of mean square length 1; words that the captions lack are zero and not found.
 
-    Raises InputError where the captions hold fewer than three words.
+    Raises InputError where the captions hold fewer than three words, or no two that keep company.
     """
     digits = fingerprint([caption_vectors_fingerprint(texts), list(words)])
     known = sorted({word for text in texts for word in token_words(text)})
     if len(known) < 3:
         raise InputError("text.word_vectors=captions: the training captions have fewer than three different words")
-    rows = factors(positive_information(cooccurrences(texts, known)), DIM)
+    information = positive_information(cooccurrences(texts, known))
+    if not information.count_nonzero():  # ARPACK has no eigenvectors of nothing
+        raise InputError(
+            "text.word_vectors=captions: no two words stand in one training caption more often than by chance (is "
+            "each a single word?), so vectors cannot be made; name a file of vectors instead, text.word_vectors=FILE"
+        )
+    rows = factors(information, DIM)
     place = {word: k for k, word in enumerate(known)}
     found = np.array([word in place for word in words], dtype=bool)
     vectors = np.zeros((len(words), rows.shape[1]), dtype=np.float32)

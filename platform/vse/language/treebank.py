@@ -1,6 +1,7 @@
 """Sentences with gold trees, and the caption-like variations of them that the parser learns from. Pure Python."""
 
 import gzip
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -24,31 +25,50 @@ class Sentence:
 def read_conllu(path: Path) -> list[Sentence]:
     """All sentences of a (gzipped) CoNLL-U file, syntactic words only; labels keep their subtypes (acl:relcl).
 
-    Raises InputError where the file is missing or a line is not CoNLL-U.
+    Raises InputError where the file is missing or damaged, or a line is not CoNLL-U.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file; expected a Universal Dependencies treebank in CoNLL-U")
     opener = gzip.open if path.suffix == ".gz" else open
-    sentences, rows = [], []
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            line = line.rstrip("\n")
-            if not line:
-                if rows:
-                    sentences.append(_sentence(rows))
-                rows = []
-            elif not line.startswith("#"):
-                row = line.split("\t")
-                if len(row) != 10:
-                    raise InputError(f"{path}:{number}: expected ten tab-separated columns, found {len(row)}")
-                if row[0].isdigit():  # 3-4 is a multiword token, 3.1 an empty node of the enhanced graph
-                    rows.append(row)
+    try:
+        with opener(path, "rt", encoding="utf-8") as lines:
+            return list(_sentences(lines, path))
+    except gzip.BadGzipFile:
+        raise InputError(f"{path}: is not gzipped; a file without compression is named .conllu") from None
+    except (EOFError, zlib.error) as error:
+        raise InputError(f"{path}: is not a whole .gz file ({error}); was it cut off?") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text ({error}); expected CoNLL-U") from None
+
+
+def _sentences(lines: Iterable[str], path: Path) -> Iterator[Sentence]:
+    rows: list[tuple[int, list[str]]] = []
+    for number, line in enumerate(lines, start=1):
+        line = line.rstrip("\n")
+        if not line:
+            if rows:
+                yield _sentence(rows, path)
+            rows = []
+        elif not line.startswith("#"):
+            row = line.split("\t")
+            if len(row) != 10:
+                raise InputError(f"{path}:{number}: expected ten tab-separated columns, found {len(row)}")
+            if row[0].isdigit():  # 3-4 is a multiword token, 3.1 an empty node of the enhanced graph
+                rows.append((number, row))
     if rows:
-        sentences.append(_sentence(rows))
-    return sentences
+        yield _sentence(rows, path)
 
 
-def _sentence(rows: list[list[str]]) -> Sentence:
+def _sentence(numbered: list[tuple[int, list[str]]], path: Path) -> Sentence:
+    """The sentence of some rows, each with its line. Heads name words by their place, so that both are checked."""
+    for place, (number, row) in enumerate(numbered, start=1):
+        if row[0] != str(place):
+            raise InputError(f"{path}:{number}: column ID is {row[0]!r}; expected {place}, the word's place")
+        if not row[6].isdecimal() or int(row[6]) > len(numbered):
+            raise InputError(
+                f"{path}:{number}: column HEAD is {row[6]!r}; expected 0 or the ID of one of {len(numbered)} words"
+            )
+    rows = [row for _, row in numbered]
     heads = [int(row[6]) - 1 for row in rows]
     return Sentence(
         words=tuple(row[1].replace(" ", "\u00a0") for row in rows),

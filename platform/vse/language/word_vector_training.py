@@ -1,13 +1,16 @@
 """Word vectors from captions, for those who have none: skip-gram with negative sampling and subwords (fastText)."""
 
-import csv
 import gzip
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from vse import columns
 from vse.config import knob
 from vse.errors import InputError
 from vse.language.tokens import words
@@ -29,33 +32,60 @@ class VectorConfig:
 def read_captions(path: str) -> Iterator[str]:
     """Captions of a text file (one a line) or of a .csv with a column `caption`, either also gzipped.
 
-    Raises InputError naming the file where it is missing or has no such column.
+    Raises InputError naming the file where it is missing, damaged or has no such column, and the line of a row that is
+    none.
     """
     file = Path(path)
     if not file.is_file():
         raise InputError(f"{path}: no such file of captions")
-    plain = file.name.removesuffix(".gz")
+    name = file.name.lower()
+    open_as, table = gzip.open if name.endswith(".gz") else open, name.removesuffix(".gz").endswith(".csv")
     try:
-        with gzip.open(file, "rt", encoding="utf-8") if plain != file.name else file.open(encoding="utf-8") as lines:
-            if not plain.endswith(".csv"):
-                yield from (line.strip() for line in lines if line.strip())
-                return
-            rows = csv.DictReader(lines)
-            if "caption" not in (rows.fieldnames or ()):
-                raise InputError(f"{path}: a .csv needs a column named caption, found {rows.fieldnames}")
-            yield from (row["caption"] for row in rows if row["caption"])
+        # utf-8-sig: spreadsheets begin a file with a byte order mark; newline="": ends of lines in quoted fields stay
+        with open_as(file, "rt", encoding="utf-8-sig", newline="" if table else None) as lines:
+            yield from _column(lines, path) if table else (line.strip() for line in lines if line.strip())
     except (UnicodeDecodeError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not a text file ({error})") from None
+    except (EOFError, zlib.error) as error:
+        raise InputError(f"{path}: is not a whole .gz file ({error}); was it cut off?") from None
+
+
+def _column(lines: Iterable[str], path: str) -> Iterator[str]:
+    """The column `caption` without the rows where it is empty."""
+    place = -1
+    for _, fields in columns.rows(lines, path, delimiter=","):
+        if place < 0:
+            header = [name.strip().lower() for name in fields]
+            if header.count("caption") != 1:
+                raise InputError(f"{path}: a .csv needs a column named caption, and one only; found {fields}")
+            place = header.index("caption")
+        elif fields[place].strip():
+            yield fields[place]
+    if place < 0:
+        raise InputError(f"{path}: is empty; a .csv needs a header with a column named caption")
 
 
 def train_word_vectors(captions: Iterable[str], config: VectorConfig) -> tuple[list[str], np.ndarray]:
-    """(words, vectors (words, dim)) over the tokens that vocabulary and parser use too, most frequent words first."""
+    """(words, vectors (words, dim)) over the tokens that vocabulary and parser use too, most frequent words first.
+
+    Raises InputError where no word is frequent enough to get one.
+    """
+    sentences = [list(words(caption)) for caption in captions]
+    counts = Counter(chain.from_iterable(sentences))
+    if not counts:
+        raise InputError(
+            "captions: the files hold none; name files with a caption a line, or .csv with a column caption"
+        )
+    if max(counts.values()) < config.min_count:
+        raise InputError(
+            f"vectors.min_count={config.min_count}: no word occurs so often in {len(sentences)} captions; the most "
+            f"frequent one does {max(counts.values())} times"
+        )
     try:
         from gensim.models import FastText, Word2Vec
     except ImportError:
         raise InputError("training word vectors needs gensim: pip install -c constraints.txt '.[vectors]'") from None
 
-    sentences = [list(words(caption)) for caption in captions]
     model = (FastText if config.subwords else Word2Vec)(
         sentences,
         vector_size=config.dim,

@@ -46,7 +46,7 @@ def importance(results: ResponseResults) -> Importance | None:
 
 
 def encoded(results: ResponseResults) -> np.ndarray:
-    """(complete points, keys) numbers: sizes of numbers, logarithms where a range spans decades, places of texts."""
+    """(complete points, keys) numbers: sizes of numbers, their logarithms where all are positive, places of texts."""
     columns = []
     points = [p for p in results.complete if all(key in p.values for key in results.keys)]
     for key in results.keys:

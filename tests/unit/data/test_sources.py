@@ -52,3 +52,11 @@ def test_json_without_end_in_depth_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text('{"a":' * 100_000)
     with pytest.raises(InputError, match=r"deep\.json: is nested too deeply to be a data set"):
         read_json(str(tmp_path / "deep.json"))
+
+
+def test_json_with_an_integer_that_python_does_not_read_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "long.json").write_text('{"cocoid": %s}' % ("1" * 5000))
+    with pytest.raises(InputError, match=r"long\.json: holds an integer of thousands of digits"):
+        read_json(str(tmp_path / "long.json"))
+    with pytest.raises(InputError, match=r"absent\.json: cannot be read"):
+        read_json(str(tmp_path / "absent.json"))

@@ -16,6 +16,7 @@ from vse.evaluation.metrics import (
     map_at_r,
     mean_over_folds,
     ranks_among,
+    refuse_nan,
     rsum3,
     with_rsum,
 )
@@ -186,9 +187,11 @@ def test_distractors_continue_from_a_fork():
 
 
 def test_nan_is_refused_and_no_query_is_an_error():
-    for pair in ("nan", "inf", "-inf"):
-        with pytest.raises(Diverged, match="NaN"):
+    for pair, said in (("nan", "are NaN"), ("inf", "true pairs are infinite"), ("-inf", "true pairs are infinite")):
+        with pytest.raises(Diverged, match=said):
             RetrievalCounter(torch.tensor([float(pair)]), torch.tensor([0]), 1)
+        with pytest.raises(Diverged, match=said):
+            ranks_among(torch.tensor([[float(pair), 0.5]]), torch.tensor([[True, False]]))
     counter = RetrievalCounter(torch.tensor([0.5]), torch.tensor([0]), 2)
     bad = torch.tensor([[0.5], [float("nan")]])
     for refusing in (
@@ -205,6 +208,20 @@ def test_nan_is_refused_and_no_query_is_an_error():
     none = torch.zeros(0, dtype=torch.int64)
     with pytest.raises(InputError, match="at least one image with a caption"):
         Ranks(queries=none, above=none, tied_negatives=none, tied_positives=none).metrics()
+
+
+@pytest.mark.parametrize("large", [float("inf"), torch.finfo(torch.float32).max])
+def test_scores_that_sum_to_nan_without_one_are_ranked(large: float) -> None:
+    """So do infinite ones of both signs, and large ones, whose partial sums may be infinite."""
+    scores = torch.tensor([[large, -large]]).repeat(1, 64)
+    scores[0, 0] = 0.5
+    assert scores.sum().isnan()
+    refuse_nan(scores)
+    positive = torch.zeros_like(scores).bool()
+    positive[0, 0] = True
+    assert ranks_among(scores, positive).expected().tolist() == [64]
+    with pytest.raises(Diverged, match="NaN"):
+        refuse_nan(torch.cat((scores, torch.tensor([[float("nan")]])), 1))
 
 
 def test_several_positives_or_ignored_candidates():

@@ -81,3 +81,9 @@ def test_words_used_alike_are_near():
 def test_too_few_words():
     with pytest.raises(InputError, match="fewer than three different words"):
         caption_vectors(["dog dog"], ("dog",))
+
+
+@pytest.mark.parametrize("texts", [["dog", "cat", "bird"], ["dog dog", "cat", "bird"]])
+def test_captions_of_one_word_tell_nothing(texts):
+    with pytest.raises(InputError, match=r"no two words stand in one training caption.*text\.word_vectors=FILE"):
+        caption_vectors(texts, ("dog",))

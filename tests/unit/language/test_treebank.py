@@ -42,6 +42,39 @@ def test_wrong_files_are_input_errors(tmp_path):
         read_conllu(bad)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("\t0\troot", "\t_\troot", r":7: column HEAD is '_'; expected 0 or the ID of one of 5 words"),
+        ("\t0\troot", "\t-1\troot", r":7: column HEAD is '-1'"),
+        ("_\t4\tnsubj", "_\t6\tnsubj", r":2: column HEAD is '6'; expected 0 or the ID of one of 5 words"),
+        ("5\t.\t.", "7\t.\t.", r":8: column ID is '7'; expected 5"),
+    ],
+)
+def test_a_head_that_is_no_word_is_named_with_its_line(tmp_path, old, new, says):
+    path = tmp_path / "bad.conllu"
+    path.write_text(TEXT.replace(old, new))
+    with pytest.raises(InputError, match=rf"bad\.conllu{says}"):
+        read_conllu(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (TEXT.encode(), "is not gzipped"),
+        (gzip.compress(TEXT.encode())[:-12], r"is not a whole \.gz file"),
+        (gzip.compress(TEXT.encode())[:10] + b"\xff" * 50, r"is not a whole \.gz file"),
+        (gzip.compress(b"\xff\n"), "is not UTF-8 text"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, content, says):
+    path = tmp_path / "a.conllu.gz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"a\.conllu\.gz: {says}") as caught:
+        read_conllu(path)
+    assert "\n" not in str(caught.value)
+
+
 def test_variations_keep_the_tree():
     assert vary(DOGS, Random(0), lower=0, no_stop=0) == DOGS
     varied = vary(DOGS, Random(0), lower=1, no_stop=1)

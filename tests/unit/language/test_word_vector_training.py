@@ -9,6 +9,8 @@ from vse.errors import InputError
 from vse.language.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
 from vse.language.word_vectors import word_vectors
 
+WHOLE = gzip.compress(b"".join(b"caption %d of many\n" % (k * k) for k in range(200)))
+
 
 def test_captions_of_text_and_tables(tmp_path):
     (tmp_path / "a.txt").write_text("A dog runs.\n\n Two cats \n")
@@ -20,19 +22,51 @@ def test_captions_of_text_and_tables(tmp_path):
     assert list(read_captions(str(tmp_path / "c.csv.gz"))) == ["A cat"]
 
 
+def test_tables_of_spreadsheets(tmp_path):
+    """With a byte order mark, capitals, and ends of lines inside quoted fields."""
+    (tmp_path / "A.CSV").write_bytes('\ufeffCaption,image\r\n"A dog\r\nruns",1.jpg\r\n" ",2.jpg\r\n'.encode())
+    (tmp_path / "B.TXT.GZ").write_bytes(gzip.compress("\ufeffA cat\n".encode()))
+    assert list(read_captions(str(tmp_path / "A.CSV"))) == ["A dog\r\nruns"]
+    assert list(read_captions(str(tmp_path / "B.TXT.GZ"))) == ["A cat"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
         ("none.txt", None, "no such file"),
         ("bad.csv", "image,text\n1,A dog\n", "a column named caption"),
+        ("bad.csv", "caption,caption\n", "a column named caption, and one only"),
+        ("bad.csv", "", "is empty"),
+        ("bad.csv", "image,caption\n1,A dog, brown\n", "line 2: 3 fields, but the header has 2"),
+        ("bad.csv", 'image,caption\n1,"A dog\n2,A cat\n', "line 2: unexpected end of data"),
+        ("bad.csv", f'image,caption\n1,"{"dog " * 40_000}"\n', "line 2: field larger than field limit"),
         ("bad.gz", "not gzipped", "not a text file"),
+        ("bad.txt", b"caf\xe9\n", "not a text file"),
+        ("cut.gz", WHOLE[:-20], r"not a whole \.gz file .* cut off"),
+        ("damaged.gz", WHOLE[:10] + b"\xff" * 20 + WHOLE[30:], r"not a whole \.gz file"),
+        ("damaged.csv.gz", WHOLE[:10] + b"\xff" * 20 + WHOLE[30:], r"not a whole \.gz file"),
     ],
 )
 def test_wrong_files_are_one_line(tmp_path, name, content, says):
     if content is not None:
-        (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=says):
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=says) as caught:
         list(read_captions(str(tmp_path / name)))
+    assert str(tmp_path / name) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("captions", "says"),
+    [
+        ([], "captions: the files hold none"),
+        (["", " "], "captions: the files hold none"),
+        (["A dog", "a cat"], r"vectors\.min_count=3: no word occurs so often in 2 captions; the most .* does 2 times"),
+    ],
+)
+def test_captions_without_a_frequent_word_are_one_line(captions, says):
+    with pytest.raises(InputError, match=says):
+        train_word_vectors(captions, VectorConfig(min_count=3))
 
 
 @pytest.mark.parametrize("subwords", [False, True])

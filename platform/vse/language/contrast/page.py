@@ -32,7 +32,7 @@ class Page:
 
 def read_images(path: str) -> list[tuple[str, ...]]:
     """Captions of each image: SugarCrepe's JSON by file name, other files as captions of an image each."""
-    if Path(path).suffix != ".json":
+    if Path(path).suffix.lower() != ".json":
         return [(caption,) for caption in read_captions(path)]
     images: dict[str, dict[str, None]] = {}
     for pair in read_pairs(path):

@@ -83,8 +83,27 @@ def test_absence_is_one_clear_line(tmp_path):
 def test_a_damaged_database_is_named(tmp_path):
     write(tmp_path)
     (tmp_path / "data.noun").write_text("00000100 05 n zz dog\n")
-    with pytest.raises(InputError, match="not a WordNet database"):
+    with pytest.raises(InputError, match=r"data\.noun: line 1: not a WordNet database"):
         read_wordnet(str(tmp_path))
+    (tmp_path / "data.noun").write_bytes(b"caf\xe9\n")
+    with pytest.raises(InputError, match=r"data\.noun: not a WordNet database: is no UTF-8 text"):
+        read_wordnet(str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["noun", "verb", "adj", "adv"])
+def test_a_missing_index_is_named(tmp_path, kind):
+    write(tmp_path)
+    (tmp_path / f"index.{kind}").unlink()
+    with pytest.raises(InputError, match=rf"no whole WordNet database here \(index\.{kind} is missing\)"):
+        single_words(str(tmp_path))
+
+
+@pytest.mark.parametrize("line", ["dog%1:05:00:: 1", "dog%1:05:00:: one 42", "dog% 1 42", "dog 1 42", ""])
+def test_a_damaged_count_is_named_with_its_line(tmp_path, line):
+    write(tmp_path)
+    (tmp_path / "cntlist.rev").write_text(f"dog%1:05:00:: 1 42\n{line}\n")
+    with pytest.raises(InputError, match=r"cntlist\.rev: line 2: not a WordNet database"):
+        read_sense_counts(str(tmp_path))
 
 
 def test_counts_by_sense_number(tmp_path):

@@ -1,0 +1,39 @@
+"""Rows of a file whose fields stand between commas or tabs: captions and pairs of captions that people write."""
+
+import csv
+from collections.abc import Iterable, Iterator
+
+from vse.errors import InputError
+
+_NAMES = {",": "comma", "\t": "tab"}
+
+
+def rows(lines: Iterable[str], path: str, *, delimiter: str, quoted: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """(line where it begins, fields) of every row that is not blank; the first is the header, no other is shorter or
+    longer.
+
+    `lines` keep their own ends (open with newline=""): some stand inside quoted fields. Unless `quoted`, a quotation
+    mark is a character like others. Raises InputError naming file and line: to guess what a row meant would drop parts
+    of captions, and after an unclosed quotation mark all that follows.
+    """
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True, skipinitialspace=True)
+    width = 0
+    while True:
+        number = reader.line_num + 1
+        where = f"{path}: line {number}"
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            hint = "; a quoted field doubles the quotes within it, and ends in one" if quoted else ""
+            raise InputError(f"{where}: {error}{hint}") from None
+        if fields is None:
+            return
+        if not fields:
+            continue
+        width = width or len(fields)
+        if len(fields) != width:
+            name = _NAMES[delimiter]
+            right = f"put a field that holds a {name} in double quotes" if quoted else f"no field may hold a {name}"
+            raise InputError(f"{where}: {len(fields)} fields, but the header has {width}; {right}")
+        yield number, fields
