@@ -115,7 +115,7 @@ def read_split(root: str, stem: str) -> PrecompSplit:
     lines = tuple(part.decode(errors="replace").strip() for part in parts)
     rows = len(features)
     repeated = _repeated(features, array) if rows == len(lines) else 1
-    if not lines or len(lines) % rows or rows % repeated:
+    if not lines or len(lines) % rows:
         raise InputError(
             f"{path}: {len(lines)} captions do not belong to {rows} rows of {stem}_ims.npy: "
             f"captions must be the same whole number for each image"
