@@ -48,6 +48,34 @@ def test_half_a_character_is_a_reject_in_a_caption_and_refused_in_an_id() -> Non
         gathered.caption(Caption("\udc00", "1", "a cat"), "there")
 
 
+WORDS = ["a", "\u00df", "7", "\u0663", "\u0939\u093f", "\u732b", "\u2460", "- x -", "\U0001f415", "\u2600\ufe0f"]
+NO_WORDS = [
+    ".",
+    "-",
+    "???",
+    "...",
+    "\u2026",
+    "\u2014 \u2019",
+    "_",
+    "$ + = | ~ ^ `",
+    "\u3002",
+    "\u0301",
+    " ",
+    "\u200b",
+    "",
+]
+
+
+def test_a_caption_of_signs_alone_has_no_word() -> None:
+    gathered = Gathered("here")
+    gathered.image(Image("1", "1.png", "train"), "here")
+    for text in (*WORDS, *NO_WORDS):
+        gathered.caption(Caption(repr(text), "1", text), "here")
+    records = gathered.records("name", {})
+    assert [c.text for c in records.captions] == WORDS
+    assert [(r.id, r.reason) for r in rejects(records)] == [(repr(t), "caption without a word") for t in NO_WORDS]
+
+
 def test_json_without_end_in_depth_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text('{"a":' * 100_000)
     with pytest.raises(InputError, match=r"deep\.json: is nested too deeply to be a data set"):
