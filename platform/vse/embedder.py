@@ -21,6 +21,7 @@ from vse.features.transforms import Transform
 from vse.language.corpus import Language, table_of
 from vse.language.parsing import parse_texts
 from vse.language.sentence.features import SentenceFeatures
+from vse.language.tokens import nfc
 from vse.models.family import Encoded
 from vse.pipeline import parser_of
 from vse.storage import Folder
@@ -92,7 +93,7 @@ class Embedder:
 
         Raises InputError where the family reads fitted sentence features and the checkpoint was not packed with them.
         """
-        trained, inputs = self.trained, self.trained.family.inputs
+        trained, inputs, texts = self.trained, self.trained.family.inputs, [nfc(text) for text in texts]
         if not texts:
             return np.empty((0, self.dim), np.float32)
         if inputs.sentence and self._sentences is None:

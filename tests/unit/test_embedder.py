@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vse import embedder as embedder_module
 from vse import pipeline
 from vse.config import override
 from vse.data.images import open_image
@@ -76,6 +77,20 @@ def test_the_chosen_weight_enters_the_sentence(place: Workspace) -> None:
     at = {a: Embedder(load_run(result.folder, {"model.alpha": a})).sentences(texts)[0] for a in (0.0, 0.5, 1.0)}
     half = at[0.0] + at[1.0]
     np.testing.assert_allclose(at[0.5], half / np.linalg.norm(half), atol=1e-6)
+
+
+def test_a_sentence_is_read_in_the_spelling_of_the_captions(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    encode = embedder_module.encode_texts
+
+    def spy(texts: list[str], *rest: Any) -> Any:
+        read.extend(texts)
+        return encode(texts, *rest)
+
+    monkeypatch.setattr(embedder_module, "encode_texts", spy)
+    one, other = Embedder(load_run(train(place, "univse_tiny").folder)).sentences(["a cafe\u0301", "a caf\u00e9"])
+    assert read == ["a caf\u00e9", "a caf\u00e9"]
+    assert np.array_equal(one, other)
 
 
 def test_order_and_number_of_inputs_change_nothing(place: Workspace) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vse.errors import InputError
+from vse.language.tokens import nfc
 
 _COLUMNS = ("filename", "caption", "negative_caption")
 _OTHER_NAMES = {"image": "filename", "negative": "negative_caption"}
@@ -85,7 +86,7 @@ def _pair(row: Any, where: str, path: str, stem: str) -> CaptionPair:
     if not all(isinstance(value, str) and value.strip() for value in values):
         raise InputError(f"{path}, {where}: expected texts for {', '.join(_COLUMNS)}")
     filename, caption, negative = map(str, values)
-    return CaptionPair(filename, caption, negative, str(named.get("category") or stem))
+    return CaptionPair(filename, nfc(caption), nfc(negative), str(named.get("category") or stem))
 
 
 def match_images(pairs: Iterable[CaptionPair], images: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from vse.config import knob
 from vse.errors import InputError
-from vse.language.tokens import words
+from vse.language.tokens import nfc, words
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +29,7 @@ class VectorConfig:
 def read_captions(path: str) -> Iterator[str]:
     """Captions of a text file (one a line) or of a .csv with a column `caption`, either also gzipped.
 
-    Raises InputError naming the file where it is missing or has no such column.
+    They come in composed Unicode, as those of data sets do. Raises InputError naming the file where it is missing or has no such column.
     """
     file = Path(path)
     if not file.is_file():
@@ -38,12 +38,12 @@ def read_captions(path: str) -> Iterator[str]:
     try:
         with gzip.open(file, "rt", encoding="utf-8") if plain != file.name else file.open(encoding="utf-8") as lines:
             if not plain.endswith(".csv"):
-                yield from (line.strip() for line in lines if line.strip())
+                yield from (nfc(line.strip()) for line in lines if line.strip())
                 return
             rows = csv.DictReader(lines)
             if "caption" not in (rows.fieldnames or ()):
                 raise InputError(f"{path}: a .csv needs a column named caption, found {rows.fieldnames}")
-            yield from (row["caption"] for row in rows if row["caption"])
+            yield from (nfc(row["caption"]) for row in rows if row["caption"])
     except (UnicodeDecodeError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not a text file ({error})") from None
 

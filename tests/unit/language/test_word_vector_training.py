@@ -15,6 +15,10 @@ def test_captions_of_text_and_tables(tmp_path):
     (tmp_path / "b.csv").write_text('image,caption\n1.jpg,"A dog, running"\n2.jpg,\n')
     with gzip.open(tmp_path / "c.csv.gz", "wt") as file:
         file.write("image,caption\n1.jpg,A cat\n")
+    (tmp_path / "d.txt").write_text("cafe\u0301\n", encoding="utf-8")
+    (tmp_path / "d.csv").write_text("caption\ncafe\u0301\n", encoding="utf-8")
+    for name in ("d.txt", "d.csv"):
+        assert list(read_captions(str(tmp_path / name))) == ["caf\u00e9"]
     assert list(read_captions(str(tmp_path / "a.txt"))) == ["A dog runs.", "Two cats"]
     assert list(read_captions(str(tmp_path / "b.csv"))) == ["A dog, running"]
     assert list(read_captions(str(tmp_path / "c.csv.gz"))) == ["A cat"]
