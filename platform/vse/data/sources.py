@@ -79,8 +79,8 @@ class Gathered:
     """Images and captions as a source finds them, checked; `records` closes the collection.
 
     Captions are kept in composed Unicode with single spaces. Those without a word are left out, and images left without
-    a caption; both are kept as rejects. A word has a letter or number of any script, or a pictograph: an emoji says what
-    is seen, "..." and "-" do not.
+    a caption; both are kept as rejects. A word has a letter or number of any script, or a pictograph: an emoji says
+    what is seen, "..." and "-" do not.
     """
 
     def __init__(self, where: str) -> None:

@@ -29,7 +29,8 @@ class VectorConfig:
 def read_captions(path: str) -> Iterator[str]:
     """Captions of a text file (one a line) or of a .csv with a column `caption`, either also gzipped.
 
-    They come in composed Unicode, as those of data sets do. Raises InputError naming the file where it is missing or has no such column.
+    They come in composed Unicode, as those of data sets do. Raises InputError naming the file where it is missing
+    or has no such column.
     """
     file = Path(path)
     if not file.is_file():
