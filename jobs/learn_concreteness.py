@@ -36,7 +36,7 @@ class Options:
 
     vectors: str = knob("", "file of word vectors: GloVe, word2vec or fastText, text or binary, packed or not")
     captions: tuple[str, ...] = knob(
-        (), "files whose words are scored: text, one a line, or .csv with a column caption"
+        (), "files whose words are scored: text, one a line, or a table with a column caption"
     )
     min_count: int = knob(2, "how often a word of the captions must occur", low=1)
     wordnet: str = knob("", "directory of a WordNet 3.0 database: its single words are scored and compared too")

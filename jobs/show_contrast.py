@@ -22,7 +22,7 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    captions: tuple[str, ...] = knob((), "files of captions: text, .csv with a column caption, or SugarCrepe's")
+    captions: tuple[str, ...] = knob((), "files of captions: text, a table with a column caption, or SugarCrepe's")
     out: str = knob("", "file to write; empty: contrast/page.txt in the workspace")
     number: int = knob(40, "captions on the page", low=1)
     samples: int = knob(3, "adversaries of each paradigm and caption", low=1)

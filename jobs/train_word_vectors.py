@@ -19,7 +19,9 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    captions: tuple[str, ...] = knob((), "files of captions: text, one a line, or .csv with a column caption; or .gz")
+    captions: tuple[str, ...] = knob(
+        (), "files of captions: text, one a line, or a table with a column caption; or .gz"
+    )
     out: str = knob("", "file to write; empty: vectors/<digits of its settings>.vec in the workspace")
     vectors: VectorConfig = field(default_factory=VectorConfig)
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from vse import registry
@@ -15,10 +15,13 @@ from vse.data.examples import encode_texts
 from vse.data.images import UnreadableImage, decode_image, open_image
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_images
+from vse.features.decoding import NO_MEMORY
 from vse.features.forward import Forward
+from vse.features.transforms import Transform
 from vse.language.corpus import Language, table_of
 from vse.language.parsing import parse_texts
 from vse.language.sentence.features import SentenceFeatures
+from vse.language.tokens import nfc
 from vse.models.family import Encoded
 from vse.pipeline import parser_of
 from vse.storage import Folder
@@ -80,7 +83,7 @@ class Embedder:
         parts = [np.empty((0, self.dim), np.float32)] if not pictures else []
         for start in range(0, len(pictures), forward.batch):
             some = enumerate(pictures[start : start + forward.batch], start=start)
-            pixels = np.stack([backbone.transform(_opened(picture, number)) for number, picture in some])
+            pixels = np.stack([_squares(picture, number, backbone.transform) for number, picture in some])
             codes = encode_images(self.trained.family, forward(pixels)[inputs.image])
             parts.append(_plain(_vectors(self.trained, codes, "images")))
         return np.concatenate(parts)
@@ -90,7 +93,7 @@ class Embedder:
 
         Raises InputError where the family reads fitted sentence features and the checkpoint was not packed with them.
         """
-        trained, inputs = self.trained, self.trained.family.inputs
+        trained, inputs, texts = self.trained, self.trained.family.inputs, [nfc(text) for text in texts]
         if not texts:
             return np.empty((0, self.dim), np.float32)
         if inputs.sentence and self._sentences is None:
@@ -139,12 +142,13 @@ def _vectors(trained: Trained, codes: Encoded, key: str) -> Tensor:
     return codes[key]
 
 
-def _opened(picture: Picture, number: int) -> Any:
+def _squares(picture: Picture, number: int, transform: Transform) -> UInt8[np.ndarray, "crops size size 3"]:
     try:
-        return decode_image(picture) if isinstance(picture, bytes) else open_image(os.fspath(picture))
-    except UnreadableImage as error:
+        return transform(decode_image(picture) if isinstance(picture, bytes) else open_image(os.fspath(picture)))
+    except (UnreadableImage, MemoryError) as error:
         named = f"image {number}" if isinstance(picture, bytes) else f"image {number}, {os.fspath(picture)}"
-        raise InputError(f"{named}: {error.reason}") from None
+        reason = error.reason if isinstance(error, UnreadableImage) else NO_MEMORY
+        raise InputError(f"{named}: {reason}") from None
 
 
 def _plain(vectors: Tensor) -> np.ndarray:

@@ -22,7 +22,7 @@ from vse.data.sources import rejects
 from vse.data.vocabulary import SPECIAL, build_vocabulary
 from vse.errors import InputError
 from vse.features.extraction import extract, features_fingerprint
-from vse.features.store import FeatureStore
+from vse.features.store import REJECTS, FeatureStore
 from vse.language.caption_vectors import caption_vectors, caption_vectors_fingerprint
 from vse.language.contrast.stage import contrast_candidates
 from vse.language.corpus import Language
@@ -39,6 +39,7 @@ from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
 
+_REASONS = 4  # that a line tells; with the sizes of pictures in them each may be another
 OWN_CAPTIONS = "captions"  # text.word_vectors: made of the training captions
 Vectors = Callable[[Sequence[str]], WordVectors]
 
@@ -100,9 +101,16 @@ def of_data(records: Records) -> Iterator[str]:
 
 def left_out(records: Records) -> str:
     """How many images and captions the source left out, and why; empty where none."""
-    reasons = Counter(reject.reason for reject in rejects(records))
-    told = ", ".join(f"{count} x {reason}" for reason, count in reasons.most_common())
-    return f"{records.name}: {reasons.total()} left out ({told})" if told else ""
+    told = _counted(reject.reason for reject in rejects(records))
+    return f"{records.name}: {told}" if told else ""
+
+
+def _counted(reasons: Iterable[str]) -> str:
+    """How many were left out, with the most frequent reasons; empty where none."""
+    counts = Counter(reasons)
+    told = [f"{count} x {reason}" for reason, count in counts.most_common(_REASONS)]
+    told += ["..."] * (len(counts) > _REASONS)
+    return f"{counts.total()} left out ({', '.join(told)})" if told else ""
 
 
 def trainable(records: Records) -> Records:
@@ -111,9 +119,10 @@ def trainable(records: Records) -> Records:
     for split in ("train", "val"):
         if split not in there:
             fold = ", or let data.folds=5 take a fifth of train and val for validation" if split == "val" else ""
+            told = _counted(reject.reason for reject in rejects(records))
             raise InputError(
                 f"{records.name}: no split {split!r}; it has {', '.join(there)}; training needs train and val: give "
-                f"some images that split in the data set{fold}"
+                f"some images that split in the data set{fold}" + (f"; of what it lists, {told}" if told else "")
             )
     return records
 
@@ -171,6 +180,8 @@ def show(
         root = registry.build("source", config.data).image_root
         with folder.locked():
             store = extract(records, config.features.backbone, sorted(outputs), folder, root=root, cluster=cluster)
+        if told := _counted(store.rejects.values()):
+            log.info("%s: of the images, %s; each is listed in %s", records.name, told, store.folder.address(REJECTS))
     for some in (outputs, *((name,) for name in outputs)):
         workspace.found.keep([*_shown(config), *sorted(some)], store.folder.name)
     return store
@@ -263,7 +274,7 @@ def prepare(
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
     features = StoredFeatures(store, str(workspace.cache().local()))
-    records = without(records, set(store.rejects))
+    records = _with_features(records, store)
     vectors = _word_vectors(config, workspace, records, prints)
     if vectors is not None and config.text.word_vectors != OWN_CAPTIONS and not workspace.found.told:
         # the rows that training reads, so that no other node needs the file
@@ -351,6 +362,19 @@ def _identity(config: RunConfig, workspace: Workspace, records: Records, output:
         return features_fingerprint(records, config.features.backbone, (output,), root)
 
     return workspace.found.ask(["identity", *_shown(config), output], look)
+
+
+def _with_features(records: Records, store: FeatureStore) -> Records:
+    """The records less rejected images. Raises InputError where that leaves nothing to train or to validate on."""
+    left = without(records, set(store.rejects))
+    for split in ("train", "val"):
+        if split not in left.split_names:
+            images = records.split(split).images
+            raise InputError(
+                f"{records.name}: every image of split {split!r} was rejected, {len(images)} of them; for one, "
+                f"{images[0].id!r}: {store.rejects[images[0].id]}; each is listed in {store.folder.address(REJECTS)}"
+            )
+    return left
 
 
 def without(records: Records, rejected: set[str]) -> Records:

@@ -76,7 +76,7 @@ CAPTIONS = {
     "markup": "<b>a cat</b> & 'a \"dog\"' \\n %s {0} ${HOME}",
     "combining": "e\u0301 cafe\u0301 " + "a" * 3000,
 }
-EMPTY = {"empty": "", "spaces": " \t\n", "invisible": "\u200b\x00"}
+EMPTY = {"empty": "", "spaces": " \t\n", "invisible": "\u200b\x00", "signs": "... - ???"}
 HALF = {"half a character": "a dog \ud83d"}
 
 

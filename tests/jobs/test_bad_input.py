@@ -140,9 +140,14 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         ("train_ims.npy: features are 16 wide, expected 2048 (features.backbone.width)",),
     ),
     "feature arrays of two widths": (
-        functools.partial(write_arrays, dev=np.zeros((4, 15), np.float32)),
+        functools.partial(write_arrays, dev=np.eye(4, 15, dtype=np.float32)),
         PRECOMP,
         ("dev_ims.npy: rows of pooled (15,), but the files before have pooled (16,)",),
+    ),
+    "feature arrays in which nothing is": (
+        functools.partial(write_arrays, dev=np.zeros((4, 16), np.float32)),
+        PRECOMP,
+        ("dev_ims.npy: each of its 4 rows is the same number throughout, or not finite",),
     ),
     "a pickle offered as a feature array": (arrays_that_are_a_pickle, PRECOMP, ("dev_ims.npy: is no array file",)),
     "pickled objects in a feature array": (arrays_of_objects, PRECOMP, ("dev_ims.npy: is no array file",)),

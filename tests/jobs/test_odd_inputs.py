@@ -3,6 +3,7 @@
 import json
 import socket
 import sqlite3
+import unicodedata
 from contextlib import closing
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_odd_captions_are_kept_and_those_without_a_word_are_rejects(odd: Odd, sp
     kept = dict(zip(*[pq.read_table(file).column(name).to_pylist() for name in ("id", "text")], strict=True))
     rejects = odd.rejects()
     for what, text in CAPTIONS.items():
-        assert kept[f"{split} {what}.png 0"] == " ".join(text.split())
+        assert kept[f"{split} {what}.png 0"] == unicodedata.normalize("NFC", " ".join(text.split()))
     for what in EMPTY:
         assert rejects[f"{split} {what}.png 0"] == "caption without a word"
         assert rejects[f"{split} {what}.png"] == "image without a caption"
@@ -117,8 +118,15 @@ def test_features_that_are_no_numbers_and_a_server_in_trouble(tmp_path: Path) ->
     values = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
     values[1, 3], values[4, 0], values[6, 5] = np.nan, np.inf, 1e30
     root = write_arrays(tmp_path / "Merkmale ü", train=values)
-    job = ["train", "--workspace", str(tmp_path / "workspace"), "--preset", "vsepp_tiny", "data=precomp"]
-    job += [f"data.root={root}", "features.backbone=arrays"]
+    given = ["--workspace", str(tmp_path / "workspace"), "--preset", "vsepp_tiny", "data=precomp"]
+    given += [f"data.root={root}", "features.backbone=arrays"]
+    job = ["train", *given]
+    ((status, _, error),) = run_many([job], tmp_path)
+    assert status == 2
+    assert "train: 3 of 16 images cannot be read, more than max_rejected=0.05 allows" in error.splitlines()[-1]
+    ((status, _, error),) = run_many([["extract_features", *given, "extraction.max_rejected=0.2"]], tmp_path)
+    assert status == 0, error
+    assert "rejected train_000004: pooled: not finite in half precision" in error.splitlines()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         nobody = f"127.0.0.1:{listener.getsockname()[1]}"
     with serving(None) as failing:

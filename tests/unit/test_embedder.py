@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vse import embedder as embedder_module
 from vse import pipeline
 from vse.config import override
 from vse.data.images import open_image
 from vse.embedder import Embedder
 from vse.errors import InputError
 from vse.evaluation.retrieval import retrieve
+from vse.features.backbones import SmallBackbone
+from vse.features.transforms import Transform
 from vse.presets import preset
 from vse.storage import Folder
 from vse.trained import encode_split, load_run
@@ -76,6 +79,20 @@ def test_the_chosen_weight_enters_the_sentence(place: Workspace) -> None:
     np.testing.assert_allclose(at[0.5], half / np.linalg.norm(half), atol=1e-6)
 
 
+def test_a_sentence_is_read_in_the_spelling_of_the_captions(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    encode = embedder_module.encode_texts
+
+    def spy(texts: list[str], *rest: Any) -> Any:
+        read.extend(texts)
+        return encode(texts, *rest)
+
+    monkeypatch.setattr(embedder_module, "encode_texts", spy)
+    one, other = Embedder(load_run(train(place, "univse_tiny").folder)).sentences(["a cafe\u0301", "a caf\u00e9"])
+    assert read == ["a caf\u00e9", "a caf\u00e9"]
+    assert np.array_equal(one, other)
+
+
 def test_order_and_number_of_inputs_change_nothing(place: Workspace) -> None:
     embedder = Embedder(load_run(train(place, "univse_tiny").folder))
     texts = ["a dog", "", "a dog", "two white cats on a table near a dog"]
@@ -96,3 +113,16 @@ def test_what_cannot_be_embedded_is_one_line(place: Workspace, tmp_path: Path) -
     pairs = Embedder(load_run(train(place, "vsepp_tiny", model="scan", model__dim=32).folder))
     with pytest.raises(InputError, match="scan scores pairs; an image or a caption alone has no vector"):
         pairs.sentences(["a dog"])
+
+
+def test_a_picture_that_cannot_be_resized_is_one_line(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = Embedder(load_run(train(place, "vsepp_tiny").folder))
+    good, strip = png(Image.new("RGB", (8, 8))), png(Image.new("RGB", (1, 60_000)))
+    assert len(embedder.images([good, strip])) == 2  # the small backbone scales, whatever the form
+    crop = Transform(name="crop", size=112, resize=128)
+    monkeypatch.setattr(SmallBackbone, "transform", property(lambda self: crop, lambda self, made: None), raising=False)
+    with pytest.raises(InputError, match=r"^image 1: 1 x 60000 pixels are too narrow"):
+        embedder.images([good, strip])
+    monkeypatch.setattr(Transform, "__call__", lambda *given: (_ for _ in ()).throw(MemoryError))
+    with pytest.raises(InputError, match=r"^image 0: needs more memory than there is$"):
+        embedder.images([good])

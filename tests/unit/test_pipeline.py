@@ -13,10 +13,11 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.config import override
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
+from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
 from vse.features.store import FeatureStore
 from vse.language.tokens import words
 from vse.presets import preset
-from vse.workspace import Workspace
+from vse.workspace import Workspace, dataset_name
 
 SMALL = {"data.num_train": 8, "data.num_val": 4, "data.num_test": 4, "data.num_shifted": 2}
 
@@ -274,6 +275,55 @@ def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
     listed = json.loads(Path(place_told.removesuffix(" under source.rejects")).read_text())["source"]["rejects"]
     assert [name for name, _ in listed] == ["a.jpg#1", "b.jpg#0", "b.jpg"]
     assert told in list(pipeline.foresee(config))
+
+
+def ready_made(folder, broken, **changes):
+    """Arrays of 40 training and 4 validation images, one caption each; `broken` rows of the two are not finite."""
+    folder.mkdir(exist_ok=True)
+    for stem, rows in (("train", 40), ("dev", 4)):
+        values = np.random.default_rng(rows).standard_normal((rows, 8)).astype(np.float32)
+        values[broken.get(stem, []), 0] = np.nan
+        np.save(folder / f"{stem}_ims.npy", values)
+        (folder / f"{stem}_caps.txt").write_text("".join(f"a dog {k}\n" for k in range(rows)))
+    source = {"data": "precomp", "data.root": str(folder), "features.backbone": "arrays"}
+    return override(preset("vsepp_tiny"), source | changes)
+
+
+def test_rows_without_numbers_are_told_once_as_unreadable_images_are(tmp_path, caplog):
+    config, place = ready_made(tmp_path / "mine", {"train": [3, 7]}), Workspace.open(str(tmp_path / "workspace"))
+    with caplog.at_level("INFO", logger="vse"):
+        for _ in range(2):
+            assert len(pipeline.prepare(config, place).records.images) == 42
+    (line,) = [record.getMessage() for record in caplog.records]
+    told, _, listed = line.partition("; each is listed in ")
+    assert told == "mine: of the images, 2 left out (2 x pooled: not finite in half precision)"
+    assert Path(listed).is_file()
+    with pytest.raises(InputError, match=r"^4 of 44 images cannot be read, more than max_rejected=0\.05 allows"):
+        pipeline.prepare(ready_made(tmp_path / "other", {"train": [3, 7, 8, 9]}), place)
+
+
+def test_a_split_whose_images_were_all_rejected_is_told_so(tmp_path):
+    config, place = ready_made(tmp_path / "mine", {"dev": [0, 1, 2, 3]}), Workspace.open(str(tmp_path / "workspace"))
+    records = pipeline.describe(config, place)
+    digits = features_fingerprint(records, config.features.backbone, ["pooled"], str(tmp_path / "mine"))
+    options, folder = ExtractionConfig(max_rejected=0.5), place.features(dataset_name(records), digits)
+    store = extract(records, config.features.backbone, ["pooled"], folder, root=str(tmp_path / "mine"), options=options)
+    told = r"^mine: every image of split 'val' was rejected, 4 of them; for one, 'val_000000': pooled: not finite"
+    with pytest.raises(InputError, match=told):
+        pipeline.prepare(config, place)
+    with pytest.raises(InputError, match=r"no split 'val'; it has train, after 4 images were rejected"):
+        pipeline.without(records, set(store.rejects)).split("val")
+
+
+def test_a_split_whose_captions_were_all_left_out_is_told_so(tmp_path):
+    rows = ["a.jpg,A dog,train", "b.jpg,,val"]
+    (tmp_path / "mine.csv").write_text("\n".join(["image,caption,split", *rows]))
+    config = override(preset("vsepp_tiny"), {"data": "table", "data.file": str(tmp_path / "mine.csv")})
+    told = (
+        r"no split 'val'; .*; of what it lists, 2 left out \(1 x caption without a word, 1 x image without a caption\)"
+    )
+    with pytest.raises(InputError, match=told):
+        list(pipeline.foresee(config))
 
 
 def test_rejected_images_leave_with_their_captions(place, first, monkeypatch):

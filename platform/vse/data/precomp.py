@@ -4,6 +4,7 @@ Rows of features come once for each image or repeated for each of its captions; 
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -103,8 +104,9 @@ def load_features(path: str) -> np.ndarray:
 
 
 def read_split(root: str, stem: str) -> PrecompSplit:
-    """One split; raises InputError if the captions are no whole multiple of the images."""
-    features = load_features(below(root, f"{stem}_ims.npy"))
+    """One split; raises InputError if the captions are no whole multiple of the images, or only some rows repeated."""
+    array = below(root, f"{stem}_ims.npy")
+    features = load_features(array)
     path = below(root, f"{stem}_caps.txt")
     # Not splitlines: a stray line separator inside a caption would shift every caption behind it.
     parts = named_files.read(path).split(b"\n")
@@ -112,8 +114,8 @@ def read_split(root: str, stem: str) -> PrecompSplit:
         parts.pop()
     lines = tuple(part.decode(errors="replace").strip() for part in parts)
     rows = len(features)
-    repeated = _repeated(features) if rows == len(lines) else 1
-    if not lines or len(lines) % rows or rows % repeated:
+    repeated = _repeated(features, array) if rows == len(lines) else 1
+    if not lines or len(lines) % rows:
         raise InputError(
             f"{path}: {len(lines)} captions do not belong to {rows} rows of {stem}_ims.npy: "
             f"captions must be the same whole number for each image"
@@ -121,16 +123,56 @@ def read_split(root: str, stem: str) -> PrecompSplit:
     return PrecompSplit(features, lines, rows // repeated, repeated)
 
 
-def _repeated(features: np.ndarray) -> int:
-    """How often each image's row is repeated; 1 unless groups of that size are equal inside and differ outside."""
+def _repeated(features: np.ndarray, path: str) -> int:
+    """How often each image's row is repeated: the largest size of groups that are equal inside, or 1.
+
+    Neighbours may be equal by chance, so the run of equal rows with which the array begins or ends has whole groups,
+    and sampled groups must agree. Raises InputError where most of them do and others do not, or where all rows are the
+    same and say nothing.
+    """
     rows = len(features)
+    run = max(_first_run(features), _first_run(features[::-1]))
+    if run == rows > 1 and not _says_something(features[0]):
+        raise InputError(
+            f"{path}: each of its {rows} rows is the same number throughout, or not finite; see what made it"
+        )
+    starts = np.linspace(0, (rows - 1) // run, min(_CHECKED_GROUPS, -(-rows // run))).astype(np.int64) * run
+    blocks = [_same_as_next(features[start : start + run]) for start in starts]
+    sizes = {size: _constant(blocks, size) for size in range(run, 1, -1) if run % size == 0}
+    for size, share in sizes.items():
+        if share == 1:
+            return size
+    for size, share in sizes.items():
+        if share > 0.5:  # one row an image would make an image's own captions negatives of each other
+            raise InputError(
+                f"{path}: most of its rows stand there {size} times in a row, but not all; repeat each image's row "
+                "once for each of its captions, or give it once"
+            )
+    return 1
+
+
+def _constant(blocks: list[list[bool]], size: int) -> float:
+    """Share of the groups of `size` rows that are whole and equal inside; blocks say which rows equal the next."""
+    groups = [block[at : at + size - 1] for block in blocks for at in range(0, len(block) + 1, size)]
+    return sum(len(group) == size - 1 and all(group) for group in groups) / len(groups)
+
+
+def _first_run(features: np.ndarray) -> int:
+    """How many rows from the first on are equal to it."""
     size = 1
-    while size < rows and np.array_equal(features[size], features[0]):
+    while size < len(features) and _same(features[size], features[0]):
         size += 1
-    if size == 1 or rows % size:
-        return 1
-    for start in np.linspace(0, rows // size - 1, min(_CHECKED_GROUPS, rows // size)).astype(np.int64) * size:
-        group = features[start : start + size]
-        if not all(np.array_equal(row, group[0]) for row in group):
-            return 1
     return size
+
+
+def _same_as_next(rows: np.ndarray) -> list[bool]:
+    return [_same(one, other) for one, other in pairwise(rows)]
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether rows are copies, damaged ones too: a NaN equals a NaN at the same place."""
+    return np.array_equal(one, other, equal_nan=True)
+
+
+def _says_something(row: np.ndarray) -> bool:
+    return bool(np.isfinite(row).all()) and len(np.unique(row)) > 1

@@ -120,7 +120,9 @@ class Records:
     def split(self, name: str) -> Split:
         """The images of a split with their captions; raises InputError that lists the splits there are."""
         if name not in self.split_names:
-            raise InputError(f"{self.name}: no split {name!r}; it has {', '.join(self.split_names)}")
+            gone = len(self.source.get("rejected", ()))  # as `pipeline.without` notes them
+            told = f", after {gone} images were rejected for want of features" if gone else ""
+            raise InputError(f"{self.name}: no split {name!r}; it has {', '.join(self.split_names)}{told}")
         images = tuple(image for image in self.images if image.split == name)
         position = {image.id: k for k, image in enumerate(images)}
         captions = tuple(c for c in self.captions if c.image in position)

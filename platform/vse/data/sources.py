@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from vse.config import knob
 from vse.data.folds import cross_validated, limited
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
-from vse.language.tokens import words
+from vse.language.tokens import nfc, words
 from vse.registry import ComponentConfig
 from vse.storage import Folder
 
@@ -77,7 +78,9 @@ def rejects(records: Records) -> tuple[Reject, ...]:
 class Gathered:
     """Images and captions as a source finds them, checked; `records` closes the collection.
 
-    Captions without a word are left out, and images left without a caption; both are kept as rejects.
+    Captions are kept in composed Unicode with single spaces. Those without a word are left out, and images left without
+    a caption; both are kept as rejects. A word has a letter or number of any script, or a pictograph: an emoji says
+    what is seen, "..." and "-" do not.
     """
 
     def __init__(self, where: str) -> None:
@@ -105,10 +108,10 @@ class Gathered:
         if caption.image not in self._images:
             raise InputError(f"{where}: caption {caption.id!r} points to image {caption.image!r}, which is not listed")
         self._caption_ids.add(caption.id)
-        text = " ".join(caption.text.split())
+        text = nfc(" ".join(caption.text.split()))
         if not _is_text(text):
             self._rejects.append([caption.id, "caption with half a character (a lone surrogate)"])
-        elif not words(text):
+        elif not _has_word(text):
             self._rejects.append([caption.id, "caption without a word"])
         else:
             self._captions[caption.image].append(Caption(caption.id, caption.image, text))
@@ -134,6 +137,12 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _has_word(text: str) -> bool:
+    """Emoji are in Unicode's category So."""
+    kinds = (unicodedata.category(sign) for word in words(text) for sign in word)
+    return any(kind[0] in "LN" or kind == "So" for kind in kinds)
 
 
 def readable_name(name: str, otherwise: str) -> str:

@@ -1,8 +1,9 @@
-"""A table of captions that anybody can write: CSV, TSV or JSON lines with the columns image and caption."""
+"""A table of captions that anybody can write: CSV, TSV or JSON with the columns image and caption."""
 
 import hashlib
 import io
 import json
+import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,9 +24,9 @@ _SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One caption; `line` is where it begins. Empty are an id and a split that the file does not give."""
+    """One caption; `place` is the line in which it begins. Empty are an id and a split that the file does not give."""
 
-    line: int
+    place: str
     image: str
     caption: str
     id: str
@@ -34,7 +35,8 @@ class _Row:
 
 @register("source", "table")
 class Table:
-    """A line for each caption; captions of one image need not stand together. An image's id is its path.
+    """A line for each caption; captions of one image need not stand together. An image's id is its path, in one
+    spelling: `./a.jpg` and `b/../a.jpg` are `a.jpg`.
 
     Without a column `split`, an image is in the split that a hash of its path says: its captions lie together, and
     images that are added move no others.
@@ -43,7 +45,7 @@ class Table:
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
         file: str = knob(
-            "", "CSV, TSV or JSON lines with image and caption, maybe id, split; below root, or any path or address"
+            "", "CSV, TSV or JSON with image and caption, maybe id, split; below root, or any path or address"
         )
         root: str = knob("", "folder of the images, a path or an s3:// address; default: that of the file")
         val: float = knob(0.1, "share of the images for validation, where the file has no column split", low=0, high=1)
@@ -65,15 +67,15 @@ class Table:
         path = self._file()
         gathered, first, number = Gathered(path), dict[str, _Row](), Counter[str]()
         for row in _rows(path):
-            where = f"{path}: line {row.line}"
+            where = f"{path}: {row.place}"
             before = first.setdefault(row.image, row)
             if row is before:
                 self._agree(row, next(iter(first.values())), where)
                 gathered.image(Image(row.image, row.image, row.split or self._drawn(row.image)), where)
             elif row.split != before.split:
                 raise InputError(
-                    f"{where}: image {row.image!r} has split {row.split!r} here and {before.split!r} in line "
-                    f"{before.line}; all captions of an image share one"
+                    f"{where}: image {row.image!r} has split {row.split!r} here and {before.split!r} in "
+                    f"{before.place}; all captions of an image share one"
                 )
             caption = row.id or f"{row.image}#{number[row.image]}"
             number[row.image] += 1
@@ -98,9 +100,7 @@ class Table:
             raise InputError(f"{where}: unknown split {row.split!r}; known are {', '.join(_SPLITS)}")
         if bool(row.split) != bool(first.split):
             one, other = ("a", "none") if row.split else ("no", "one")
-            raise InputError(
-                f"{where}: has {one} split, and line {first.line} has {other}; give every line one, or none"
-            )
+            raise InputError(f"{where}: has {one} split, and {first.place} has {other}; give every line one, or none")
         if not row.split and self.config.val + self.config.test >= 1:
             raise InputError(
                 f"data.val={self.config.val:g}, data.test={self.config.test:g}: must leave images to train on"
@@ -121,10 +121,29 @@ def _rows(path: str) -> Iterator[_Row]:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}: line {line}: is not UTF-8 text; save the table as UTF-8") from None
-    return _of_json(path, text) if text.lstrip()[:1] == "{" else _of_columns(path, text)
+    begins = text.lstrip()[:1]
+    if begins == "[":
+        return _of_list(path, text)
+    return _of_lines(path, text) if begins == "{" else _of_columns(path, text)
 
 
-def _of_json(path: str, text: str) -> Iterator[_Row]:
+def _of_list(path: str, text: str) -> Iterator[_Row]:
+    """The objects of one JSON list, as programs write a table; they need not begin on lines of their own."""
+    try:
+        items = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}: line {error.lineno}: is not JSON ({error.msg}); expected a list of objects, or one object a line"
+        ) from None
+    except ValueError:  # Python makes no integer of more than 4,300 digits
+        raise InputError(f"{path}: holds an integer of thousands of digits; no caption has one") from None
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply to be a table of captions") from None
+    for number, item in enumerate(items, start=1):
+        yield _of_object(f"entry {number}", item, path)
+
+
+def _of_lines(path: str, text: str) -> Iterator[_Row]:
     """One object a line. Lines end at line feeds alone: JSON may hold U+2028 and the like inside a text."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -138,10 +157,15 @@ def _of_json(path: str, text: str) -> Iterator[_Row]:
             raise InputError(f"{where}: holds an integer of thousands of digits; no caption has one") from None
         except RecursionError:
             raise InputError(f"{where}: is nested too deeply to be a caption") from None
-        found: dict[str, Any] = {key: field(item, key, str, where) for key in ("image", "caption")}
-        for key, kinds in (("id", (int, str)), ("split", (str,))):
-            found[key] = str(field(item, key, kinds, where)) if item.get(key) is not None else ""
-        yield _row(number, found, where)
+        yield _of_object(f"line {number}", item, path)
+
+
+def _of_object(place: str, item: Any, path: str) -> _Row:
+    where = f"{path}: {place}"
+    found: dict[str, Any] = {key: field(item, key, str, where) for key in ("image", "caption")}
+    for key, kinds in (("id", (int, str)), ("split", (str,))):
+        found[key] = str(field(item, key, kinds, where)) if item.get(key) is not None else ""
+    return _row(place, found, where)
 
 
 def _of_columns(path: str, text: str) -> Iterator[_Row]:
@@ -150,7 +174,7 @@ def _of_columns(path: str, text: str) -> Iterator[_Row]:
     header: list[str] = []
     for number, fields in rows(io.StringIO(text, newline=""), path, delimiter=delimiter):
         if header:
-            yield _row(number, dict(zip(header, fields, strict=True)), f"{path}: line {number}")
+            yield _row(f"line {number}", dict(zip(header, fields, strict=True)), f"{path}: line {number}")
         else:
             header = [name.strip().lower() for name in fields]
             _check_header(header, f"{path}: line {number}")
@@ -164,13 +188,21 @@ def _check_header(header: list[str], where: str) -> None:
             raise InputError(f"{where}: the column {name} is there {header.count(name)} times")
     if "image" not in header or "caption" not in header:
         raise InputError(
-            f"{where}: expected JSON lines, or a header with the columns image and caption between commas or tabs; "
+            f"{where}: expected JSON, or a header with the columns image and caption between commas or tabs; "
             f"found {', '.join(header)[:200]}"
         )
 
 
-def _row(number: int, found: Mapping[str, str], where: str) -> _Row:
-    image = found["image"].strip()
+def _row(place: str, found: Mapping[str, str], where: str) -> _Row:
+    image, name, split = found["image"].strip(), found.get("id", "").strip(), found.get("split", "").strip()
     if not image:
         raise InputError(f"{where}: image is empty; expected a path below the folder of the images")
-    return _Row(number, image, found["caption"], found.get("id", "").strip(), found.get("split", "").strip())
+    return _Row(place, _one_spelling(image), found["caption"], name, split)
+
+
+def _one_spelling(image: str) -> str:
+    """A relative path without the detours that lead to the same file, as `below` follows it; others stay as they are.
+
+    One image under two names would be two, perhaps in two splits. What leads out of the root still does, to be refused.
+    """
+    return image if image.startswith(("/", "scene:")) or "://" in image else posixpath.normpath(image)

@@ -6,7 +6,7 @@ are kept as zeros, so that families tell them from the features alone.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,10 @@ from vse.data.records import Image, Records
 from vse.errors import InputError, first_line
 from vse.features.backbone import REVISION
 from vse.features.forward import shard_rows
-from vse.features.shards import Output, half, read_receipts, write_shard
+from vse.features.shards import Output, Receipt, half, read_receipts, write_shard
 from vse.features.store import FeatureStore, commit
+from vse.features.watch import Watch
+from vse.progress import Progress
 from vse.registry import ComponentConfig, register
 from vse.storage import Folder
 
@@ -86,11 +88,14 @@ def _load(path: str) -> np.ndarray:
         raise InputError(f"{path}: is no array file that can be read ({first_line(error)})") from None
 
 
-def import_arrays(records: Records, config: ReadyMade.Config, folder: Folder, root: str) -> FeatureStore:
-    """A store of the rows that the records point to.
+def import_arrays(
+    records: Records, config: ReadyMade.Config, folder: Folder, root: str, max_rejected: float
+) -> FeatureStore:
+    """A store of the rows that the records point to; rows that are not finite are rejects.
 
     Grids (rows, height, width, channels) become tokens in row-major order. Raises InputError where a file is missing,
-    rows are too few, files differ in shape, or features have another width than `config.width`.
+    rows are too few, files differ in shape, or features have another width than `config.width`, TooManyRejects where
+    more than a share of `max_rejected` of the images have no finite row; what is committed stays.
     """
     folder.check_writable()
     found = list(read_receipts(folder))
@@ -100,6 +105,7 @@ def import_arrays(records: Records, config: ReadyMade.Config, folder: Folder, ro
         file, row = _place(image)
         by_file.setdefault(file, []).append((image.id, row))
     outputs: dict[str, Output] = {}
+    todo: list[tuple[list[tuple[str, int]], dict[str, np.ndarray]]] = []
     for file, places in by_file.items():
         path = below(root, file)
         features = _checked(path, _load(path), config.width, max(row for _, row in places))
@@ -111,14 +117,22 @@ def import_arrays(records: Records, config: ReadyMade.Config, folder: Folder, ro
         if outputs and shapes != outputs:
             raise InputError(f"{path}: rows of {_listed(shapes)}, but the files before have {_listed(outputs)}")
         outputs = shapes
-        _copy([(image, row) for image, row in places if image not in done], arrays, outputs, folder)
+        todo.append(([(image, row) for image, row in places if image not in done], arrays))
+    total = sum(len(places) for places, _ in todo)
+    if total:
+        with Progress("features", total=total, unit="images") as bar:
+            watch = Watch(bar, len(records.images), max_rejected)
+            for places, arrays in todo:
+                for receipt in _copy(places, arrays, outputs, folder):
+                    watch.committed(len(receipt.ids), receipt.rejects)
     made_by = {"backbone": ReadyMade(config).identity(), "records": records.content_fingerprint}
     return commit(folder, [image.id for image in records.images], outputs, made_by)
 
 
 def _copy(
     places: list[tuple[str, int]], arrays: dict[str, np.ndarray], outputs: dict[str, Output], folder: Folder
-) -> None:
+) -> Iterator[Receipt]:
+    """Shard by shard, as they are committed."""
     size = shard_rows(sum(output.row_bytes for output in outputs.values()))
     for start in range(0, len(places), size):
         part = places[start : start + size]
@@ -129,7 +143,7 @@ def _copy(
         values = {
             n: half(v) if outputs[n].dtype == "float16" else v.astype(bool).astype(np.uint8) for n, v in taken.items()
         }
-        write_shard(folder, [image for image, _ in part], values)
+        yield write_shard(folder, [image for image, _ in part], values)
 
 
 def _tokens(array: np.ndarray) -> np.ndarray:

@@ -9,6 +9,8 @@ from vse.data.images import UnreadableImage, open_image
 from vse.errors import InputError
 from vse.features.transforms import Transform
 
+NO_MEMORY = "needs more memory than there is"
+
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -20,7 +22,7 @@ class Decoded:
 
 
 def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transform) -> Decoded:
-    """Read and transform pictures; one that cannot be read becomes a reject with its reason."""
+    """Read and transform pictures; one that cannot be read or held becomes a reject with its reason."""
     good, squares, rejects = [], [], []
     for image, uri in zip(ids, uris, strict=True):
         try:
@@ -28,6 +30,8 @@ def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transf
             good.append(image)
         except UnreadableImage as error:
             rejects.append((image, error.reason))
+        except MemoryError:  # of one picture; a job that ended here would end here again
+            rejects.append((image, NO_MEMORY))
         except InputError as error:  # its address leaves the data set's folder: a bad row, not a bad job
             rejects.append((image, str(error)))
     shape = (0, transform.num_crops, transform.size, transform.size, 3)

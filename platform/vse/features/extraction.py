@@ -4,7 +4,6 @@ Interrupted, it goes on with the images that are in no committed shard. Few or s
 when the first ones show that the rest would take long, Ray Data takes it over.
 """
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,12 +15,12 @@ from vse import named_files, registry
 from vse.cluster.runtime import Cluster, running_ray
 from vse.config import fingerprint, knob
 from vse.data.records import Image, Records
-from vse.errors import InputError
 from vse.features.arrays import ReadyMade, import_arrays
 from vse.features.decoding import Decoded, decode
 from vse.features.forward import Forward, ShardBuffer, shard_rows
 from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import FeatureStore, commit
+from vse.features.watch import Watch
 from vse.progress import Progress
 from vse.registry import ComponentConfig
 from vse.storage import Folder
@@ -40,10 +39,6 @@ class ExtractionConfig:
     batch: int | None = knob(None, "images a forward pass; none: 256 on a GPU, 32 on a CPU", low=1)
     patience: float = knob(60.0, "seconds of work that this process does alone before Ray is asked", low=0)
     max_rejected: float = knob(0.05, "share of images that may be unreadable before the job fails", low=0, high=1)
-
-
-class TooManyRejects(InputError):  # noqa: N818  (reads as the finding it is)
-    """More images could not be read than `max_rejected` allows."""
 
 
 def features_fingerprint(
@@ -78,7 +73,7 @@ def extract(
     if store is not None:
         return _with(store, outputs)
     if isinstance(backbone, ReadyMade):
-        return import_arrays(records, backbone.config, folder, root)
+        return import_arrays(records, backbone.config, folder, root, options.max_rejected)
     folder.check_writable()
     work = _Work(records, backbone_config, tuple(outputs), folder, root, options, backbone.transform)
     work.shapes = {name: backbone.shapes()[name] for name in outputs}
@@ -122,27 +117,6 @@ class _Work:
         return shard_rows(sum(Output(shape).row_bytes for shape in self.shapes.values()))
 
 
-class _Watch:
-    """Counts committed images for the progress bar and stops the work when too many are rejected."""
-
-    def __init__(self, bar: Progress, total: int, limit: float) -> None:
-        self.bar, self.total, self.limit, self.rejected = bar, total, limit, 0
-
-    def committed(self, num_images: int, rejects: Sequence[tuple[str, str]]) -> None:
-        self.rejected += len(rejects)
-        self.bar.advance(num_images + len(rejects), f"{self.rejected} rejected" if self.rejected else "")
-        if self.rejected > self.limit * self.total:
-            raise _too_many(self.rejected, self.total, self.limit, rejects[-1])
-
-
-def _too_many(num: int, total: int, limit: float, example: tuple[str, str]) -> TooManyRejects:
-    return TooManyRejects(
-        f"{num} of {total} images cannot be read, more than max_rejected={limit:g} allows; "
-        f"for one, {example[0]!r}: {example[1]}; mend them, or let jobs/extract_features.py pass with "
-        f"extraction.max_rejected={max(0.1, math.ceil(10 * num / total) / 10):g}"
-    )
-
-
 def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
     """Weights are loaded first: those that do not fit are one line, before any Ray process and any progress bar."""
     workers, forward = work.options.workers, None
@@ -151,7 +125,7 @@ def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
     elif named_files.is_file(getattr(work.backbone, "weights", "")):
         registry.build("backbone", work.backbone).load(work.outputs)
     with Progress("features", total=len(todo), unit="images") as bar:
-        watch = _Watch(bar, len(work.records.images), work.options.max_rejected)
+        watch = Watch(bar, len(work.records.images), work.options.max_rejected)
         if forward is not None and workers is None and len(todo) > _PROBE:
             start = time.monotonic()
             _in_process(work, todo[:_PROBE], watch, forward)
@@ -164,7 +138,7 @@ def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
             _in_process(work, todo, watch, forward)
 
 
-def _with_ray(work: _Work, todo: list[Image], watch: _Watch, cluster: Cluster) -> None:
+def _with_ray(work: _Work, todo: list[Image], watch: Watch, cluster: Cluster) -> None:
     with cluster():
         from vse.features.distributed import extract_with_ray  # Ray reads its settings when it is imported
 
@@ -182,7 +156,7 @@ def _with_ray(work: _Work, todo: list[Image], watch: _Watch, cluster: Cluster) -
             watch.committed(num_images, rejects)
 
 
-def _in_process(work: _Work, todo: Sequence[Image], watch: _Watch, forward: Forward) -> None:
+def _in_process(work: _Work, todo: Sequence[Image], watch: Watch, forward: Forward) -> None:
     """Decoding runs one thread ahead of the network; decoders and convolutions both release the interpreter lock."""
     buffer = ShardBuffer(work.folder, work.shard_rows)
 

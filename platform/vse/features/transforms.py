@@ -6,6 +6,9 @@ times fewer bytes travel. They equal torchvision's own preprocessing of PIL imag
 `crop`: the shorter side to `resize`, then the centre (VSE++, UniVSE). `scale`: the whole picture to the square, aspect
 ratio not kept (thesis, 3.1: "scaled to 224×224", no crop). `ten_crop`: four corners, the centre, and their mirror
 images; features are averaged over them (the published `10crop` features).
+
+Before a crop a narrow strip would grow to millions of pixels a side: what would be larger than any picture that is read
+is an UnreadableImage.
 """
 
 from dataclasses import dataclass
@@ -13,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
+
+from vse.data.images import MAX_PIXELS, UnreadableImage
 
 NAMES = ("crop", "scale", "ten_crop")
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
@@ -33,7 +38,7 @@ class Transform:
         return 10 if self.name == "ten_crop" else 1
 
     def __call__(self, image: Image.Image) -> UInt8[np.ndarray, "crops size size 3"]:
-        """The squares of one RGB picture, channels last, 0 to 255."""
+        """The squares of one RGB picture, channels last, 0 to 255. Raises UnreadableImage for a strip too narrow."""
         assert image.mode == "RGB", image.mode
         squares = [np.asarray(square, dtype=np.uint8) for square in self._squares(image)]
         return np.stack(squares)
@@ -57,9 +62,13 @@ def _shorter_side(image: Image.Image, side: int, resample: Image.Resampling) -> 
     width, height = image.size
     if min(width, height) == side:
         return image
-    if width <= height:
-        return image.resize((side, int(side * height / width)), resample)
-    return image.resize((int(side * width / height), side), resample)
+    size = (side, int(side * height / width)) if width <= height else (int(side * width / height), side)
+    if size[0] * size[1] > MAX_PIXELS:
+        raise UnreadableImage(
+            f"{width} x {height} pixels are too narrow: with a shorter side of {side} they become "
+            f"{size[0]} x {size[1]}, more than {MAX_PIXELS}"
+        )
+    return image.resize(size, resample)
 
 
 def _centre(image: Image.Image, size: int) -> Image.Image:

@@ -42,6 +42,15 @@ class Token:
     end: int
 
 
+def nfc(text: str) -> str:
+    """A text in Unicode's composed form, in which \u00e9 is one letter however it was typed.
+
+    Whoever reads captions from outside passes them through here, so that one word has one spelling in vocabularies,
+    vectors and parses; what is tokenised keeps the offsets of the text that is given.
+    """
+    return unicodedata.normalize("NFC", text)
+
+
 def tokenize(text: str) -> tuple[Token, ...]:
     """Tokens of `text` in order, with character offsets; white space and control characters separate and vanish.
 

@@ -1,6 +1,7 @@
 """Word vectors from captions, for those who have none: skip-gram with negative sampling and subwords (fastText)."""
 
 import gzip
+import json
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ import numpy as np
 from vse import columns
 from vse.config import knob
 from vse.errors import InputError
-from vse.language.tokens import words
+from vse.language.tokens import nfc, words
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,39 +31,61 @@ class VectorConfig:
 
 
 def read_captions(path: str) -> Iterator[str]:
-    """Captions of a text file (one a line) or of a .csv with a column `caption`, either also gzipped.
+    """Captions of a text file (one a line), of a .csv or .tsv with a column `caption`, or of a .jsonl whose objects
+    have one; any of them also gzipped.
 
-    Raises InputError naming the file where it is missing, damaged or has no such column, and the line of a row that is
-    none.
+    They come in composed Unicode, as those of data sets do. Raises InputError naming the file where it is missing,
+    damaged or has no such column, and the line of a row or object that is none.
     """
     file = Path(path)
     if not file.is_file():
         raise InputError(f"{path}: no such file of captions")
     name = file.name.lower()
-    open_as, table = gzip.open if name.endswith(".gz") else open, name.removesuffix(".gz").endswith(".csv")
+    open_as, kind = gzip.open if name.endswith(".gz") else open, Path(name.removesuffix(".gz")).suffix
+    columned = {".csv": ",", ".tsv": "\t"}.get(kind, "")
     try:
         # utf-8-sig: spreadsheets begin a file with a byte order mark; newline="": ends of lines in quoted fields stay
-        with open_as(file, "rt", encoding="utf-8-sig", newline="" if table else None) as lines:
-            yield from _column(lines, path) if table else (line.strip() for line in lines if line.strip())
+        with open_as(file, "rt", encoding="utf-8-sig", newline="" if columned else None) as lines:
+            if columned:
+                captions = _column(lines, path, columned)
+            elif kind in (".jsonl", ".ndjson", ".json"):
+                captions = _objects(lines, path)
+            else:
+                captions = iter(lines)
+            yield from (nfc(caption.strip()) for caption in captions if caption.strip())
     except (UnicodeDecodeError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not a text file ({error})") from None
     except (EOFError, zlib.error) as error:
         raise InputError(f"{path}: is not a whole .gz file ({error}); was it cut off?") from None
 
 
-def _column(lines: Iterable[str], path: str) -> Iterator[str]:
-    """The column `caption` without the rows where it is empty."""
+def _column(lines: Iterable[str], path: str, delimiter: str) -> Iterator[str]:
+    """The column `caption`."""
     place = -1
-    for _, fields in columns.rows(lines, path, delimiter=","):
+    for _, fields in columns.rows(lines, path, delimiter=delimiter):
         if place < 0:
             header = [name.strip().lower() for name in fields]
             if header.count("caption") != 1:
-                raise InputError(f"{path}: a .csv needs a column named caption, and one only; found {fields}")
+                raise InputError(f"{path}: a table needs a column named caption, and one only; found {fields}")
             place = header.index("caption")
-        elif fields[place].strip():
+        else:
             yield fields[place]
     if place < 0:
-        raise InputError(f"{path}: is empty; a .csv needs a header with a column named caption")
+        raise InputError(f"{path}: is empty; a table needs a header with a column named caption")
+
+
+def _objects(lines: Iterable[str], path: str) -> Iterator[str]:
+    """The captions of JSON lines."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                found = None
+            caption = found.get("caption") if isinstance(found, dict) else None
+            if not isinstance(caption, str):
+                raise InputError(f"{path}: line {number}: expected one JSON object a line, with a text as its caption")
+            yield caption
 
 
 def train_word_vectors(captions: Iterable[str], config: VectorConfig) -> tuple[list[str], np.ndarray]:
@@ -74,7 +97,7 @@ def train_word_vectors(captions: Iterable[str], config: VectorConfig) -> tuple[l
     counts = Counter(chain.from_iterable(sentences))
     if not counts:
         raise InputError(
-            "captions: the files hold none; name files with a caption a line, or .csv with a column caption"
+            "captions: the files hold none; name files with a caption a line, or a table with a column caption"
         )
     if max(counts.values()) < config.min_count:
         raise InputError(

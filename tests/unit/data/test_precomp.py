@@ -44,6 +44,48 @@ def test_equal_neighbours_by_chance_are_not_taken_for_repetition(tmp_path: Path)
     assert len(Precomp(Precomp.Config(root=str(tmp_path))).describe().images) == 6
 
 
+def _images(root: Path, features: np.ndarray) -> int:
+    _write(root, "train", features, len(features))
+    return len(Precomp(Precomp.Config(root=str(root))).describe().images)
+
+
+@pytest.mark.parametrize("broken", [(0,), (3,), (11,), (0, 1), (4, 5, 6), tuple(range(7))])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
+def test_rows_of_images_without_features_are_repeated_too(
+    tmp_path: Path, broken: tuple[int, ...], value: float
+) -> None:
+    """Copies are copies, and neighbours of which nothing is known are equal: the others say how many copies."""
+    features = _features(12, 8)
+    features[list(broken), 2:] = value
+    features[list(broken), :2] = 0
+    assert _images(tmp_path, np.repeat(features, 5, axis=0)) == 12
+
+
+@pytest.mark.parametrize("per_image", [2, 5, 6])
+def test_an_image_that_is_there_twice_hides_no_repetition(tmp_path: Path, per_image: int) -> None:
+    for first, second in ((0, 1), (10, 11), (5, 6)):
+        features = _features(12, 8)
+        features[second] = features[first]
+        assert _images(tmp_path, np.repeat(features, per_image, axis=0)) == 12
+
+
+@pytest.mark.parametrize("row", [0, 2, 4, 31, 55, 59])
+def test_rows_that_are_repeated_in_part_are_refused(tmp_path: Path, row: int) -> None:
+    features = np.repeat(_features(12, 8), 5, axis=0)
+    features[row, 3] = np.nan
+    with pytest.raises(InputError, match=r"train_ims\.npy: most of its rows stand there 5 times in a row, but not all"):
+        _images(tmp_path, features)
+    with pytest.raises(InputError, match=r"stand there 5 times"):
+        _images(tmp_path, np.repeat(_features(12, 8), 5, axis=0)[:-2])
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, np.nan])
+def test_rows_that_say_nothing_are_no_image_with_many_captions(tmp_path: Path, value: float) -> None:
+    with pytest.raises(InputError, match=r"train_ims\.npy: each of its 30 rows is the same number throughout"):
+        _images(tmp_path, np.full((30, 8), value, dtype=np.float32))
+    assert _images(tmp_path, np.repeat(_features(1, 8), 5, axis=0)) == 1
+
+
 def test_testall_and_empty_lines(tmp_path: Path) -> None:
     _write(tmp_path, "testall", _features(2, 4), 4)
     lines = ["one", "", "three\u2028three", "four"]

@@ -6,7 +6,9 @@ import pytest
 
 from vse.data.records import Caption, Image
 from vse.data.sources import Gathered, read_json, readable_name, rejects
+from vse.data.vocabulary import build_vocabulary
 from vse.errors import InputError
+from vse.language.tokens import tokenize
 from vse.workspace import Workspace
 
 
@@ -46,6 +48,48 @@ def test_half_a_character_is_a_reject_in_a_caption_and_refused_in_an_id() -> Non
         gathered.image(Image("2", "2\ud83d.png", "train"), "there")
     with pytest.raises(InputError, match=r"caption id .* is no valid text"):
         gathered.caption(Caption("\udc00", "1", "a cat"), "there")
+
+
+WORDS = ["a", "\u00df", "7", "\u0663", "\u0939\u093f", "\u732b", "\u2460", "- x -", "\U0001f415", "\u2600\ufe0f"]
+NO_WORDS = [
+    ".",
+    "-",
+    "???",
+    "...",
+    "\u2026",
+    "\u2014 \u2019",
+    "_",
+    "$ + = | ~ ^ `",
+    "\u3002",
+    "\u0301",
+    " ",
+    "\u200b",
+    "",
+]
+
+
+def test_a_caption_of_signs_alone_has_no_word() -> None:
+    gathered = Gathered("here")
+    gathered.image(Image("1", "1.png", "train"), "here")
+    for text in (*WORDS, *NO_WORDS):
+        gathered.caption(Caption(repr(text), "1", text), "here")
+    records = gathered.records("name", {})
+    assert [c.text for c in records.captions] == WORDS
+    assert [(r.id, r.reason) for r in rejects(records)] == [(repr(t), "caption without a word") for t in NO_WORDS]
+
+
+def test_a_word_is_one_however_its_accents_were_typed() -> None:
+    gathered = Gathered("here")
+    gathered.image(Image("1", "1.png", "train"), "here")
+    typed = ("a caf\u00e9", "a  cafe\u0301", "A cafe\u0301", "a cafe", "\u212b \ud55c", "\u1112\u1161\u11ab")
+    for number, text in enumerate(typed):
+        gathered.caption(Caption(str(number), "1", text), "here")
+    texts = [c.text for c in gathered.records("name", {}).captions]
+    assert texts == ["a caf\u00e9", "a caf\u00e9", "A caf\u00e9", "a cafe", "\u00c5 \ud55c", "\ud55c"]
+    assert set(build_vocabulary(texts).words) >= {"caf\u00e9", "cafe", "\u00e5", "\ud55c"}
+    assert len(build_vocabulary(texts).words) == len(build_vocabulary([]).words) + 5  # and the "a"
+    for text in texts:
+        assert all(text[token.start : token.end] == token.text for token in tokenize(text))
 
 
 def test_json_without_end_in_depth_is_one_line(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tables of captions as people write them: CSV, TSV, JSON lines; splits by name or by hash; errors by line."""
+"""Tables of captions as people write them: CSV, TSV, JSON; splits by name or by hash; errors by line."""
 
 import json
 from collections import Counter
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from vse.config import override
+from vse.data.images import open_image
 from vse.data.records import Records
 from vse.data.sources import rejects
 from vse.data.table import Table
@@ -31,6 +32,7 @@ def quoted(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
+OBJECTS = [{"caption": c, "image": i, "split": s, "note": 1} for i, c, s in ROWS]
 CSV = "image,caption,split\n" + "".join(f"{i},{quoted(c)},{s}\n" for i, c, s in ROWS)
 FORMS = {
     "csv": CSV,
@@ -43,6 +45,8 @@ FORMS = {
     "json": "".join(
         json.dumps({"image": i, "caption": c, "split": s, "note": 1}, ensure_ascii=False) + "\n" for i, c, s in ROWS
     ),
+    "json list": json.dumps(OBJECTS),
+    "json list over lines": "\ufeff\n" + json.dumps(OBJECTS, indent=2),
 }
 
 
@@ -81,6 +85,32 @@ def test_what_cannot_serve_is_a_reject(tmp_path: Path) -> None:
     ]
 
 
+def test_one_image_under_several_spellings_is_one(tmp_path: Path) -> None:
+    """Else it would be two, and could be trained on and tested on."""
+    spellings = ["./0.jpg", "0.jpg", "a/../0.jpg", "a//b.jpg", "a/./b.jpg", "a/b.jpg"]
+    records = described(tmp_path, "image,caption\n" + "".join(f"{image},A dog\n" for image in spellings))
+    assert [(i.id, i.uri) for i in records.images] == [("0.jpg", "0.jpg"), ("a/b.jpg", "a/b.jpg")]
+    assert [c.id for c in records.captions] == [f"{i}#{k}" for i in ("0.jpg", "a/b.jpg") for k in range(3)]
+    lines = [json.dumps({"image": image, "caption": "A dog"}) for image in spellings]
+    assert described(tmp_path, "\n".join(lines)).fingerprint == records.fingerprint
+    with pytest.raises(InputError, match=r"line 3: image '0\.jpg' has split 'test' here and 'train' in line 2"):
+        described(tmp_path, "image,caption,split\n0.jpg,A dog,train\n./0.jpg,A dog,test\n")
+
+
+OUTSIDE = ["../0.jpg", "a/../../0.jpg", "/etc/x.jpg", "s3://other/x.jpg", "file:///etc/x.jpg"]
+
+
+def test_addresses_that_leave_the_root_are_refused_however_they_are_spelt(tmp_path: Path) -> None:
+    images = described(tmp_path, "image,caption\n" + "".join(f"{image},A dog\n" for image in OUTSIDE)).images
+    assert [image.uri for image in images] == ["../0.jpg", "../0.jpg", *OUTSIDE[2:]][1:]
+    for image in images:
+        with pytest.raises(InputError, match="leaves its root"):
+            open_image(image.uri, str(tmp_path))
+    whole = [f"{tmp_path}/a/../0.jpg", f"file://{tmp_path}/./0.jpg", "s3://bucket/a/../0.jpg"]  # as they are written
+    images = described(tmp_path, "image,caption\n" + "".join(f"{image},A dog\n" for image in whole)).images
+    assert [image.id for image in images] == whole
+
+
 def drawn(folder: Path, images: list[str], **changes: Any) -> Mapping[str, str]:
     rows = [f"{image},a dog {k}" for k in range(2) for image in images]
     records = described(folder, "\n".join(["image,caption", *rows]), **changes)
@@ -108,9 +138,21 @@ def test_splits_are_drawn_by_image(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("", "is empty; expected a header"),
-        ("a.jpg,A dog\n", "line 1: expected JSON lines, or a header .* image and caption .* found a.jpg, a dog"),
+        ("a.jpg,A dog\n", "line 1: expected JSON, or a header .* image and caption .* found a.jpg, a dog"),
         ("image;caption\n", "found image;caption"),
-        ('[{"image": "a.jpg"}]', "line 1: expected JSON lines"),
+        ('[{"image": "a.jpg"}]', "entry 1: lacks the key 'caption'"),
+        ("[]", "holds no image with a caption"),
+        ('[{"image": "a.jpg", "caption": "A dog"}, 7]', "entry 2: expected an object with 'image', got int"),
+        (
+            '[{"image": "a.jpg", "caption": "A dog"},\n{"image": "b',
+            "line 2: is not JSON .* expected a list of objects",
+        ),
+        ('["image", "caption"]\n["a.jpg", "A dog"]\n', r"line 2: is not JSON \(Extra data\); expected a list"),
+        (
+            '[{"image": "a.jpg", "caption": "", "split": "val"}, {"image": "a.jpg", "caption": "", "split": "test"}]',
+            "entry 2: image 'a.jpg' has split 'test' here and 'val' in entry 1",
+        ),
+        ("[" * 100_000, "is nested too deeply"),
         ("image,caption,image\n", "line 1: the column image is there 2 times"),
         ("image,caption\n", "holds no image with a caption"),
         ("image,caption\na.jpg,A dog, running\n", "line 2: 3 fields, but the header has 2; .* holds a comma in double"),

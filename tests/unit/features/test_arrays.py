@@ -1,12 +1,16 @@
 """Ready-made features of any grid or number of tokens become a store like any other."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from vse.data.records import Image, Records
 from vse.errors import InputError
+from vse.features import forward
 from vse.features.arrays import ReadyMade
-from vse.features.extraction import extract, features_fingerprint
+from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
+from vse.features.watch import TooManyRejects
 from vse.storage import Folder
 
 Config = ReadyMade.Config
@@ -59,12 +63,35 @@ def test_masks_come_along(tmp_path):
         extract(records(["train"]), config, ["map"], Folder.open(tmp_path / "t"), root=str(tmp_path))
 
 
-def test_a_row_that_is_not_finite_is_rejected(tmp_path):
-    values = save(tmp_path, "train", (5, 9))
+def test_a_row_that_is_not_finite_is_rejected(tmp_path, capsys):
+    values = save(tmp_path, "train", (40, 9))
     values[2, 3] = np.inf
+    values[5, 0] = np.nan
     np.save(tmp_path / "train_ims.npy", values)
-    store = extract(records(["train"]), Config(), ["pooled"], Folder.open(tmp_path / "s"), root=str(tmp_path))
-    assert set(store.rejects) == {"train-2"}
+    store = extract(records(["train"], 40), Config(), ["pooled"], Folder.open(tmp_path / "s"), root=str(tmp_path))
+    assert set(store.rejects) == {"train-2", "train-5"}
+    assert "40/40 (100 %) images" in capsys.readouterr().err
+
+
+def test_too_many_such_rows_end_the_job_and_may_be_let_pass(tmp_path, monkeypatch):
+    values = save(tmp_path, "train", (60, 9))
+    save(tmp_path, "val", (60, 9), 1)
+    good = values[:25].copy()
+    values[:25] = np.nan
+    np.save(tmp_path / "train_ims.npy", values)
+    monkeypatch.setattr(forward, "SHARD_BYTES", 1)  # the smallest shards there are: 16 rows
+    both, folder = records(["val", "train"], 60), Folder.open(tmp_path / "s")
+    attempt = partial(extract, both, Config(), ["pooled"], folder, root=str(tmp_path))
+    for _ in range(2):
+        told = r"^16 of 120 images .* max_rejected=0\.05 allows; for one, 'train-15': pooled: not finite .*=0\.2$"
+        with pytest.raises(TooManyRejects, match=told):
+            attempt()
+        assert folder.read_manifest() is None
+    assert len(attempt(options=ExtractionConfig(max_rejected=0.3)).rejects) == 25
+    folder.delete("manifest.json")
+    values[:25] = good
+    np.save(tmp_path / "train_ims.npy", values)
+    assert len(attempt().ids) == 120  # what was committed stays, and mended rows come to it
 
 
 def test_wrong_files_are_one_line(tmp_path):

@@ -7,8 +7,9 @@ from PIL import Image as Picture
 from vse.cluster import runtime
 from vse.data.records import Image, Records
 from vse.features.backbones import SmallBackbone
-from vse.features.extraction import ExtractionConfig, TooManyRejects, extract
+from vse.features.extraction import ExtractionConfig, extract
 from vse.features.shards import read_receipts
+from vse.features.watch import TooManyRejects
 from vse.storage import Folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -11,8 +11,9 @@ from vse.errors import InputError
 from vse.features import forward as forward_module
 from vse.features.backbones import SmallBackbone, TorchvisionBackbone
 from vse.features.decoding import decode
-from vse.features.extraction import ExtractionConfig, TooManyRejects, extract, features_fingerprint
+from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
 from vse.features.shards import read_receipts
+from vse.features.watch import TooManyRejects
 from vse.storage import Folder
 
 SMALL = SmallBackbone.Config(weights="random")

@@ -6,6 +6,8 @@ import torch
 from PIL import Image
 from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Resize, TenCrop
 
+from vse.data.images import MAX_PIXELS, UnreadableImage
+from vse.features import transforms
 from vse.features.transforms import Transform
 
 SIZES = [(320, 240), (240, 320), (224, 224), (86, 500), (301, 257), (256, 255), (30, 40)]
@@ -46,6 +48,26 @@ def test_ten_crops_are_torchvisions(size):
     assert transform.num_crops == len(ours) == 10
     key = lambda crop: crop.tobytes()  # noqa: E731
     assert sorted(map(key, ours)) == sorted(map(key, expected))
+
+
+@pytest.mark.parametrize("size", [(1, 60_000), (60_000, 1), (3, 5000)])
+def test_a_strip_that_would_grow_beyond_any_picture_is_unreadable(size):
+    for name in ("crop", "ten_crop"):
+        with pytest.raises(
+            UnreadableImage, match=f"{size[0]} x {size[1]} pixels are too narrow.*more than {MAX_PIXELS}"
+        ):
+            Transform(name=name, size=224, resize=256)(Image.new("RGB", size))
+    assert Transform(name="scale", size=64, resize=64)(Image.new("RGB", size)).shape == (1, 64, 64, 3)
+
+
+def test_strips_up_to_the_limit_are_read(monkeypatch):
+    transform, strip = Transform(name="crop", size=8, resize=8), picture(2, 100)
+    squares = transform(strip)
+    monkeypatch.setattr(transforms, "MAX_PIXELS", 8 * 400)
+    assert np.array_equal(transform(strip), squares)
+    monkeypatch.setattr(transforms, "MAX_PIXELS", 8 * 400 - 1)
+    with pytest.raises(UnreadableImage, match="they become 8 x 400"):
+        transform(strip)
 
 
 def test_published_preprocessing_is_reproduced():

@@ -30,6 +30,13 @@ def test_formats(tmp_path, name, text):
     assert read_pairs(str(path)) == (PAIR, PAIR)
 
 
+def test_captions_are_in_composed_unicode(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(ROW | {"caption": "a cafe\u0301", "negative_caption": "a the\u0301"}))
+    (pair,) = read_pairs(str(path))
+    assert (pair.caption, pair.negative) == ("a caf\u00e9", "a th\u00e9")
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
 def test_only_an_end_of_line_ends_a_row(tmp_path, name):
     """Captions from the web hold separators of lines and of paragraphs, which `str.splitlines` takes for ends."""

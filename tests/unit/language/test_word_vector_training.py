@@ -17,9 +17,17 @@ def test_captions_of_text_and_tables(tmp_path):
     (tmp_path / "b.csv").write_text('image,caption\n1.jpg,"A dog, running"\n2.jpg,\n')
     with gzip.open(tmp_path / "c.csv.gz", "wt") as file:
         file.write("image,caption\n1.jpg,A cat\n")
+    (tmp_path / "d.txt").write_text("cafe\u0301\n", encoding="utf-8")
+    (tmp_path / "d.csv").write_text("caption\ncafe\u0301\n", encoding="utf-8")
+    for name in ("d.txt", "d.csv"):
+        assert list(read_captions(str(tmp_path / name))) == ["caf\u00e9"]
     assert list(read_captions(str(tmp_path / "a.txt"))) == ["A dog runs.", "Two cats"]
     assert list(read_captions(str(tmp_path / "b.csv"))) == ["A dog, running"]
     assert list(read_captions(str(tmp_path / "c.csv.gz"))) == ["A cat"]
+    (tmp_path / "e.tsv").write_text("image\tcaption\n1.jpg\tA dog, running\n")
+    (tmp_path / "f.jsonl").write_text('{"image": "1.jpg", "caption": "A \\"dog\\""}\n\n{"caption": "A cat", "id": 3}\n')
+    assert list(read_captions(str(tmp_path / "e.tsv"))) == ["A dog, running"]
+    assert list(read_captions(str(tmp_path / "f.jsonl"))) == ['A "dog"', "A cat"]
 
 
 def test_tables_of_spreadsheets(tmp_path):
@@ -40,6 +48,10 @@ def test_tables_of_spreadsheets(tmp_path):
         ("bad.csv", "image,caption\n1,A dog, brown\n", "line 2: 3 fields, but the header has 2"),
         ("bad.csv", 'image,caption\n1,"A dog\n2,A cat\n', "line 2: unexpected end of data"),
         ("bad.csv", f'image,caption\n1,"{"dog " * 40_000}"\n', "line 2: field larger than field limit"),
+        ("bad.tsv", "image\tcaption\n1.jpg\tA\tdog\n", "line 2: 3 fields"),
+        ("bad.jsonl", '{"caption": "A dog"}\n["A cat"]\n', "line 2: expected one JSON object a line"),
+        ("bad.jsonl", '{"caption": 3}\n', "line 1: expected one JSON object a line, with a text as its caption"),
+        ("bad.jsonl", "A dog\n", "line 1: expected one JSON object a line"),
         ("bad.gz", "not gzipped", "not a text file"),
         ("bad.txt", b"caf\xe9\n", "not a text file"),
         ("cut.gz", WHOLE[:-20], r"not a whole \.gz file .* cut off"),

@@ -1,0 +1,27 @@
+"""A few rejects are counted, too many end the work in one line that says how to let them pass."""
+
+import io
+
+import pytest
+
+from vse.features.watch import TooManyRejects, Watch
+from vse.progress import Progress
+
+
+def test_the_share_is_of_the_whole_data_set() -> None:
+    with Progress("features", total=30, unit="images", out=io.StringIO()) as bar:  # 70 were there before
+        watch = Watch(bar, 100, 0.02)
+        watch.committed(8, [("a", "file is empty"), ("b", "file is missing")])
+        assert (bar.done, watch.rejected) == (10, 2)
+        said = r"^3 of 100 images cannot .* max_rejected=0\.02 .* one, 'c': file is empty; .*max_rejected=0\.1$"
+        with pytest.raises(TooManyRejects, match=said):
+            watch.committed(9, [("c", "file is empty")])
+
+
+@pytest.mark.parametrize(("rejected", "enough"), [(1, "0.1"), (11, "0.2"), (100, "1")])
+def test_what_it_names_would_let_them_pass(rejected: int, enough: str) -> None:
+    reasons = [(str(k), "file is empty") for k in range(rejected)]
+    with Progress("features", out=io.StringIO()) as bar, pytest.raises(TooManyRejects, match=f"max_rejected={enough}$"):
+        Watch(bar, 100, 0.0).committed(0, reasons)
+    with Progress("features", out=io.StringIO()) as bar:
+        Watch(bar, 100, float(enough)).committed(0, reasons)
