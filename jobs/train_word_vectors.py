@@ -20,7 +20,7 @@ class Options:
     """Keys of this job."""
 
     captions: tuple[str, ...] = knob(
-        (), "files of captions: text, one a line, or a table with a column caption; or .gz"
+        (), "files of captions: text, one a line, or a table of them; or .gz"
     )
     out: str = knob("", "file to write; empty: vectors/<digits of its settings>.vec in the workspace")
     vectors: VectorConfig = field(default_factory=VectorConfig)
