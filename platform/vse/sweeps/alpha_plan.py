@@ -12,9 +12,9 @@ from vse.errors import InputError
 from vse.evaluation.alpha import AlphaRule
 from vse.sweeps.alpha_results import rule_text
 from vse.sweeps.caps import Budget, Caps
-from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import Ledger, stem
+from vse.sweeps.need import Need
 from vse.sweeps.objective_plan import RUNS
 from vse.sweeps.space import Space, check_space, expand, label, load_space
 from vse.training.config import RunConfig, identity

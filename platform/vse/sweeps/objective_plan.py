@@ -9,9 +9,9 @@ from vse.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.sweeps.caps import Budget, Caps
-from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import DEFINITION, Entry, Ledger, stem
+from vse.sweeps.need import Need
 from vse.sweeps.objective_trials import MATERIAL, OBJECTIVES, SEED
 from vse.sweeps.search import check_searchable
 from vse.sweeps.space import Space, canonical_point, check_space, expand, load_space, placements

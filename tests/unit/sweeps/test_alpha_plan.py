@@ -11,8 +11,8 @@ from vse.command import Request
 from vse.config import flatten, override
 from vse.errors import InputError
 from vse.sweeps.alpha_plan import ALPHA, Options, make_plan
-from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import sweep_name
+from vse.sweeps.need import Need
 
 
 def request(preset: str = "univse_scenes", **changes: Any) -> Request:

@@ -13,8 +13,8 @@ from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.storage import Folder
 from vse.sweeps.estimates import estimate
-from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
+from vse.sweeps.need import Need
 from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, Plan, check_point, make_plan, told_by
 from vse.workspace import Workspace
