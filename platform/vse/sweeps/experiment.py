@@ -16,6 +16,7 @@ from typing import Any
 import ray
 from ray import tune
 from ray.tune.schedulers import TrialScheduler
+from ray.tune.search import ConcurrencyLimiter
 
 from vse.cluster.placement import capacity
 from vse.progress import Progress
@@ -101,13 +102,15 @@ def run_proposed(
     sick = SickNodes(functools.partial(_one_node_alone, need))
     waiting = Waiting(need.of_trial(), nodes=lambda: [n for n in ray.nodes() if n["NodeID"] not in sick.left_out()])
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
-        recorder = Recorder(ledger, bar, proposer, meter, waiting, sick, need.nested, on_end)
         hand_out = HandOut(proposer, meter, lambda: recorder.broken, sick)
+        # what Tune would wrap around the searcher, by our hand, so that the recorder can tell it what Tune does not
+        limited = ConcurrencyLimiter(hand_out, max_concurrent=at_once)
+        untold = functools.partial(limited.on_trial_complete, error=True)
+        recorder = Recorder(ledger, bar, proposer, meter, waiting, sick, need.nested, on_end, untold)
         settings = tune.TuneConfig(
-            search_alg=hand_out,
+            search_alg=limited,
             scheduler=scheduler,
             num_samples=-1,
-            max_concurrent_trials=at_once,
             reuse_actors=True,
         )
         try:

@@ -15,8 +15,9 @@ AVOIDED = "avoided"  # key of a trial's configuration: ids of the nodes that it 
 LOST = "the node of the trial was lost"  # how the error of such a trial begins
 SICK = "the node of the trial was at fault"  # how that of a trial begins that its node ended (`sick_nodes`)
 NO_PLACE = "its workers had no place"  # how that of a trial begins whose nodes did not come while others ran
+NOT_FREE = "the process it was given did not let go of the trial before"  # how that of a trial begins that never began
 DIVERGED = "the training diverged"  # how that of a trial begins that would diverge again
-LOSSES = 10  # after so many ends by nodes a trial is no longer thought innocent of them
+LOSSES = 10  # after so many ends by nodes or processes a trial is no longer thought innocent of them
 
 
 @runtime_checkable
@@ -33,8 +34,8 @@ class Proposer(Protocol):
 
 
 class Attempts:
-    """How often trials may fail. A node that was reclaimed, did not come or is sick says nothing about the trial,
-    so such ends count apart. A training that diverged does so each time."""
+    """How often trials may fail. A node that was reclaimed, did not come or is sick says nothing about the trial, nor
+    does the process of another, so such ends count apart. A training that diverged does so each time."""
 
     def __init__(self, attempts: int) -> None:
         self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()
@@ -43,7 +44,7 @@ class Attempts:
         """Count the end of a failed trial; whether it may be tried again."""
         if entry.error.startswith(DIVERGED):
             return False
-        lost = entry.error.startswith((LOST, NO_PLACE, SICK))
+        lost = entry.error.startswith((LOST, NO_PLACE, SICK, NOT_FREE))
         ends, most = (self._losses, LOSSES) if lost else (self._failures, self._most)
         ends[entry.id] += 1
         return ends[entry.id] < most

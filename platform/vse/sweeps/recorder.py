@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ray import tune
+from ray.tune.experiment import Trial
 
 from vse.errors import InputError, PlacementError, StorageError
 from vse.progress import Progress
 from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, Ledger, trial_id
-from vse.sweeps.proposals import DIVERGED, LOST, NO_PLACE, SICK, Proposer
+from vse.sweeps.proposals import DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, Proposer
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
 from vse.sweeps.trial_process import PAYLOAD, SAID, SHARE, SO_FAR
@@ -40,9 +41,12 @@ class Recorder(tune.Callback):
         sick: SickNodes,
         nested: bool,
         on_end: Listener | None = None,
+        untold: Callable[[str], object] = lambda trial: None,
     ) -> None:
+        """untold: hears Tune's id of a trial whose end Tune has told nobody of."""
         self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
-        self.waiting, self.sick, self.nested = waiting, sick, nested
+        self.waiting, self.sick, self.nested, self.untold = waiting, sick, nested, untold
+        self._failed: set[str] = set()  # Tune's ids of trials whose failure is known here
         self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once it has its place
         self._kept = time.monotonic()
         self.refused: _Refusal | None = None
@@ -70,6 +74,9 @@ class Recorder(tune.Callback):
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         if time.monotonic() - self._kept >= KEEP:
             self.keep_running()
+        for trial in trials:
+            if trial.status == Trial.ERROR and trial.trial_id not in self._failed:
+                self._never_began(trial)
         self.waiting.look(trial.status for trial in trials)
 
     def keep_running(self) -> None:
@@ -113,7 +120,16 @@ class Recorder(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
+        self._failed.add(trial.trial_id)
         self._ended(changes, lambda: self.ledger.fail(changes, _why(trial), self._seconds(changes)))
+
+    def _never_began(self, trial: Any) -> None:
+        """A trial that Tune gave up without a word, as it does where an actor is not free for its next trial in time.
+        Whoever counts the trials that run would wait for it for ever."""
+        changes = trial.config["changes"]
+        self._failed.add(trial.trial_id)
+        self.untold(trial.trial_id)
+        self._ended(changes, lambda: self.ledger.fail(changes, f"{NOT_FREE}: {_why(trial)}", self._seconds(changes)))
 
     def conclude(self) -> None:
         """Raise what ended trials and would end them again."""

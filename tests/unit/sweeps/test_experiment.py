@@ -259,6 +259,25 @@ def test_a_scheduler_ends_trials_that_are_behind(ledger: Ledger) -> None:
 
 
 @pytest.mark.usefixtures("two_cpus")
+@pytest.mark.parametrize("given", ["", "1"])
+def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: str) -> None:
+    """Longer than Tune's own two seconds. Where even the time that is given is over, Tune drops the next trial without
+    a word, and that one comes again."""
+    from vse.sweeps.experiment import run_proposed
+    from vse.sweeps.halving import halving
+    from vse.sweeps.proposals import NOT_FREE, InTurn
+
+    work = functools.partial(trials.lets_go_slowly, seconds=3.0, given=given)
+    asked = [{"x": x} for x in (4.0, 3.0, 5.0)]
+    assert run_proposed(ledger, InTurn(asked), work, at_once=1, scheduler=halving(4, 1, 2.0, []))
+    ended = {entry.changes["x"]: entry for entry in ledger}
+    assert [ended[x].state for x in (4.0, 3.0, 5.0)] == ["finished"] * 3
+    assert [ended[x].attempts for x in (4.0, 3.0, 5.0)] == [1, 1, 2 if given else 1]
+    assert ended[5.0].spent < 3.0  # it cost nothing before it began
+    assert (NOT_FREE in ledger.folder.read_text("ledger.jsonl")) == bool(given)
+
+
+@pytest.mark.usefixtures("two_cpus")
 def test_the_cap_lets_running_trials_end(ledger: Ledger) -> None:
     from vse.sweeps.budget import Meter
     from vse.sweeps.experiment import run_proposed

@@ -31,7 +31,10 @@ class Ends:
         bar = Progress("trials", unit="trials").__enter__()
         self.sick = SickNodes(lambda: False)
         waiting = Waiting({"CPU": 1.0}, deadline=900.0, nodes=list)
-        self.recorder = Recorder(ledger, bar, InTurn([]), Meter(), waiting, self.sick, nested)
+        self.untold: list[str] = []
+        self.recorder = Recorder(
+            ledger, bar, InTurn([]), Meter(), waiting, self.sick, nested, untold=self.untold.append
+        )
 
     def end(self, x: str, node: str, **payload: Any) -> None:
         from vse.sweeps.trial_process import PAYLOAD
@@ -76,3 +79,19 @@ def test_of_workers_elsewhere_no_node_is_left_out(ledger: Ledger) -> None:
     assert ends.recorder.broken
     with pytest.raises(StorageError, match="no space left"):
         ends.recorder.conclude()
+
+
+def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> None:
+    from vse.sweeps.proposals import NOT_FREE
+
+    ends = Ends(ledger)
+    trials = [
+        SimpleNamespace(trial_id=name, status="ERROR", config={"changes": {"x": name}}, error_file=None)
+        for name in ("told", "untold")
+    ]
+    ends.recorder.on_trial_error(0, trials, trials[0])
+    for step in range(2):
+        ends.recorder.on_step_end(step, trials)
+    assert ends.untold == ["untold"]
+    assert [(entry.changes["x"], entry.attempts) for entry in ledger] == [("told", 1), ("untold", 1)]
+    assert [entry.error.startswith(NOT_FREE) for entry in ledger] == [False, True]
