@@ -71,7 +71,8 @@ class InTurn:
 
 class HandOut(Searcher):
     """Hands a proposer's trials to Tune while the meter allows it and nothing is `broken`. Nothing new starts
-    afterwards; what runs ends. Trials are kept from nodes that are `sick`."""
+    afterwards; what runs ends, and may end sooner than the meter expects: only then is a trial that it refused held
+    back for good. Trials are kept from nodes that are `sick`."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class HandOut(Searcher):
         super().__init__()
         self.proposer, self.meter, self.broken, self.sick = proposer, meter, broken, sick
         self.running: set[str] = set()
-        self.held_back: dict[str, Any] | None = None  # what the meter refused
+        self.held_back: dict[str, Any] | None = None  # what the meter refused last
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune saves its searcher for a resumption that is the ledger's here
@@ -92,18 +93,19 @@ class HandOut(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> Any:
-        if self.held_back is not None or self.broken():
+        if self.broken():
             return Searcher.FINISHED
         if self.meter.waits() or (self.sick is not None and self.sick.rests()):
             return None
-        changes = self.proposer.propose()
+        changes = self.proposer.propose() if self.held_back is None else self.held_back
         if changes is None:  # a running trial may fail and come again, or make room for the next
             return None if self.running else Searcher.FINISHED
         if not self.meter.allows():
             self.held_back = changes
-            return Searcher.FINISHED
+            return None if self.running else Searcher.FINISHED
+        self.held_back = None
         self.running.add(trial_id)
-        self.meter.started(ledger.trial_id(changes))
+        self.meter.handed_out(ledger.trial_id(changes))
         avoided = self.sick.left_out() if self.sick is not None else []
         return {"changes": changes, **({AVOIDED: avoided} if avoided else {})}
 
