@@ -108,9 +108,8 @@ class Plan:
         return Budget(self.caps, self.need())
 
     def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
-        """Seconds of every trial so far and what it took."""
-        every = [*((entry.changes, entry.spent) for entry in ledger), *ledger.cut_off()]
-        return [(seconds, self.need_of(changes["kind"])) for changes, seconds in every]
+        """Seconds of every trial so far and what it took, which need not be what trials of its kind take now."""
+        return ledger.costs(lambda changes: self.need_of(changes["kind"]))
 
 
 def trial_label(changes: Mapping[str, Any]) -> str:

@@ -106,7 +106,7 @@ def run_proposed(
         # what Tune would wrap around the searcher, by our hand, so that the recorder can tell it what Tune does not
         limited = ConcurrencyLimiter(hand_out, max_concurrent=at_once)
         untold = functools.partial(limited.on_trial_complete, error=True)
-        recorder = Recorder(ledger, bar, proposer, meter, waiting, sick, need.nested, on_end, untold)
+        recorder = Recorder(ledger, bar, proposer, meter, waiting, sick, need, on_end, untold)
         settings = tune.TuneConfig(
             search_alg=limited,
             scheduler=scheduler,

@@ -142,9 +142,8 @@ class Plan:
         return Budget(self.options, self.need())
 
     def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
-        """Seconds of every trial so far and what it took."""
-        every = [*(entry.spent for entry in ledger), *(seconds for _, seconds in ledger.cut_off())]
-        return [(seconds, self.need()) for seconds in every]
+        """Seconds of every trial so far and what it took, which need not be what trials take now."""
+        return ledger.costs(lambda changes: self.need())
 
     def need(self) -> Need:
         """Resources of one trial."""

@@ -211,7 +211,7 @@ class _Sweep:
             journal.metrics({**found["metrics"], OBJECTIVE: found["objective"], "stopped": stopped}, step=step)
             for epoch, value in enumerate(found.get("curve", []), start=1):
                 journal.metrics({"rsum_so_far": value}, step=epoch)
-            hours = entry.spent * self.plan.need().gpus / 3600
+            hours = entry.spent * entry.need(self.plan.need()).gpus / 3600
             journal.metrics({"cost/seconds": entry.spent, "cost/gpu_hours": hours}, step=step)
             journal.end("finished")
         else:

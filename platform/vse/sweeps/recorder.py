@@ -15,6 +15,7 @@ from vse.progress import Progress
 from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, Ledger, trial_id
+from vse.sweeps.need import Need
 from vse.sweeps.proposals import DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, Proposer
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
@@ -39,13 +40,13 @@ class Recorder(tune.Callback):
         meter: Meter,
         waiting: Waiting,
         sick: SickNodes,
-        nested: bool,
+        need: Need,
         on_end: Listener | None = None,
         untold: Callable[[str], object] = lambda trial: None,
     ) -> None:
         """untold: hears Tune's id of a trial whose end Tune has told nobody of."""
         self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
-        self.waiting, self.sick, self.nested, self.untold = waiting, sick, nested, untold
+        self.waiting, self.sick, self.need, self.untold = waiting, sick, need, untold
         self._failed: set[str] = set()  # Tune's ids of trials whose failure is known here
         self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once it has its place
         self._kept = time.monotonic()
@@ -81,7 +82,7 @@ class Recorder(tune.Callback):
 
     def keep_running(self) -> None:
         """Write down what has been spent on the trials that run now."""
-        self.ledger.keep_running((changes, self._seconds(changes)) for changes in self.running.values())
+        self.ledger.keep_running([(changes, self._seconds(changes)) for changes in self.running.values()], self.need)
         self._kept = time.monotonic()  # a store that is away has been waited for
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -90,14 +91,14 @@ class Recorder(tune.Callback):
         if "result" in payload:
             self.waiting.moved()
             self.sick.well(payload["node"])
-            self._ended(changes, lambda: self.ledger.finish(changes, payload["result"], payload["seconds"]))
+            self._ended(changes, lambda: self.ledger.finish(changes, payload["result"], payload["seconds"], self.need))
         elif "diverged" in payload:
             self.waiting.moved()
             why = f"{DIVERGED}: {payload['diverged']}"
-            self._ended(changes, lambda: self.ledger.fail(changes, why, self._seconds(changes)))
+            self._fail(changes, why)
         elif SO_FAR in last:  # the scheduler ended it
             found = {**json.loads(last[SO_FAR]), "stopped": True}
-            self._ended(changes, lambda: self.ledger.finish(changes, found, self._seconds(changes)))
+            self._ended(changes, lambda: self.ledger.finish(changes, found, self._seconds(changes), self.need))
         else:
             self._not_served(changes, payload)
 
@@ -105,23 +106,23 @@ class Recorder(tune.Callback):
         """A trial's end by what others would end by as well, unless it was its node's fault or is over by then."""
         why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind", "")
         if kind == PlacementError.__name__ and not self.waiting.stands():  # others have what it waited for
-            self._ended(changes, lambda: self.ledger.fail(changes, f"{NO_PLACE}: {why}", self._seconds(changes)))
+            self._fail(changes, f"{NO_PLACE}: {why}")
             return
         verdict = None
         if payload.get("sick"):
-            verdict = self.sick.ill("" if self.nested else payload["node"], payload["host"], kind, why)
+            verdict = self.sick.ill("" if self.need.nested else payload["node"], payload["host"], kind, why)
         if verdict == "here":
             text = f"{SICK}: {payload['host']}: {why}"
-            self._ended(changes, lambda: self.ledger.fail(changes, text, self._seconds(changes)))
+            self._fail(changes, text)
             return
         self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
         self.broken = self.broken or verdict == "everywhere"
-        self._ended(changes, lambda: self.ledger.fail(changes, why, self._seconds(changes)), refused=True)
+        self._fail(changes, why, refused=True)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
-        self._ended(changes, lambda: self.ledger.fail(changes, _why(trial), self._seconds(changes)))
+        self._fail(changes, _why(trial))
 
     def _never_began(self, trial: Any) -> None:
         """A trial that Tune gave up without a word, as it does where an actor is not free for its next trial in time.
@@ -129,7 +130,7 @@ class Recorder(tune.Callback):
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
         self.untold(trial.trial_id)
-        self._ended(changes, lambda: self.ledger.fail(changes, f"{NOT_FREE}: {_why(trial)}", self._seconds(changes)))
+        self._fail(changes, f"{NOT_FREE}: {_why(trial)}")
 
     def conclude(self) -> None:
         """Raise what ended trials and would end them again."""
@@ -142,6 +143,9 @@ class Recorder(tune.Callback):
 
     def _seconds(self, changes: Mapping[str, Any]) -> float:
         return self.meter.elapsed(trial_id(changes))
+
+    def _fail(self, changes: Mapping[str, Any], why: str, refused: bool = False) -> None:
+        self._ended(changes, lambda: self.ledger.fail(changes, why, self._seconds(changes), self.need), refused)
 
     def _ended(self, changes: Mapping[str, Any], record: Callable[[], Entry], refused: bool = False) -> None:
         before = self.ledger.spent(changes)

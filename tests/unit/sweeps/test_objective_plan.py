@@ -196,6 +196,18 @@ def test_what_was_cut_off_counts_as_spent(tmp_path: Path) -> None:
     )
 
 
+def test_a_cap_counts_the_gpus_that_earlier_trials_had(tmp_path: Path) -> None:
+    """Nine hours of a whole GPU and one of an eighth; now trials take an eighth."""
+    asked: dict[str, Any] = {"workspace": str(tmp_path), "sweep__max_gpu_hours": 10}
+    plan = make_plan(request(**asked, train__gpus_per_worker=0.125))
+    assert plan.definition() == make_plan(request(**asked, train__gpus_per_worker=1)).definition()
+    ledger = Ledger(entered(tmp_path, plan, {}))
+    first, second = (dict(changes) for point in plan.listed[:2] for changes in plan.trials_of(point, "data"))
+    ledger.finish(first, {"metrics": {}}, 9 * 3600.0, Need(gpus=1))
+    ledger.fail(second, "no", 3600.0, plan.need())
+    assert plan.budget().left(plan.spent(ledger), plan.need()) == pytest.approx((10 - 9 - 0.125) * 3600 / 0.125)
+
+
 def test_initial_points_of_a_search_are_refused_before_anything_starts(tmp_path: Path) -> None:
     """Relational embeddings with pools train with their own objective only."""
     space = "from ray import tune\nSPACE = {'model.structure': tune.choice(['attention', 'pool'])}\n"

@@ -11,6 +11,7 @@ from vse.errors import InputError, StorageError
 from vse.progress import Progress
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
+from vse.sweeps.need import Need
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def ledger(tmp_path: Path) -> Ledger:
 class Ends:
     """Of trials, as Tune tells a Recorder of them."""
 
-    def __init__(self, ledger: Ledger, nested: bool = False) -> None:
+    def __init__(self, ledger: Ledger, need: Need | None = None) -> None:
         from vse.sweeps.budget import Meter
         from vse.sweeps.proposals import InTurn
         from vse.sweeps.recorder import Recorder
@@ -33,7 +34,7 @@ class Ends:
         waiting = Waiting({"CPU": 1.0}, deadline=900.0, nodes=list)
         self.untold: list[str] = []
         self.recorder = Recorder(
-            ledger, bar, InTurn([]), Meter(), waiting, self.sick, nested, untold=self.untold.append
+            ledger, bar, InTurn([]), Meter(), waiting, self.sick, need or Need(), untold=self.untold.append
         )
 
     def end(self, x: str, node: str, **payload: Any) -> None:
@@ -70,7 +71,7 @@ def test_wrong_input_is_no_nodes_fault(ledger: Ledger) -> None:
 
 
 def test_of_workers_elsewhere_no_node_is_left_out(ledger: Ledger) -> None:
-    ends = Ends(ledger, nested=True)
+    ends = Ends(ledger, Need(nested=True))
     full: dict[str, Any] = {"kind": "StorageError", "refused": "/data: no space left on device", "sick": True}
     for x in ("1", "2"):
         ends.end(x, "a", **full)
