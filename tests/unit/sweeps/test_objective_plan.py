@@ -281,10 +281,10 @@ def test_money_is_hours_of_what_trials_take_at_a_price(tmp_path: Path) -> None:
     """Of GPUs where trials take any, else of CPUs."""
     on_cpus: dict[str, Any] = {"train__workers": 2, "train__threads": 3, "sweep__price": 0.5}
     assert make_plan(request(**on_cpus)).budget().money(7200.0) == pytest.approx(0.5 * 6 * 2)
-    on_gpus: dict[str, Any] = on_cpus | {"train__gpus_per_worker": 0.25, "sweep__max_cost": 8.0}
+    on_gpus: dict[str, Any] = on_cpus | {"train__gpus_per_worker": 1, "sweep__max_cost": 8.0}
     plan = make_plan(request(**on_gpus))
-    assert plan.budget().money(7200.0) == pytest.approx(0.5 * 0.5 * 2)
-    assert limit(plan) == pytest.approx(8.0 / 0.25 * 3600)
+    assert plan.budget().money(7200.0) == pytest.approx(0.5 * 2 * 2)
+    assert limit(plan) == pytest.approx(8.0 / (0.5 * 2) * 3600)
     assert limit(make_plan(request(**on_gpus, sweep__max_seconds=60))) == 60
     entered(tmp_path, make_plan(request()), {"eta_c=0.1": 10.0})
     lines = describe_plan(request(workspace=str(tmp_path), sweep__price=3.6, sweep__max_cost=0.1, ray__cpus=2))
