@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import time
@@ -253,13 +254,14 @@ class Folder:
         _remote(self.uri).delete(name)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, wait: float = math.inf) -> Iterator[None]:
         """One process at a time, of this machine or, on S3, of any; others wait for it to end.
 
-        So two jobs that lack the same stage make it once.
+        So two jobs that lack the same stage make it once. Raises TimeoutError on entering where a living process holds
+        it `wait` seconds long.
         """
         if not self.is_local:
-            with self.leased():
+            with self.leased(wait):
                 yield
             return
         try:
@@ -268,7 +270,8 @@ class Folder:
         except OSError as error:
             raise self.refusal("its lock", error) from None
         with stream:
-            take(stream)
+            if not take(stream, wait):
+                raise TimeoutError(f"{self.uri}: another process holds its lock")
             yield
 
     def leased(self, wait: float = float("inf")) -> contextlib.AbstractContextManager[None]:
@@ -376,7 +379,7 @@ class SealedFolder(Folder):
         return SealedFolder(Folder.child(self, *names).uri)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, wait: float = math.inf) -> Iterator[None]:
         """What is complete needs no lock to be read. Raises NotMadeError where it is not."""
         if not self.is_committed():
             raise NotMadeError(self.uri)

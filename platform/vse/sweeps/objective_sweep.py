@@ -31,6 +31,7 @@ from vse.sweeps.proposals import InTurn, Proposer
 from vse.sweeps.search import ParzenSearch
 from vse.training.config import RunConfig
 from vse.training.inputs import REVISION, family_inputs
+from vse.training.run import close_killed
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class _Sweep:
         self.frame, self.plan = frame, plan
         self.ledger, self.workspace = frame.ledger, frame.workspace
         self.failed: dict[str, str] = {}
+        self.stopped: set[str] = set()  # runs that a scheduler ended in this call
         self.refused: InputError | PlacementError | None = None
         self.setting = Setting(
             workspace=self.workspace.root.uri,
@@ -112,8 +114,9 @@ class _Sweep:
         if plan.options.method == "asha":
             grace = plan.options.grace or max(1, plan.config.train.epochs // 9)
             scheduler = halving(plan.config.train.epochs, grace, plan.options.reduction, self.ledger)
+        complete = True
         try:
-            return run_proposed(
+            complete = run_proposed(
                 self.ledger,
                 proposer,
                 functools.partial(run_trial, setting=self.setting),
@@ -123,11 +126,20 @@ class _Sweep:
                 meter=meter,
                 scheduler=scheduler,
                 label="trials",
-                on_end=self.tell_child,
+                on_end=self.ended,
             )
         except (InputError, PlacementError) as error:
             self.refused = error
-            return True
+        # Tune gives the processes of the last ones seconds to end, and a store may take longer. By now they are gone.
+        for run in sorted(self.stopped):
+            close_killed(self.workspace, run)
+        return complete
+
+    def ended(self, entry: Entry) -> None:
+        """The end of a trial of this call."""
+        self.tell_child(entry)
+        if entry.stopped:
+            self.stopped.add(entry.result["run"])
 
     def foresee(self) -> float | None:
         """Seconds that a trial is expected to take, where no trial of this sweep says it."""

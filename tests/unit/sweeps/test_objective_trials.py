@@ -54,7 +54,8 @@ def test_a_trial_that_holds_a_gpu_measures_on_it(
 
     monkeypatch.setattr("vse.cluster.runtime.gpus", lambda: ["A10G"])
     monkeypatch.setattr(run, "training_device", lambda train: torch.device("cpu"))
-    monkeypatch.setattr(objective_trials, "device_of", lambda asked: torch.device({"auto": "cuda"}.get(asked, asked)))
+    there = {"auto": torch.device("cuda"), "cpu": torch.device("cpu")}
+    monkeypatch.setattr(objective_trials, "device_of", there.__getitem__)
     monkeypatch.setattr(objective_trials, "measure_run", attacked)
     monkeypatch.setattr(Trained, "to", to)
     data = to_dict(config(train__gpus_per_worker=gpus))
