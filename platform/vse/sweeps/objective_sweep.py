@@ -14,7 +14,7 @@ from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
 from vse.errors import InputError, PlacementError
-from vse.journal import read
+from vse.journal import Journal, read
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.served_model import offer_best
 from vse.sweeps.alpha_results import child_id
@@ -207,6 +207,10 @@ class _Sweep:
         story = read(journal.path)
         if story.status == entry.state and story.tags.get("attempts") == str(entry.attempts):
             return
+        with journal.together():  # Tune's loop waits meanwhile, and a store takes the whole file each time
+            self._tell(journal, entry)
+
+    def _tell(self, journal: Journal, entry: Entry) -> None:
         tags = {"kind": "trial", "attempts": entry.attempts, "run": entry.result.get("run", "")}
         journal.start(
             child_id(self.frame.name, entry.changes),

@@ -9,7 +9,7 @@ from tests.unit.sweeps.test_objective_plan import request
 from vse.journal import read
 from vse.sweeps import objective_sweep
 from vse.sweeps.frame import Frame
-from vse.sweeps.ledger import Ledger, open_sweep
+from vse.sweeps.ledger import Entry, Ledger, open_sweep
 from vse.sweeps.objective_plan import make_plan
 from vse.sweeps.proposals import InTurn
 from vse.workspace import Workspace
@@ -38,3 +38,24 @@ def test_runs_that_a_scheduler_ended_are_closed(tmp_path: Path, monkeypatch: pyt
     assert sweep.run_trials(InTurn([]), 1)
     statuses = [read(tmp_path / "runs" / name / "journal.jsonl").status for name in ("killed", "elsewhere")]
     assert statuses == ["killed", "running"]
+
+
+def test_a_trial_is_told_to_a_store_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that cannot append takes the whole journal each time, while no other trial is served."""
+    sweep, copied = sweep_of(tmp_path), list[bytes]()
+    opened = sweep.frame.journal
+
+    def journal(*below: str) -> Any:
+        book = opened(*below)
+        book._mirror = copied.append
+        return book
+
+    monkeypatch.setattr(sweep.frame, "journal", journal)
+    found = {"run": "r", "metrics": {"val/rsum": 1.0}, "objective": 1.0, "curve": [float(k) for k in range(30)]}
+    changes = {"seed": 0, "material": "m"}
+    entry: Entry = sweep.ledger.finish(changes, found, 1.0)
+    sweep.tell_child(entry)
+    path = sweep.frame.folder.local("trials") / entry.id / "journal.jsonl"
+    assert copied == [path.read_bytes()]
+    story = read(path)
+    assert (story.status, len([key for key, _ in story.metrics if key == "rsum_so_far"])) == ("finished", 30)
