@@ -54,7 +54,13 @@ def _sync_folder(path: Path) -> None:
             os.close(descriptor)
 
 
-def _as_json(value: Any) -> bytes:
+def entry_of(data: bytes) -> dict[str, Any]:
+    """What a manifest says about a file with this content: its bytes and its SHA-256."""
+    return {"bytes": len(data), "sha256": sha256_of(data)}
+
+
+def as_json(value: Any) -> bytes:
+    """As `Folder.write_json` writes it; NaN and infinities are refused, since they are not JSON."""
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
@@ -243,7 +249,7 @@ class Folder:
 
     def write_json(self, name: str, value: Any) -> None:
         """Like `write_bytes`; NaN and infinities are refused, since they are not JSON."""
-        self.write_bytes(name, _as_json(value))
+        self.write_bytes(name, as_json(value))
 
     def delete(self, name: str) -> None:
         """Remove a file or a folder with all it holds; nothing happens where it is absent."""
@@ -305,8 +311,7 @@ class Folder:
         """What a manifest says about a file: its bytes and its SHA-256."""
         if self.is_local:
             return {"bytes": self.local(name).stat().st_size, "sha256": sha256_of_file(self.local(name))}
-        data = self.read_bytes(name)
-        return {"bytes": len(data), "sha256": sha256_of(data)}
+        return entry_of(self.read_bytes(name))
 
     def commit_manifest(self, files: Iterable[str], content: dict[str, Any] | None = None) -> dict[str, Any]:
         """Write `manifest.json` over data files that are already there, with `content` beside; returns it.
@@ -323,7 +328,7 @@ class Folder:
 
     def _commit_remote(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Two writers who lack the same folder: the first manifest stands, whole, and the second writer takes it."""
-        store, data = _remote(self.uri), _as_json(manifest)
+        store, data = _remote(self.uri), as_json(manifest)
         there = store.info(MANIFEST)
         try:
             store.create(MANIFEST, data) if there is None else store.replace(MANIFEST, data, there.tag)
