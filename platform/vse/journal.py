@@ -5,12 +5,13 @@ fail a training step: the first trouble is one warning, and later records are tr
 that was killed and repeats its last epochs still has each of them once.
 """
 
+import contextlib
 import json
 import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -29,11 +30,26 @@ class Journal:
     """Appends the records of one run to a file. Opening it creates the directory; no method raises on a full disk."""
 
     def __init__(self, path: str | os.PathLike[str], *, mirror: Callable[[bytes], None] | None = None) -> None:
-        """`mirror` gets the whole file after every step's metrics and at the end: for stores that cannot append."""
+        """`mirror` gets the whole file after every step's metrics and at the end, but see `together`: for stores that
+        cannot append."""
         self.path = Path(path)
         self._mirror = mirror
+        self._together = False  # whether what comes now is copied at the end of it
         self._warned = False
         self._torn = _ends_mid_line(self.path)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What the body records goes to the mirror once, at its end: for a story that is told as a whole."""
+        self._together = True
+        try:
+            yield
+        finally:
+            self._together = False
+            try:
+                self._copy()
+            except (OSError, ValueError) as error:
+                self._warn("what was told", error)
 
     def start(
         self,
@@ -119,12 +135,19 @@ class Journal:
             if written != len(data):
                 raise OSError(f"only {written} of {len(data)} bytes could be written")
             self._torn = False
-            if self._mirror is not None and kind in ("start", "metrics", "model", "end"):
-                self._mirror(self.path.read_bytes())
+            if not self._together and kind in ("start", "metrics", "model", "end"):
+                self._copy()
         except (OSError, TypeError, ValueError) as error:
-            if not self._warned:
-                self._warned = True
-                log.warning("%s: cannot record %s (%s); the run goes on without it", self.path, kind, error)
+            self._warn(kind, error)
+
+    def _copy(self) -> None:
+        if self._mirror is not None:
+            self._mirror(self.path.read_bytes())
+
+    def _warn(self, what: str, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("%s: cannot record %s (%s); the run goes on without it", self.path, what, error)
 
 
 def open_in(folder: Any, scratch: str | os.PathLike[str]) -> Journal:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import time
@@ -53,7 +54,13 @@ def _sync_folder(path: Path) -> None:
             os.close(descriptor)
 
 
-def _as_json(value: Any) -> bytes:
+def entry_of(data: bytes) -> dict[str, Any]:
+    """What a manifest says about a file with this content: its bytes and its SHA-256."""
+    return {"bytes": len(data), "sha256": sha256_of(data)}
+
+
+def as_json(value: Any) -> bytes:
+    """As `Folder.write_json` writes it; NaN and infinities are refused, since they are not JSON."""
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
@@ -242,7 +249,7 @@ class Folder:
 
     def write_json(self, name: str, value: Any) -> None:
         """Like `write_bytes`; NaN and infinities are refused, since they are not JSON."""
-        self.write_bytes(name, _as_json(value))
+        self.write_bytes(name, as_json(value))
 
     def delete(self, name: str) -> None:
         """Remove a file or a folder with all it holds; nothing happens where it is absent."""
@@ -253,13 +260,14 @@ class Folder:
         _remote(self.uri).delete(name)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, wait: float = math.inf) -> Iterator[None]:
         """One process at a time, of this machine or, on S3, of any; others wait for it to end.
 
-        So two jobs that lack the same stage make it once.
+        So two jobs that lack the same stage make it once. Raises TimeoutError on entering where a living process holds
+        it `wait` seconds long.
         """
         if not self.is_local:
-            with self.leased():
+            with self.leased(wait):
                 yield
             return
         try:
@@ -268,7 +276,8 @@ class Folder:
         except OSError as error:
             raise self.refusal("its lock", error) from None
         with stream:
-            take(stream)
+            if not take(stream, wait):
+                raise TimeoutError(f"{self.uri}: another process holds its lock")
             yield
 
     def leased(self, wait: float = float("inf")) -> contextlib.AbstractContextManager[None]:
@@ -302,8 +311,7 @@ class Folder:
         """What a manifest says about a file: its bytes and its SHA-256."""
         if self.is_local:
             return {"bytes": self.local(name).stat().st_size, "sha256": sha256_of_file(self.local(name))}
-        data = self.read_bytes(name)
-        return {"bytes": len(data), "sha256": sha256_of(data)}
+        return entry_of(self.read_bytes(name))
 
     def commit_manifest(self, files: Iterable[str], content: dict[str, Any] | None = None) -> dict[str, Any]:
         """Write `manifest.json` over data files that are already there, with `content` beside; returns it.
@@ -320,7 +328,7 @@ class Folder:
 
     def _commit_remote(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Two writers who lack the same folder: the first manifest stands, whole, and the second writer takes it."""
-        store, data = _remote(self.uri), _as_json(manifest)
+        store, data = _remote(self.uri), as_json(manifest)
         there = store.info(MANIFEST)
         try:
             store.create(MANIFEST, data) if there is None else store.replace(MANIFEST, data, there.tag)
@@ -376,7 +384,7 @@ class SealedFolder(Folder):
         return SealedFolder(Folder.child(self, *names).uri)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, wait: float = math.inf) -> Iterator[None]:
         """What is complete needs no lock to be read. Raises NotMadeError where it is not."""
         if not self.is_committed():
             raise NotMadeError(self.uri)

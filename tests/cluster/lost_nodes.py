@@ -40,8 +40,9 @@ def main(folder: str) -> None:
     errors: list[str] = []
     train({**trials[0], "workspace": f"{folder}/undisturbed"})  # data and features, so that trials only train
     with running_ray(Config(address=str(cluster.address))):
-        from vse.sweeps.experiment import Need, run_sweep
+        from vse.sweeps.experiment import run_sweep
         from vse.sweeps.ledger import Entry, Ledger
+        from vse.sweeps.need import Need
 
         ledger = Ledger(Folder.open(f"{folder}/w/sweeps/lost"))
 

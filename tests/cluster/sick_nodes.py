@@ -42,8 +42,9 @@ def main(folder: str) -> None:
     for _ in range(NODES):
         cluster.add_node(num_cpus=1, num_gpus=1)
     with running_ray(Config(address=str(cluster.address))):
-        from vse.sweeps.experiment import Need, run_sweep
+        from vse.sweeps.experiment import run_sweep
         from vse.sweeps.ledger import Ledger
+        from vse.sweeps.need import Need
 
         trials, need, ends, marker = [{"x": x} for x in range(TRIALS)], Need(gpus=1), [], f"{folder}/sick"
         one = Ledger(Folder.open(f"{folder}/one"))

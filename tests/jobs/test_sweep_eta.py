@@ -211,6 +211,9 @@ def test_a_search_goes_on_by_another_method(tmp_path: Path) -> None:
     assert all(len(e["result"]["curve"]) == e["result"]["epochs"] for e in found)
     assert all(e["result"]["epochs"] < 3 for e in found if e["result"].get("stopped"))
     assert any(e["result"].get("stopped") for e in found)
+    for e in found:
+        status = read(workspace / "runs" / e["result"]["run"] / "journal.jsonl").status
+        assert status == ("killed" if e["result"].get("stopped") else "finished")
     fourth = summary_of(run("sweep_eta", workspace, *asked, "sweep.method=random", "sweep.samples=6"))
     again = ledger(fourth)[7:]  # those that were ended early go on from their checkpoints, to their end
     assert sorted(e["id"] for e in again) == sorted(e["id"] for e in found if e["result"].get("stopped"))

@@ -245,6 +245,29 @@ def test_a_journal_in_a_store_that_cannot_append(tmp_path: Path) -> None:
     assert set(journal.read(back.path).metrics) == {("loss", 1), ("loss", 2)}
 
 
+def test_what_is_told_together_is_copied_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    copies: list[bytes] = []
+    book = Journal(path, mirror=copies.append)
+    with book.together():
+        book.start("r")
+        book.metrics({"loss": 1.0}, step=1)
+        book.end("finished")
+    assert copies == [path.read_bytes()]
+    book.start("r")
+    assert len(copies) == 2
+
+    def away(data: bytes) -> None:
+        raise StorageError("s3://here: does not answer")
+
+    book = Journal(path, mirror=away)
+    with book.together():
+        book.end("killed")
+    assert read(path).status == "killed"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: cannot record what was told (s3://here: does not answer); the run goes on without it"
+    ]
+
+
 def test_journals_of_two_stores_share_nothing_on_this_machine(tmp_path: Path) -> None:
     for name in ("one", "two"):
         book = journal.open_in(Remote(str(tmp_path / name)), tmp_path / "scratch")

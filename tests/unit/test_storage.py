@@ -94,6 +94,8 @@ def test_who_works_in_a_folder_can_be_seen(folder):
     assert not folder.is_locked()
     with folder.locked():  # looking took nothing
         assert folder.is_locked()
+        with pytest.raises(TimeoutError, match="another process holds its lock"), folder.locked(wait=0.1):
+            pass
 
 
 def test_a_folder_is_committed_once_its_manifest_matches_its_files(folder):

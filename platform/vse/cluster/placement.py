@@ -11,6 +11,7 @@ from vse.capacity import Capacity, Kind, launched_plan, living, planned
 from vse.cluster.runtime import Config, cluster_address, running_ray, started_here
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError
+from vse.training.config import check_gpus
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -27,16 +28,17 @@ def preflight(
     key: str = "workers",
 ) -> None:
     """Refuse, before any Ray process starts, what could never run. Raises InputError naming `key`, or beside it
-    `gpus_per_worker` or `threads` where one worker is too large, and what there is.
+    `gpus_per_worker` or `threads` where one worker is too large or no worker can have its share, and what there is.
 
     Checks the largest the machine or cluster could ever be (an autoscaler's limits count; `labels`: of the nodes that
     workers belong on), and that the workspace can be written to, from every node that may work on it.
     """
+    beside = key.removesuffix("workers")
+    check_gpus(workers, gpus_per_worker, beside)
     Workspace.open(workspace).check_writable()
     most, here = capacity(config), cluster_address(config) is None
     place = "this machine has" if here else "the cluster can have"
     total, where = most.total(labels), "".join(f" on nodes labelled {k}: {v}" for k, v in (labels or {}).items())
-    beside = key.removesuffix("workers")
     if gpus_per_worker and not total["GPU"]:
         raise InputError(f"{beside}gpus_per_worker={gpus_per_worker:g}: a GPU is asked for, but {place} none{where}")
     for kind, each, one in (("GPU", gpus_per_worker, "gpus_per_worker"), ("CPU", cpus_per_worker, "threads")):

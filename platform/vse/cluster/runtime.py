@@ -97,6 +97,10 @@ def prepare_environment(config: Config) -> dict[str, str]:
         "TUNE_DISABLE_SIGINT_HANDLER": "1",  # an interrupt ends the job, it does not become a short sweep
         "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal is the log
         "RAY_AIR_NEW_OUTPUT": "0",
+        # How long an actor may take to let go of a trial that a scheduler ended before it is given the next one: it has
+        # a journal to write and a lease to give back, and a store that is away is asked for minutes. Tune's 2 s are not
+        # enough, and it tells nobody of the trial that came too early.
+        "TUNE_FUNCTION_THREAD_TIMEOUT_S": "600",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # or matrix products on a GPU differ from run to run
         # under `uv run` Ray would have uv make the environment again for every worker, with a PYTHONPATH of its own
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",

@@ -321,6 +321,11 @@ class _Sweep:
         journal = self.frame.journal("trials", entry.id)
         if read(journal.path).status == "finished":
             return
+        with journal.together():  # Tune's loop waits meanwhile, and a store takes the whole file each time
+            self._tell(journal, entry)
+
+    def _tell(self, journal: Journal, entry: Entry) -> None:
+        changes = entry.changes
         tags = {"kind": changes["kind"], "attempts": entry.attempts}
         name = trial_label(changes)
         journal.start(child_id(self.name, changes), name=name, parent=self.name, tags=tags, ago=entry.seconds)

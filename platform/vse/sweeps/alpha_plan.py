@@ -12,9 +12,9 @@ from vse.errors import InputError
 from vse.evaluation.alpha import AlphaRule
 from vse.sweeps.alpha_results import rule_text
 from vse.sweeps.caps import Budget, Caps
-from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import Ledger, stem
+from vse.sweeps.need import Need
 from vse.sweeps.objective_plan import RUNS
 from vse.sweeps.space import Space, check_space, expand, label, load_space
 from vse.training.config import RunConfig, identity
@@ -108,9 +108,8 @@ class Plan:
         return Budget(self.caps, self.need())
 
     def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
-        """Seconds of every trial so far and what it took."""
-        every = [*((entry.changes, entry.spent) for entry in ledger), *ledger.cut_off()]
-        return [(seconds, self.need_of(changes["kind"])) for changes, seconds in every]
+        """Seconds of every trial so far and what it took, which need not be what trials of its kind take now."""
+        return ledger.costs(lambda changes: self.need_of(changes["kind"]))
 
 
 def trial_label(changes: Mapping[str, Any]) -> str:

@@ -29,13 +29,15 @@ class Meter:
 
     A trial starts only if what was spent, what the running ones are expected to take and its own expected time fit: the
     cap is exceeded by no more than trials take longer than expected (the median of those before). Where there is a
-    limit and nothing says what a trial takes, one starts alone, and its first epochs or its end tell.
+    limit and nothing says what a trial takes, one starts alone, and its first epochs or its end tell. A trial that is
+    handed out and waits for its place counts as what it is expected to take, however long it waits.
     """
 
     limit: float = float("inf")
     spent: float = 0.0
     expected: float | None = None
     clock: Callable[[], float] = time.monotonic
+    _waiting: set[str] = field(default_factory=set)
     _running: dict[str, float] = field(default_factory=dict)
     _known: list[float] = field(default_factory=list)
     _guessed: bool = False  # whether what is expected was told by epochs of a trial that still runs
@@ -43,22 +45,32 @@ class Meter:
     def allows(self) -> bool:
         """Whether one more trial may start."""
         if not self.expected:
-            return math.isinf(self.limit) or (not self._running and self.spent < self.limit)
+            return math.isinf(self.limit) or (not self.open and self.spent < self.limit)
         each = self.expected
         running = sum(max(self.clock() - start, each) for start in self._running.values())
-        return self.spent + running + each <= self.limit
+        return self.spent + running + each * (len(self._waiting) + 1) <= self.limit
 
     def waits(self) -> bool:
         """Whether no trial may start now, but what runs will tell whether one may."""
-        return bool(self._running) and (self._guessed or not self.expected) and not self.allows()
+        return self.open > 0 and (self._guessed or not self.expected) and not self.allows()
 
     @property
     def running(self) -> int:
         """Trials that have started and not ended."""
         return len(self._running)
 
+    @property
+    def open(self) -> int:
+        """Trials that were handed out, started or not, and have not ended."""
+        return len(self._running) + len(self._waiting)
+
+    def handed_out(self, trial: str) -> None:
+        """A trial is to start as soon as it has a place."""
+        self._waiting.add(trial)
+
     def started(self, trial: str) -> None:
-        """A trial starts now, or takes its place now that it has waited for one."""
+        """A trial starts now."""
+        self._waiting.discard(trial)
         self._running[trial] = self.clock()
 
     def told(self, trial: str, share: float) -> None:
@@ -72,6 +84,7 @@ class Meter:
 
     def ended(self, entry: Entry, before: float = 0.0) -> None:
         """A trial has ended, well or badly; `before`: seconds that were spent on it in earlier attempts."""
+        self._waiting.discard(entry.id)
         self._running.pop(entry.id, None)
         self.spent += entry.spent - before
         if entry.state == "finished" and not entry.stopped:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from vse.config import knob
 from vse.errors import InputError
 from vse.sweeps.budget import Meter, typical
-from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import Entry
+from vse.sweeps.need import Need
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

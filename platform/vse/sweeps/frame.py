@@ -19,8 +19,8 @@ from vse.reach import check_reach
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
-from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import Ledger, open_sweep, sole_owner
+from vse.sweeps.need import Need
 from vse.tracking.shipping import Shipper
 from vse.training.code import warning
 from vse.training.config import RunConfig, TrainConfig

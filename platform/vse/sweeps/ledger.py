@@ -10,7 +10,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from vse.errors import InputError
 from vse.file_lock import take
 from vse.object_store import LEASE_SECONDS
 from vse.storage import Folder
+from vse.sweeps.need import Need
 from vse.workspace import Workspace
 
 FILE_NAME = "ledger.jsonl"
@@ -31,7 +32,8 @@ class Entry:
     """The last known end of a trial. `changes` are dotted keys and values, `result` plain data.
 
     `seconds` is wall time of the last attempt, `spent` of all attempts in whichever call, those included that were cut
-    off with their driver; if its training took more over all restarts, then that.
+    off with their driver; if its training took more over all restarts, then that. `cpus` and `gpus` are what it had
+    while it ran, on the mean over `spent`; None where that was written before they were kept.
     """
 
     id: str
@@ -42,6 +44,12 @@ class Entry:
     error: str = ""
     attempts: int = 1
     spent: float = 0.0
+    cpus: float | None = None
+    gpus: float | None = None
+
+    def need(self, present: Need) -> Need:
+        """What it had while it ran; `present` where nobody wrote that down."""
+        return _need(asdict(self)) or present
 
     @property
     def stopped(self) -> bool:
@@ -110,13 +118,15 @@ class Ledger:
                 chosen.setdefault(trial_id(changes), dict(changes))
         return list(chosen.values())
 
-    def finish(self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> Entry:
-        """Record what a trial found."""
-        return self._append(changes, state="finished", result=canonical(result), seconds=round(seconds, 3))
+    def finish(
+        self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float, need: Need | None = None
+    ) -> Entry:
+        """Record what a trial found, and what it had in these seconds."""
+        return self._append(changes, need, state="finished", result=canonical(result), seconds=round(seconds, 3))
 
-    def fail(self, changes: Mapping[str, Any], error: str, seconds: float = 0.0) -> Entry:
+    def fail(self, changes: Mapping[str, Any], error: str, seconds: float = 0.0, need: Need | None = None) -> Entry:
         """Record that a trial ended without a result, and why; every failure counts as an attempt."""
-        return self._append(changes, state="failed", error=error, seconds=round(seconds, 3))
+        return self._append(changes, need, state="failed", error=error, seconds=round(seconds, 3))
 
     def spent(self, changes: Mapping[str, Any]) -> float:
         """Seconds of all attempts at a trial, those cut off included."""
@@ -127,15 +137,23 @@ class Ledger:
         """(changes, seconds) of attempts that were cut off with their driver and are in no entry yet."""
         return [(each["changes"], each["seconds"]) for each in self._cut.values()]
 
-    def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float]]) -> None:
-        """Write down the (changes, seconds so far) of attempts that run now: if nobody tells of their end, the next
-        reader takes them as cut off. What cannot be written is left out."""
+    def costs(self, present: Callable[[Mapping[str, Any]], Need]) -> list[tuple[float, Need]]:
+        """Seconds of every trial so far, those cut off included, and what it had while it ran; `present` says that of
+        the changes of one of which it was not kept."""
+        ended = [(entry.spent, entry.need(present(entry.changes))) for entry in self]
+        return ended + [(each["seconds"], _need(each) or present(each["changes"])) for each in self._cut.values()]
+
+    def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float]], need: Need | None = None) -> None:
+        """Write down the (changes, seconds so far) of attempts that run now, each of this need: if nobody tells of
+        their end, the next reader takes them as cut off. What cannot be written is left out."""
         kept = dict(self._cut)
         for changes, seconds in running:
             name, entry = trial_id(changes), self.get(changes)
-            total = round(seconds + (self._cut[name]["seconds"] if name in self._cut else 0.0), 3)
+            before = self._cut.get(name, {"seconds": 0.0})
+            total = round(seconds + before["seconds"], 3)
             attempts = 0 if entry is None else entry.attempts
-            kept[name] = {"changes": canonical(changes), "seconds": total, "attempts": attempts}
+            had = _mean([(before["seconds"], _need(before)), (seconds, need)])
+            kept[name] = {"changes": canonical(changes), "seconds": total, "attempts": attempts, **had}
         if kept or self._kept:
             with contextlib.suppress(OSError, InputError):
                 self.folder.write_json(RUNNING, kept)
@@ -151,6 +169,7 @@ class Ledger:
                     "changes": dict(each["changes"]),
                     "seconds": float(each["seconds"]),
                     "attempts": each["attempts"],
+                    **_mean([(0.0, _need(each))]),
                 }
                 for name, each in found.items()
             }
@@ -163,11 +182,13 @@ class Ledger:
     def _before(self, name: str) -> float:
         return self._entries[name].spent if name in self._entries else 0.0
 
-    def _append(self, changes: Mapping[str, Any], **fields: Any) -> Entry:
-        before = self.get(changes)
+    def _append(self, changes: Mapping[str, Any], need: Need | None, **fields: Any) -> Entry:
+        before, name, known = self.get(changes), trial_id(changes), self.spent(changes)
         attempts = before.attempts + 1 if before is not None else 1
-        spent = _spent(self.spent(changes), fields["seconds"], fields.get("result", {}))
-        entry = Entry(id=trial_id(changes), changes=canonical(changes), attempts=attempts, spent=spent, **fields)
+        spent, cut = _spent(known, fields["seconds"], fields.get("result", {})), self._cut.get(name, {"seconds": 0.0})
+        ended = (0.0, None) if before is None else (before.spent, _need(asdict(before)))
+        had: dict[str, Any] = _mean([ended, (cut["seconds"], _need(cut)), (spent - known, need)])
+        entry = Entry(id=name, changes=canonical(changes), attempts=attempts, spent=spent, **fields, **had)
         line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         if self.folder.is_local:
             self._append_local(line)
@@ -204,6 +225,26 @@ def _spent(before: float, seconds: float, result: Mapping[str, Any]) -> float:
     """Of all attempts, after those before; a training that was restarted elsewhere knows of more than these."""
     trained = float(result.get("seconds", 0.0)) if result.get("trained") else 0.0
     return round(max(before + seconds, trained), 3)
+
+
+def _need(record: Mapping[str, Any]) -> Need | None:
+    """What a trial had, of a record that says so."""
+    cpus, gpus = record.get("cpus"), record.get("gpus")
+    return None if cpus is None or gpus is None else Need(cpus=float(cpus), gpus=float(gpus))
+
+
+def _mean(parts: Iterable[tuple[float, Need | None]]) -> dict[str, float]:
+    """`cpus` and `gpus` of (seconds, need) together; seconds of which nobody knows are taken to be like the others."""
+    known = [(seconds, need) for seconds, need in parts if need is not None]
+    if not known:
+        return {}
+    total, (_, last) = sum(seconds for seconds, _ in known), known[-1]
+    if total <= 0 or len({(need.cpus, need.gpus) for _, need in known}) == 1:
+        return {"cpus": last.cpus, "gpus": last.gpus}
+    return {
+        "cpus": round(sum(seconds * need.cpus for seconds, need in known) / total, 6),
+        "gpus": round(sum(seconds * need.gpus for seconds, need in known) / total, 6),
+    }
 
 
 def stem(preset: str | None) -> str:

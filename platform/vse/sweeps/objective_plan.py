@@ -9,9 +9,9 @@ from vse.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.sweeps.caps import Budget, Caps
-from vse.sweeps.experiment import Need
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import DEFINITION, Entry, Ledger, stem
+from vse.sweeps.need import Need
 from vse.sweeps.objective_trials import MATERIAL, OBJECTIVES, SEED
 from vse.sweeps.search import check_searchable
 from vse.sweeps.space import Space, canonical_point, check_space, expand, load_space, placements
@@ -142,9 +142,8 @@ class Plan:
         return Budget(self.options, self.need())
 
     def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
-        """Seconds of every trial so far and what it took."""
-        every = [*(entry.spent for entry in ledger), *(seconds for _, seconds in ledger.cut_off())]
-        return [(seconds, self.need()) for seconds in every]
+        """Seconds of every trial so far and what it took, which need not be what trials take now."""
+        return ledger.costs(lambda changes: self.need())
 
     def need(self) -> Need:
         """Resources of one trial."""

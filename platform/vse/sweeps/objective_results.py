@@ -38,7 +38,7 @@ def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, le
         if finished:
             points.append(_point(plan, changes, finished))
     family = registry.name_of("family", plan.config.model)
-    spent = sum(seconds for seconds, _ in plan.spent(ledger))
+    spent = plan.spent(ledger)
     return ResponseResults(
         name=name,
         label=LABELS.get(family, family),
@@ -52,8 +52,8 @@ def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, le
         base={key: _plain(base.get(key)) for key in keys},
         points=points,
         best=choose(points, len(plan.seeds)),
-        seconds=spent,
-        gpu_hours=spent * plan.need().gpus / 3600,
+        seconds=sum(seconds for seconds, _ in spent),
+        gpu_hours=sum(seconds * need.gpus for seconds, need in spent) / 3600,
         left=left,
         failed=failed,
     )

@@ -14,7 +14,7 @@ from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
 from vse.errors import InputError, PlacementError
-from vse.journal import read
+from vse.journal import Journal, read
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.served_model import offer_best
 from vse.sweeps.alpha_results import child_id
@@ -31,6 +31,7 @@ from vse.sweeps.proposals import InTurn, Proposer
 from vse.sweeps.search import ParzenSearch
 from vse.training.config import RunConfig
 from vse.training.inputs import REVISION, family_inputs
+from vse.training.run import close_killed
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class _Sweep:
         self.frame, self.plan = frame, plan
         self.ledger, self.workspace = frame.ledger, frame.workspace
         self.failed: dict[str, str] = {}
+        self.stopped: set[str] = set()  # runs that a scheduler ended in this call
         self.refused: InputError | PlacementError | None = None
         self.setting = Setting(
             workspace=self.workspace.root.uri,
@@ -112,8 +114,9 @@ class _Sweep:
         if plan.options.method == "asha":
             grace = plan.options.grace or max(1, plan.config.train.epochs // 9)
             scheduler = halving(plan.config.train.epochs, grace, plan.options.reduction, self.ledger)
+        complete = True
         try:
-            return run_proposed(
+            complete = run_proposed(
                 self.ledger,
                 proposer,
                 functools.partial(run_trial, setting=self.setting),
@@ -123,11 +126,20 @@ class _Sweep:
                 meter=meter,
                 scheduler=scheduler,
                 label="trials",
-                on_end=self.tell_child,
+                on_end=self.ended,
             )
         except (InputError, PlacementError) as error:
             self.refused = error
-            return True
+        # Tune gives the processes of the last ones seconds to end, and a store may take longer. By now they are gone.
+        for run in sorted(self.stopped):
+            close_killed(self.workspace, run)
+        return complete
+
+    def ended(self, entry: Entry) -> None:
+        """The end of a trial of this call."""
+        self.tell_child(entry)
+        if entry.stopped:
+            self.stopped.add(entry.result["run"])
 
     def foresee(self) -> float | None:
         """Seconds that a trial is expected to take, where no trial of this sweep says it."""
@@ -195,6 +207,10 @@ class _Sweep:
         story = read(journal.path)
         if story.status == entry.state and story.tags.get("attempts") == str(entry.attempts):
             return
+        with journal.together():  # Tune's loop waits meanwhile, and a store takes the whole file each time
+            self._tell(journal, entry)
+
+    def _tell(self, journal: Journal, entry: Entry) -> None:
         tags = {"kind": "trial", "attempts": entry.attempts, "run": entry.result.get("run", "")}
         journal.start(
             child_id(self.frame.name, entry.changes),
@@ -211,7 +227,7 @@ class _Sweep:
             journal.metrics({**found["metrics"], OBJECTIVE: found["objective"], "stopped": stopped}, step=step)
             for epoch, value in enumerate(found.get("curve", []), start=1):
                 journal.metrics({"rsum_so_far": value}, step=epoch)
-            hours = entry.spent * self.plan.need().gpus / 3600
+            hours = entry.spent * entry.need(self.plan.need()).gpus / 3600
             journal.metrics({"cost/seconds": entry.spent, "cost/gpu_hours": hours}, step=step)
             journal.end("finished")
         else:

@@ -18,7 +18,7 @@ from vse.presets import from_data
 from vse.storage import Folder
 from vse.sweeps.space import label
 from vse.sweeps.trial_process import say, tell
-from vse.trained import encode_split, load_run
+from vse.trained import device_of, encode_split, load_run
 from vse.training.checkpoint import Checkpoints, read_progress
 from vse.training.config import RunConfig
 from vse.training.inputs import Material
@@ -73,12 +73,14 @@ def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
     for epoch, row in [*enumerate(past_epochs(run), start=1)][len(progress.curve) :]:
         progress.heard({**row, "epoch": epoch})  # another process trained these while this one waited
     metrics = {key: value for key, value in result.metrics.items() if key.startswith("val/")}
+    # A training of several workers had its GPUs elsewhere and has given them back; a GPU in sight here is another's.
+    device = "auto" if config.train.gpus_per_worker and config.train.workers == 1 else "cpu"
     if setting.objective != "rsum":
-        attacked = measure_run(run, workspace, MeasureOptions(splits=("val",), attacks=(WORDS,)))
+        attacked = measure_run(run, workspace, MeasureOptions(splits=("val",), attacks=(WORDS,), device=device))
         metrics |= {key: value for key, value in attacked.items() if "/attack_" in key}
     hits = ""
     if "test" in material.records.split_names:
-        found, hits = measure_test(run, material)
+        found, hits = measure_test(run, material, device)
         metrics |= found
     return {
         "run": result.run,
@@ -156,15 +158,18 @@ def past_epochs(run: Folder) -> list[dict[str, float]]:
         return []
 
 
-def measure_test(run: Folder, material: Material) -> tuple[dict[str, float], str]:
-    """(plain retrieval on the test split, name of the file of its hits per image), measured once for weights."""
+def measure_test(run: Folder, material: Material, device: str = "cpu") -> tuple[dict[str, float], str]:
+    """(plain retrieval on the test split, name of the file of its hits per image), measured once for weights.
+
+    device: where, as `device_of` has it.
+    """
     trained = load_run(run)
     folder, stem = run.child("evaluation"), f"hits-test-{fingerprint([trained.weights, _HITS_REVISION])}"
     try:
         return folder.read_json(f"{stem}.json"), f"{stem}.npz"
     except (InputError, FileNotFoundError, NotADirectoryError):
         pass
-    codes = encode_split(trained, material, "test")
+    codes = encode_split(trained.to(device_of(device)), material, "test")
     owner, found = codes.owner.cpu().numpy(), retrieve(trained.family, codes.images, codes.captions, codes.owner)
     table = per_image(found, {}, owner, len(next(iter(codes.images.values()))))
     buffer = io.BytesIO()

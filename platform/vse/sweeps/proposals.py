@@ -15,8 +15,9 @@ AVOIDED = "avoided"  # key of a trial's configuration: ids of the nodes that it 
 LOST = "the node of the trial was lost"  # how the error of such a trial begins
 SICK = "the node of the trial was at fault"  # how that of a trial begins that its node ended (`sick_nodes`)
 NO_PLACE = "its workers had no place"  # how that of a trial begins whose nodes did not come while others ran
+NOT_FREE = "the process it was given did not let go of the trial before"  # how that of a trial begins that never began
 DIVERGED = "the training diverged"  # how that of a trial begins that would diverge again
-LOSSES = 10  # after so many ends by nodes a trial is no longer thought innocent of them
+LOSSES = 10  # after so many ends by nodes or processes a trial is no longer thought innocent of them
 
 
 @runtime_checkable
@@ -33,8 +34,8 @@ class Proposer(Protocol):
 
 
 class Attempts:
-    """How often trials may fail. A node that was reclaimed, did not come or is sick says nothing about the trial,
-    so such ends count apart. A training that diverged does so each time."""
+    """How often trials may fail. A node that was reclaimed, did not come or is sick says nothing about the trial, nor
+    does the process of another, so such ends count apart. A training that diverged does so each time."""
 
     def __init__(self, attempts: int) -> None:
         self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()
@@ -43,7 +44,7 @@ class Attempts:
         """Count the end of a failed trial; whether it may be tried again."""
         if entry.error.startswith(DIVERGED):
             return False
-        lost = entry.error.startswith((LOST, NO_PLACE, SICK))
+        lost = entry.error.startswith((LOST, NO_PLACE, SICK, NOT_FREE))
         ends, most = (self._losses, LOSSES) if lost else (self._failures, self._most)
         ends[entry.id] += 1
         return ends[entry.id] < most
@@ -70,7 +71,8 @@ class InTurn:
 
 class HandOut(Searcher):
     """Hands a proposer's trials to Tune while the meter allows it and nothing is `broken`. Nothing new starts
-    afterwards; what runs ends. Trials are kept from nodes that are `sick`."""
+    afterwards; what runs ends, and may end sooner than the meter expects: only then is a trial that it refused held
+    back for good. Trials are kept from nodes that are `sick`."""
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class HandOut(Searcher):
         super().__init__()
         self.proposer, self.meter, self.broken, self.sick = proposer, meter, broken, sick
         self.running: set[str] = set()
-        self.held_back: dict[str, Any] | None = None  # what the meter refused
+        self.held_back: dict[str, Any] | None = None  # what the meter refused last
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune saves its searcher for a resumption that is the ledger's here
@@ -91,18 +93,19 @@ class HandOut(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> Any:
-        if self.held_back is not None or self.broken():
+        if self.broken():
             return Searcher.FINISHED
         if self.meter.waits() or (self.sick is not None and self.sick.rests()):
             return None
-        changes = self.proposer.propose()
+        changes = self.proposer.propose() if self.held_back is None else self.held_back
         if changes is None:  # a running trial may fail and come again, or make room for the next
             return None if self.running else Searcher.FINISHED
         if not self.meter.allows():
             self.held_back = changes
-            return Searcher.FINISHED
+            return None if self.running else Searcher.FINISHED
+        self.held_back = None
         self.running.add(trial_id)
-        self.meter.started(ledger.trial_id(changes))
+        self.meter.handed_out(ledger.trial_id(changes))
         avoided = self.sick.left_out() if self.sick is not None else []
         return {"changes": changes, **({AVOIDED: avoided} if avoided else {})}
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vse.errors import InputError
 from vse.models.family import Family
-from vse.storage import Folder
+from vse.storage import Folder, as_json, entry_of
 
 VERSION = 1  # raise it when a checkpoint written before can no longer be read
 
@@ -51,13 +51,18 @@ class Checkpoints:
     ) -> Folder:
         """Write a checkpoint, then drop those that are neither the newest nor the best."""
         name = f"epoch-{progress.epoch:04d}" + (f"-{progress.step:06d}" if progress.step else "")
-        target = self.folder.child(name)
-        target.write_bytes("model.safetensors", save(_contiguous(model.state_dict())))
-        target.write_bytes("optimizer.safetensors", save(_optimizer_tensors(model, optimizers)))
-        target.write_json("progress.json", {"version": VERSION, "scaler": dict(scaler), **asdict(progress)})
+        target, entries = self.folder.child(name), dict[str, dict[str, Any]]()
+
+        def write(file: str, data: bytes) -> None:
+            entries[file] = entry_of(data)  # of what is meant to be there: a store would be asked for all of it again
+            target.write_bytes(file, data)
+
+        write("model.safetensors", save(_contiguous(model.state_dict())))
+        write("optimizer.safetensors", save(_optimizer_tensors(model, optimizers)))
+        write("progress.json", as_json({"version": VERSION, "scaler": dict(scaler), **asdict(progress)}))
         for file, content in self.extra.items():
-            target.write_json(file, content)
-        target.commit_manifest(["model.safetensors", "optimizer.safetensors", "progress.json", *self.extra])
+            write(file, as_json(content))
+        target.commit_manifest(entries, {"files": entries})
         for old in self.folder.names():
             if old not in (name, f"epoch-{progress.best:04d}"):
                 self.folder.delete(old)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from vse.config import group, knob, override, part
+from vse.errors import InputError
 from vse.language.contrast.rules import NAMED, Rules
 from vse.language.pools import PoolConfig
 from vse.language.sentence.kinds import NoSentence
@@ -99,6 +100,21 @@ class RunConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = knob(0, "initial weights, order of the captions, sampled negatives", low=0)
+
+
+def check_gpus(workers: int, gpus_per_worker: float, under: str = "train.") -> None:
+    """Raises InputError for a share of GPUs that no worker can have, naming the key below `under`.
+
+    Ray gives whole GPUs or a part of one, and NCCL takes no two ranks of one group on the same GPU.
+    """
+    if gpus_per_worker == int(gpus_per_worker):
+        return
+    asked, whole = f"{under}gpus_per_worker={gpus_per_worker:g}", int(gpus_per_worker)
+    if workers > 1:
+        several = f"{under}workers={workers}"
+        raise InputError(f"{asked}: workers of one training cannot share a GPU; with {several} give each a whole one")
+    if whole:
+        raise InputError(f"{asked}: a worker has whole GPUs or a part of one; use {whole}, {whole + 1} or less than 1")
 
 
 def identity(config: RunConfig) -> RunConfig:

@@ -31,7 +31,7 @@ from vse.language.tokens import words
 from vse.language.word_vectors import WordVectors, coverage
 from vse.models.family import Context, Family, Inputs
 from vse.objectives.objective import ContrastDraws, Objective
-from vse.training.config import HALF, RunConfig, identity
+from vse.training.config import HALF, RunConfig, check_gpus, identity
 
 REVISION = 1  # of training: raise it whenever the same configuration and data give other weights
 
@@ -164,8 +164,9 @@ def check_objective(config: RunConfig) -> None:
     """Raises InputError where the configured family and objective do not train together.
 
     Such a pair fails at its first step, or leaves parameters of the family without a gradient. Nor does a run without a
-    GPU train in half precision.
+    GPU train in half precision, or one whose workers cannot have the GPUs they ask for.
     """
+    check_gpus(config.train.workers, config.train.gpus_per_worker)
     if config.train.precision in HALF and not config.train.gpus_per_worker:
         raise InputError(
             f"train.precision={config.train.precision}: on GPUs only; set train.gpus_per_worker, or float32 or float64"

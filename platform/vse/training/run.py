@@ -1,5 +1,6 @@
 """One run from configuration to checkpoint: `run_training(config, workspace)` serves jobs and Tune trials alike."""
 
+import contextlib
 import logging
 import platform
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from vse.evaluation.metrics import RetrievalCounter
 from vse.evaluation.retrieval import count_retrieval
 from vse.journal import Journal, read
 from vse.models.family import Family, feature_scales
+from vse.object_store import LEASE_SECONDS
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
@@ -281,6 +283,21 @@ def training_device(train: TrainConfig) -> torch.device:
     device = torch.device("cuda" if train.gpus_per_worker else "cpu")
     settle(device)
     return device
+
+
+def close_killed(workspace: Workspace, name: str, wait: float = 1.5 * LEASE_SECONDS) -> None:
+    """End the journal of a run whose process was killed before it could do so itself.
+
+    Nothing happens where it has ended, or where a living process still holds the run after so many seconds; on S3 a
+    dead one seems to for the term of its lease.
+    """
+    story = read(run_journal(workspace, name).path)
+    if not story.run or story.status != "running":
+        return
+    with contextlib.suppress(TimeoutError), workspace.run(name).locked(wait):
+        journal = run_journal(workspace, name)  # as it is now that nobody writes
+        if read(journal.path).status == "running":
+            journal.end("killed")
 
 
 def run_journal(workspace: Workspace, name: str) -> Journal:

@@ -30,6 +30,9 @@ def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytes
         preflight(space, Config(cpus=4, gpus=1), workers=2, cpus_per_worker=8, key="train.workers")
     with pytest.raises(InputError, match="at most 1 worker fits"):
         preflight(space, Config(cpus=4, gpus=1), workers=2, gpus_per_worker=1)
+    with pytest.raises(InputError, match=r"^train\.gpus_per_worker=0\.5: workers of one training cannot share a GPU; "):
+        preflight(space, Config(cpus=4, gpus=1), workers=2, gpus_per_worker=0.5, key="train.workers")
+    preflight(space, Config(cpus=4, gpus=1), gpus_per_worker=0.125)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file"):
         preflight(str(tmp_path / "file" / "w"), Config(cpus=4))

@@ -46,6 +46,7 @@ def test_environment_is_set_on_purpose(tmp_path: Path) -> None:
     workers = prepare_environment(Config(threads=3))
     assert "MLFLOW_TRACKING_URI" not in workers  # Ray logs this table, and only the job ships
     assert os.environ["RAY_AUTH_MODE"] == "disabled"
+    assert int(workers["TUNE_FUNCTION_THREAD_TIMEOUT_S"]) >= 300  # actors of trials read it, on whichever node
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1"  # the user's word counts
     assert workers["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"] == "3"
     assert os.environ["PYTHONPATH"].split(os.pathsep)[0] == str(ROOT / "platform")

@@ -10,9 +10,10 @@ from vse import presets
 from vse.command import Request
 from vse.config import flatten, override
 from vse.errors import InputError
+from vse.storage import Folder
 from vse.sweeps.alpha_plan import ALPHA, Options, make_plan
-from vse.sweeps.experiment import Need
-from vse.sweeps.ledger import sweep_name
+from vse.sweeps.ledger import Ledger, sweep_name
+from vse.sweeps.need import Need
 
 
 def request(preset: str = "univse_scenes", **changes: Any) -> Request:
@@ -100,6 +101,15 @@ def test_resources() -> None:
     assert make_plan(request(train__threads=2)).need() == Need(cpus=2)
     changed: dict[str, Any] = {"train__workers": 2, "train__gpus_per_worker": 1}
     assert make_plan(request(**changed)).need() == Need(cpus=2, gpus=2, nested=True)
+
+
+def test_trials_cost_what_they_had(tmp_path: Path) -> None:
+    ledger = Ledger(Folder.open(tmp_path))
+    ledger.finish({"kind": "train", "arm": "univse", "seed": 0}, {}, 100.0, Need(gpus=1))
+    ledger.finish({"kind": "train", "arm": "univse", "seed": 1}, {}, 100.0)  # by an earlier version
+    ledger.finish({"kind": "alpha", "seed": 0, ALPHA: 0.5}, {}, 1.0)
+    spent = make_plan(request(train__gpus_per_worker=0.5)).spent(ledger)
+    assert spent == [(100.0, Need(gpus=1)), (100.0, Need(gpus=0.5)), (1.0, Need())]
 
 
 @pytest.mark.parametrize(

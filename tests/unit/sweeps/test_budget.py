@@ -46,6 +46,32 @@ def test_what_runs_and_what_is_expected_count() -> None:
     assert not meter.allows()
 
 
+def test_waiting_for_a_place_costs_nothing() -> None:
+    """Twelve trials of 300 s are handed out; one node comes after 1500 s."""
+    now = [0.0]
+    meter = Meter(limit=7200.0, expected=300.0, clock=lambda: now[0])
+    for number in range(12):
+        assert meter.allows()
+        meter.handed_out(str(number))
+    assert (meter.running, meter.open) == (0, 12)
+    now[0] = 1500.0
+    assert meter.elapsed("0") == 0.0
+    meter.started("0")
+    now[0] = 1800.0
+    assert (meter.elapsed("0"), meter.running, meter.open) == (300.0, 1, 12)
+    meter.ended(entry("0", 300.0))
+    assert meter.allows()  # 300 + 11 * 300 + 300 of 7200
+    for number in range(12, 24):
+        assert meter.allows()
+        meter.handed_out(str(number))
+    assert not meter.allows()
+    meter.ended(entry("1", 0.0, "failed"))  # it had no place in the end
+    assert (meter.open, meter.allows()) == (22, True)
+    alone = Meter(limit=10.0)
+    alone.handed_out("a")
+    assert (alone.allows(), alone.waits()) == (False, True)
+
+
 def test_where_nothing_is_known_one_trial_starts_alone_and_its_end_tells() -> None:
     """With a trial of 36,000 s under a cap of 3,600 s, twelve places cost ten hours and not a hundred and twenty."""
     meter = Meter(limit=3600.0)

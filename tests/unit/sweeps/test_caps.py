@@ -7,8 +7,8 @@ import pytest
 from vse.config import override
 from vse.errors import InputError
 from vse.sweeps.caps import Budget, Caps
-from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import Entry
+from vse.sweeps.need import Need
 
 TRAINING, MEASURE = Need(cpus=4, gpus=2), Need()
 

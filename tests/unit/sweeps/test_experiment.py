@@ -1,7 +1,6 @@
 """Sweeps on a Ray of two CPUs: every trial once, failures counted and retried, nothing left behind."""
 
 import functools
-import json
 import os
 import tempfile
 import time
@@ -9,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ import pytest
 from tests.unit.sweeps import trials
 from vse.config import knob
 from vse.errors import InputError, PlacementError, StorageError
-from vse.progress import Progress
 from vse.storage import Folder
 from vse.sweeps.ledger import Entry, Ledger
 
@@ -136,66 +133,6 @@ def test_where_there_are_other_nodes_a_full_disk_ends_no_sweep(
     assert "/scratch: no space left on device" in first
 
 
-class Ends:
-    """Of trials, as Tune tells a Recorder of them."""
-
-    def __init__(self, ledger: Ledger, nested: bool = False) -> None:
-        from vse.sweeps.budget import Meter
-        from vse.sweeps.experiment import Recorder
-        from vse.sweeps.proposals import InTurn
-        from vse.sweeps.sick_nodes import SickNodes
-        from vse.sweeps.waiting import Waiting
-
-        bar = Progress("trials", unit="trials").__enter__()
-        self.sick = SickNodes(lambda: False)
-        waiting = Waiting({"CPU": 1.0}, deadline=900.0, nodes=list)
-        self.recorder = Recorder(ledger, bar, InTurn([]), Meter(), waiting, self.sick, nested)
-
-    def end(self, x: str, node: str, **payload: Any) -> None:
-        from vse.sweeps.trial_process import PAYLOAD
-
-        told = {PAYLOAD: json.dumps({"node": node, "host": f"host-{node}", "seconds": 1.0, **payload})}
-        self.recorder.on_trial_complete(0, [], SimpleNamespace(config={"changes": {"x": x}}, last_result=told))
-
-
-def test_a_node_at_fault_is_left_out_and_two_of_them_end_the_sweep(ledger: Ledger) -> None:
-    ends = Ends(ledger)
-    no_gpu: dict[str, Any] = {"kind": "InputError", "refused": "torch finds no GPU on host-a", "sick": True}
-    ends.end("1", "a", **no_gpu)
-    ends.end("2", "a", **no_gpu)
-    assert (ends.sick.left_out(), ends.recorder.broken, ends.recorder.refused) == (["a"], False, None)
-    assert [entry.error for entry in ledger] == [
-        "the node of the trial was at fault: host-a: torch finds no GPU on host-a"
-    ] * 2
-    ends.end("3", "b", result={})
-    ends.end("4", "b", **no_gpu)
-    assert not ends.recorder.broken
-    ends.end("5", "c", **no_gpu)
-    assert ends.recorder.broken
-    with pytest.raises(InputError, match="torch finds no GPU"):
-        ends.recorder.conclude()
-
-
-def test_wrong_input_is_no_nodes_fault(ledger: Ledger) -> None:
-    ends = Ends(ledger)
-    ends.end("1", "a", kind="InputError", refused="data.root=/nowhere: no such folder", sick=False)
-    assert not ends.recorder.broken
-    with pytest.raises(InputError, match=r"data\.root=/nowhere"):
-        ends.recorder.conclude()
-
-
-def test_of_workers_elsewhere_no_node_is_left_out(ledger: Ledger) -> None:
-    ends = Ends(ledger, nested=True)
-    full: dict[str, Any] = {"kind": "StorageError", "refused": "/data: no space left on device", "sick": True}
-    for x in ("1", "2"):
-        ends.end(x, "a", **full)
-    assert (ends.sick.left_out(), ends.recorder.broken) == ([], False)
-    ends.end("3", "a", **full)
-    assert ends.recorder.broken
-    with pytest.raises(StorageError, match="no space left"):
-        ends.recorder.conclude()
-
-
 def test_where_a_trial_may_run() -> None:
     from vse.sweeps.experiment import _place
 
@@ -208,17 +145,17 @@ def test_where_a_trial_may_run() -> None:
 @pytest.mark.usefixtures("two_cpus")
 def test_what_runs_is_written_down_while_it_runs(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver that dies while a trial runs leaves what was spent on it; one that lives to its end leaves nothing."""
-    from vse.sweeps import experiment
+    from vse.sweeps import experiment, recorder
 
-    monkeypatch.setattr(experiment, "KEEP", 0.1)
+    monkeypatch.setattr(recorder, "KEEP", 0.1)
     seen: list[list[tuple[dict[str, Any], float]]] = []
-    told = experiment.Recorder.on_step_end
+    told = recorder.Recorder.on_step_end
 
     def look(self: Any, *args: Any, **info: Any) -> None:
         told(self, *args, **info)
         seen.append(Ledger(ledger.folder).cut_off())
 
-    monkeypatch.setattr(experiment.Recorder, "on_step_end", look)
+    monkeypatch.setattr(recorder.Recorder, "on_step_end", look)
     work = functools.partial(trials.sleep, seconds=2.0)
     (entry,) = experiment.run_sweep(ledger, [{"x": 1}], work)
     most = max(seconds for cut in seen for _, seconds in cut)
@@ -252,7 +189,8 @@ def test_trials_that_no_node_comes_for_end_the_sweep(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An autoscaler's limits allow three GPUs, one is there, and two are asked for: Tune alone would wait for ever."""
-    from vse.sweeps.experiment import Need, run_sweep
+    from vse.sweeps.experiment import run_sweep
+    from vse.sweeps.need import Need
 
     monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "6")
     run_sweep(ledger, [{"x": 1.0}], trials.square, need=Need(gpus=1))
@@ -303,23 +241,6 @@ def test_a_finished_sweep_needs_no_ray(ledger: Ledger) -> None:
     assert [e.result for e in run_sweep(ledger, [{"x": "a"}], code_needs_no_ray)] == [{"calls": 1}]
 
 
-def test_how_many_trials_fit() -> None:
-    from vse.sweeps.experiment import Need
-
-    assert Need().at_once({"CPU": 3.0}) == 3
-    assert Need().at_once({"CPU": 3.0}, wished=2) == 2
-    assert Need(cpus=2).at_once({"CPU": 3.0}) == 1
-    assert Need(cpus=1, gpus=0.5).at_once({"CPU": 16.0, "GPU": 2.0}) == 4
-    # two workers of one CPU each and a driver: never so many drivers that no worker can start
-    assert Need(cpus=2, nested=True).at_once({"CPU": 4.3}) == 2
-    assert Need(cpus=2, nested=True).at_once({"CPU": 4.0}) == 1
-    assert Need(cpus=2, nested=True).of_trial() == {"CPU": 0.1}
-    with pytest.raises(InputError, match="a trial needs 4 CPUs and 0 GPUs, the cluster has 2 and 0"):
-        Need(cpus=4).at_once({"CPU": 2.0})
-    with pytest.raises(InputError, match="1 GPUs, the cluster has 8 and 0"):
-        Need(gpus=1).at_once({"CPU": 8.0})
-
-
 @pytest.mark.usefixtures("two_cpus")
 def test_a_scheduler_ends_trials_that_are_behind(ledger: Ledger) -> None:
     """Each trial tells three epochs; with one at a time the later ones are worse and end at the first rung."""
@@ -335,6 +256,25 @@ def test_a_scheduler_ends_trials_that_are_behind(ledger: Ledger) -> None:
     assert ended[3.0] == {"curve": [3.0], "objective": 3.0, "stopped": True}
     assert ended[5.0] == {"curve": [5.0, 6.0, 7.0, 8.0], "objective": 8.0}
     assert all(entry.state == "finished" and entry.seconds >= 0 for entry in ledger)
+
+
+@pytest.mark.usefixtures("two_cpus")
+@pytest.mark.parametrize("given", ["", "1"])
+def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: str) -> None:
+    """Longer than Tune's own two seconds. Where even the time that is given is over, Tune drops the next trial without
+    a word, and that one comes again."""
+    from vse.sweeps.experiment import run_proposed
+    from vse.sweeps.halving import halving
+    from vse.sweeps.proposals import NOT_FREE, InTurn
+
+    work = functools.partial(trials.lets_go_slowly, seconds=3.0, given=given)
+    asked = [{"x": x} for x in (4.0, 3.0, 5.0)]
+    assert run_proposed(ledger, InTurn(asked), work, at_once=1, scheduler=halving(4, 1, 2.0, []))
+    ended = {entry.changes["x"]: entry for entry in ledger}
+    assert [ended[x].state for x in (4.0, 3.0, 5.0)] == ["finished"] * 3
+    assert [ended[x].attempts for x in (4.0, 3.0, 5.0)] == [1, 1, 2 if given else 1]
+    assert ended[5.0].spent < 3.0  # it cost nothing before it began
+    assert (NOT_FREE in ledger.folder.read_text("ledger.jsonl")) == bool(given)
 
 
 @pytest.mark.usefixtures("two_cpus")
@@ -386,7 +326,8 @@ def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
 
 @pytest.mark.usefixtures("two_cpus")
 def test_trials_share_a_gpu_by_fraction(ledger: Ledger) -> None:
-    from vse.sweeps.experiment import Need, run_sweep
+    from vse.sweeps.experiment import run_sweep
+    from vse.sweeps.need import Need
 
     need = Need(cpus=0.5, gpus=0.25)
     assert need.at_once({"CPU": 2.0, "GPU": 1.0}) == 4

@@ -16,8 +16,8 @@ from vse.command import Request
 from vse.presets import preset
 from vse.storage import Folder
 from vse.sweeps import alpha, frame, objective_sweep
-from vse.sweeps.experiment import Need
 from vse.sweeps.frame import Found, Frame, Report, run_framed
+from vse.sweeps.need import Need
 from vse.training.code import this_code
 
 CONFIG = preset("vsepp_tiny")

@@ -13,6 +13,7 @@ from tests import s3
 from vse.errors import InputError, StorageError
 from vse.storage import Folder
 from vse.sweeps.ledger import FILE_NAME, RUNNING, Ledger, open_sweep, sole_owner, sweep_name, trial_id
+from vse.sweeps.need import Need
 from vse.workspace import Workspace
 
 A, B, C = {"model.alpha": 0.1, "seed": 0}, {"model.alpha": 0.2, "seed": 0}, {"model.alpha": 0.3, "seed": 0}
@@ -92,6 +93,39 @@ def test_attempts_cut_off_with_their_driver_count(folder: Folder) -> None:
     unkept.keep_running([])
     assert folder.read_json(RUNNING) == {}
     assert Ledger(folder).cut_off() == []
+
+
+def test_what_trials_had_while_they_ran_is_kept(folder: Folder) -> None:
+    """By hand: 300 s of a whole GPU, cut off once at half of one for 100 s, then 200 s of an eighth."""
+    whole, half, eighth = Need(cpus=2, gpus=1), Need(cpus=1, gpus=0.5), Need(cpus=1, gpus=0.125)
+    Ledger(folder).fail(A, "no", 300.0, whole)
+    Ledger(folder).keep_running([(A, 100.0), (B, 7.0)], half)
+    ledger = Ledger(folder)
+    assert ledger.costs(lambda changes: eighth) == [(300.0, whole), (100.0, half), (7.0, half)]
+    entry = ledger.finish(A, {}, 200.0, eighth)
+    assert entry.cpus == pytest.approx((300 * 2 + 100 + 200) / 600, abs=1e-6)
+    assert entry.gpus == pytest.approx((300 + 50 + 25) / 600, abs=1e-6)
+    assert Ledger(folder).get(A) == entry
+    ledger.keep_running([(B, 21.0)], eighth)
+    (_, (seconds, need)) = Ledger(folder).costs(lambda changes: whole)
+    assert (seconds, need.gpus) == (28.0, pytest.approx((7 * 0.5 + 21 * 0.125) / 28, abs=1e-6))
+    assert ledger.fail(C, "never began", 0.0, eighth).gpus == 0.125
+
+
+def test_of_trials_from_before_that_was_kept_what_they_would_take_now_is_told(folder: Folder) -> None:
+    lines = [
+        {"id": trial_id(A), "changes": A, "state": "finished", "seconds": 5.0, "spent": 5.0},
+        {"id": trial_id(B), "changes": B, "state": "failed", "seconds": 6.0, "spent": 6.0},
+    ]
+    folder.write_text(FILE_NAME, "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write_json(RUNNING, {trial_id(C): {"changes": C, "seconds": 9.0, "attempts": 0}})
+    now, ledger = Need(gpus=1), Ledger(folder)
+    asked: list[object] = []
+    assert ledger.costs(lambda changes: asked.append(changes) or now) == [(5.0, now), (6.0, now), (9.0, now)]
+    assert asked == [A, B, C]
+    assert ledger.fail(B, "no", 6.0, Need(gpus=0.5)).gpus == 0.5  # those of which nobody knows are like the others
+    ledger.keep_running([(A, 1.0)])
+    assert ledger.finish(A, {}, 1.0).gpus is None
 
 
 @pytest.mark.parametrize("text", ["{torn", "[]", '{"a": 1}', '{"a": {"seconds": "?"}}'])

@@ -13,8 +13,8 @@ from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.storage import Folder
 from vse.sweeps.estimates import estimate
-from vse.sweeps.experiment import Need
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
+from vse.sweeps.need import Need
 from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, Plan, check_point, make_plan, told_by
 from vse.workspace import Workspace
@@ -196,6 +196,18 @@ def test_what_was_cut_off_counts_as_spent(tmp_path: Path) -> None:
     )
 
 
+def test_a_cap_counts_the_gpus_that_earlier_trials_had(tmp_path: Path) -> None:
+    """Nine hours of a whole GPU and one of an eighth; now trials take an eighth."""
+    asked: dict[str, Any] = {"workspace": str(tmp_path), "sweep__max_gpu_hours": 10}
+    plan = make_plan(request(**asked, train__gpus_per_worker=0.125))
+    assert plan.definition() == make_plan(request(**asked, train__gpus_per_worker=1)).definition()
+    ledger = Ledger(entered(tmp_path, plan, {}))
+    first, second = (dict(changes) for point in plan.listed[:2] for changes in plan.trials_of(point, "data"))
+    ledger.finish(first, {"metrics": {}}, 9 * 3600.0, Need(gpus=1))
+    ledger.fail(second, "no", 3600.0, plan.need())
+    assert plan.budget().left(plan.spent(ledger), plan.need()) == pytest.approx((10 - 9 - 0.125) * 3600 / 0.125)
+
+
 def test_initial_points_of_a_search_are_refused_before_anything_starts(tmp_path: Path) -> None:
     """Relational embeddings with pools train with their own objective only."""
     space = "from ray import tune\nSPACE = {'model.structure': tune.choice(['attention', 'pool'])}\n"
@@ -269,10 +281,10 @@ def test_money_is_hours_of_what_trials_take_at_a_price(tmp_path: Path) -> None:
     """Of GPUs where trials take any, else of CPUs."""
     on_cpus: dict[str, Any] = {"train__workers": 2, "train__threads": 3, "sweep__price": 0.5}
     assert make_plan(request(**on_cpus)).budget().money(7200.0) == pytest.approx(0.5 * 6 * 2)
-    on_gpus: dict[str, Any] = on_cpus | {"train__gpus_per_worker": 0.25, "sweep__max_cost": 8.0}
+    on_gpus: dict[str, Any] = on_cpus | {"train__gpus_per_worker": 1, "sweep__max_cost": 8.0}
     plan = make_plan(request(**on_gpus))
-    assert plan.budget().money(7200.0) == pytest.approx(0.5 * 0.5 * 2)
-    assert limit(plan) == pytest.approx(8.0 / 0.25 * 3600)
+    assert plan.budget().money(7200.0) == pytest.approx(0.5 * 2 * 2)
+    assert limit(plan) == pytest.approx(8.0 / (0.5 * 2) * 3600)
     assert limit(make_plan(request(**on_gpus, sweep__max_seconds=60))) == 60
     entered(tmp_path, make_plan(request()), {"eta_c=0.1": 10.0})
     lines = describe_plan(request(workspace=str(tmp_path), sweep__price=3.6, sweep__max_cost=0.1, ray__cpus=2))

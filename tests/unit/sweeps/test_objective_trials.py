@@ -3,10 +3,15 @@
 from typing import Any
 
 import pytest
+import torch
 
 from tests.unit.training.test_run import config
+from vse import pipeline
 from vse.config import to_dict
+from vse.measure import MeasureOptions
+from vse.sweeps import objective_trials
 from vse.sweeps.objective_trials import Setting, run_trial
+from vse.trained import Trained
 from vse.training import run
 from vse.training.code import this_code
 from vse.training.run import Result, run_training
@@ -29,3 +34,47 @@ def test_epochs_that_another_process_trains_meanwhile_are_in_the_curve(
         found["hits"].replace("npz", "json"),
         found["hits"],
     )
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(0.5, "auto"), (0.0, "cpu")])
+def test_a_trial_that_holds_a_gpu_measures_on_it(
+    gpus: float, device: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no GPU here: where models are moved to is watched, and they stay where they are."""
+    asked: list[MeasureOptions] = []
+    moved: list[str] = []
+
+    def attacked(folder: Any, place: Workspace, options: MeasureOptions) -> dict[str, float]:
+        asked.append(options)
+        return {f"val/attack_{attack}/pair_accuracy": 50.0 for attack in objective_trials.ATTACKS}
+
+    def to(self: Trained, where: torch.device) -> Trained:
+        moved.append(where.type)
+        return self
+
+    monkeypatch.setattr("vse.cluster.runtime.gpus", lambda: ["A10G"])
+    monkeypatch.setattr(run, "training_device", lambda train: torch.device("cpu"))
+    there = {"auto": torch.device("cuda"), "cpu": torch.device("cpu")}
+    monkeypatch.setattr(objective_trials, "device_of", there.__getitem__)
+    monkeypatch.setattr(objective_trials, "measure_run", attacked)
+    monkeypatch.setattr(Trained, "to", to)
+    data = to_dict(config(train__gpus_per_worker=gpus))
+    found = run_trial(
+        {"seed": 1, "material": "m"}, Setting(workspace=workspace.root.uri, parent="", config=data, objective="both")
+    )
+    assert [options.device for options in asked] == [device]
+    assert moved == ["cuda" if gpus else "cpu"]
+    assert found["metrics"]["test/rsum"] > 0
+
+
+def test_without_a_gpu_it_is_measured_as_ever(workspace: Workspace) -> None:
+    found = run_training(config(), workspace)
+    material = pipeline.prepare(config(), workspace)
+    evaluation = found.folder.child("evaluation")
+    each = []
+    for device in ("cpu", "auto"):
+        numbers, hits = objective_trials.measure_test(found.folder, material, device)
+        each.append((numbers, evaluation.read_bytes(hits)))
+        for name in evaluation.names():
+            evaluation.delete(name)
+    assert each[0] == each[1]

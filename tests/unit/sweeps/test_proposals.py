@@ -63,6 +63,23 @@ def test_the_cap_lets_nothing_new_start() -> None:
     assert hand_out.suggest("d") == Searcher.FINISHED
 
 
+def test_what_the_cap_held_back_starts_where_others_end_sooner_than_expected() -> None:
+    meter = Meter(limit=2.5, expected=1.0)
+    hand_out = HandOut(InTurn([{"x": number} for number in range(4)]), meter)
+    assert [hand_out.suggest(name) for name in "ab"] == [{"changes": {"x": 0}}, {"changes": {"x": 1}}]
+    assert hand_out.suggest("c") is None
+    assert hand_out.held_back == {"x": 2}
+    hand_out.on_trial_complete("a")
+    meter.ended(ended({"x": 0}, "failed", seconds=0.1))
+    assert hand_out.suggest("c") == {"changes": {"x": 2}}
+    assert hand_out.held_back is None
+    for name, number in (("b", 1), ("c", 2)):
+        hand_out.on_trial_complete(name)
+        meter.ended(ended({"x": number}))
+    assert hand_out.suggest("d") == Searcher.FINISHED
+    assert hand_out.held_back == {"x": 3}
+
+
 def test_where_nothing_is_known_a_capped_sweep_waits_for_its_first_trial() -> None:
     meter = Meter(limit=2.5)
     hand_out = HandOut(InTurn([{"x": number} for number in range(5)]), meter)
@@ -71,6 +88,9 @@ def test_where_nothing_is_known_a_capped_sweep_waits_for_its_first_trial() -> No
     hand_out.on_trial_complete("a")
     meter.ended(ended({"x": 0}))
     assert hand_out.suggest("b") == {"changes": {"x": 1}}
+    assert hand_out.suggest("c") is None  # 1 + 1 expected + 1 are too much, but b may be over sooner
+    hand_out.on_trial_complete("b")
+    meter.ended(ended({"x": 1}))
     assert hand_out.suggest("c") == Searcher.FINISHED
 
 

@@ -31,6 +31,20 @@ def climb(changes: dict[str, Any]) -> dict[str, Any]:
     return {"curve": curve, "objective": curve[-1]}
 
 
+def lets_go_slowly(changes: dict[str, Any], seconds: float, given: str = "") -> dict[str, Any]:
+    """Climbs; where a scheduler ends it, its process has something to do for a while, as with a store that is away.
+
+    given: how long Tune waits for that, in this process; empty: as the job says.
+    """
+    if given:
+        os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = given
+    try:
+        return climb(changes)
+    except SystemExit:
+        time.sleep(seconds)
+        raise
+
+
 def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
     """Leaves one file a call, so that a test sees how often a trial ran."""
     calls = len(list(Path(folder).glob(f"{changes['x']}-*")))

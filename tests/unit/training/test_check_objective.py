@@ -163,3 +163,36 @@ def test_half_precision_without_a_gpu_is_one_line_before_any_stage(precision, tm
     said = f"train.precision={precision}: on GPUs only; set train.gpus_per_worker, or float32 or float64"
     assert str(caught.value) == said
     check_objective(override(config, {"train.gpus_per_worker": 0.5}))
+
+
+@pytest.mark.parametrize(
+    ("workers", "gpus", "said"),
+    [
+        (
+            2,
+            0.5,
+            "train.gpus_per_worker=0.5: workers of one training cannot share a GPU; with train.workers=2 give each a "
+            "whole one",
+        ),
+        (
+            2,
+            1.5,
+            "train.gpus_per_worker=1.5: workers of one training cannot share a GPU; with train.workers=2 give each a "
+            "whole one",
+        ),
+        (
+            1,
+            1.5,
+            "train.gpus_per_worker=1.5: a worker has whole GPUs or a part of one; use 1, 2 or less than 1",
+        ),
+        (1, 0.125, ""),
+        (2, 2.0, ""),
+    ],
+)
+def test_a_share_of_gpus_that_no_worker_can_have_is_one_line(workers, gpus, said):
+    config = override(preset("vsepp_tiny"), {"train.workers": workers, "train.gpus_per_worker": gpus})
+    if not said:
+        return check_objective(config)
+    with pytest.raises(InputError) as caught:
+        check_objective(config)
+    assert str(caught.value) == said

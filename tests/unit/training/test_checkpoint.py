@@ -158,6 +158,18 @@ def test_what_is_damaged_does_not_exist(tmp_path, file):
     assert checkpoints.newest() == second
 
 
+def test_what_was_written_is_not_read_again_for_its_checksum(tmp_path, monkeypatch):
+    """On S3 that is the whole checkpoint, each time; the manifest is the same."""
+    checkpoints, one = Checkpoints(Folder.open(tmp_path), {"config.json": {"seed": 1, "name": "ä"}}), Setup()
+    with monkeypatch.context() as sealed:
+        sealed.setattr(Folder, "entry", lambda self, name: pytest.fail(f"{name} is read again"))
+        target = one.save(checkpoints, Progress(epoch=1, best=1))
+    manifest = target.read_json("manifest.json")
+    assert manifest == {"files": {name: target.entry(name) for name in target.names() if name != "manifest.json"}}
+    assert list(manifest["files"]) == ["config.json", "model.safetensors", "optimizer.safetensors", "progress.json"]
+    assert checkpoints.newest() == target
+
+
 def test_an_unfinished_checkpoint_does_not_exist(tmp_path, monkeypatch):
     checkpoints, one = Checkpoints(Folder.open(tmp_path)), Setup()
     first = one.save(checkpoints, Progress(epoch=1, best=1))

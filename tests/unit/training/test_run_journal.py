@@ -58,3 +58,22 @@ def test_an_epoch_that_the_journal_lost_is_told_again_whole(workspace):
     again = {key: value for key, (value, _) in story_of(result.folder).metrics.items()}
     assert again == {key: value for key, (value, _) in whole.metrics.items()}
     assert ("speed/captions_per_second", 2) in again
+
+
+def test_a_run_whose_process_was_killed_is_ended_once(workspace):
+    result = run_training(config(), workspace)
+    path = result.folder.local("journal.jsonl")
+    whole = path.read_bytes()
+    run.close_killed(workspace, result.run)
+    run.close_killed(workspace, "no-such-run")
+    assert path.read_bytes() == whole
+    *lines, end = whole.splitlines(keepends=True)
+    assert b'"kind": "end"' in end
+    path.write_bytes(b"".join(lines))
+    with result.folder.locked():  # another process trains it
+        run.close_killed(workspace, result.run, wait=0.2)
+    assert story_of(result.folder).status == "running"
+    for _ in range(2):
+        run.close_killed(workspace, result.run)
+    assert story_of(result.folder).status == "killed"
+    assert path.read_bytes().count(b'"kind": "end"') == 1

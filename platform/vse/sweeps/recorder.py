@@ -1,0 +1,180 @@
+"""The ends of trials, as Tune tells the driver of them, on their way into the ledger."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.tune.experiment import Trial
+
+from vse.errors import InputError, PlacementError, StorageError
+from vse.progress import Progress
+from vse.redaction import redact_text
+from vse.sweeps.budget import Meter
+from vse.sweeps.ledger import Entry, Ledger, trial_id
+from vse.sweeps.need import Need
+from vse.sweeps.proposals import DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, Proposer
+from vse.sweeps.sick_nodes import SickNodes
+from vse.sweeps.standing import Standing
+from vse.sweeps.trial_process import PAYLOAD, SAID, SHARE, SO_FAR
+from vse.sweeps.waiting import Waiting
+
+Listener = Callable[[Entry], None]
+
+KEEP = 30.0  # seconds between notes of what has been spent on trials that run
+_REFUSALS = (InputError, StorageError, PlacementError)
+_Refusal = InputError | StorageError | PlacementError
+
+
+class Recorder(tune.Callback):
+    """Writes the end of every trial into the ledger, in the driver."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        bar: Progress,
+        proposer: Proposer,
+        meter: Meter,
+        waiting: Waiting,
+        sick: SickNodes,
+        need: Need,
+        on_end: Listener | None = None,
+        untold: Callable[[str], object] = lambda trial: None,
+    ) -> None:
+        """untold: hears Tune's id of a trial whose end Tune has told nobody of."""
+        self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
+        self.waiting, self.sick, self.need, self.untold = waiting, sick, need, untold
+        self._failed: set[str] = set()  # Tune's ids of trials whose failure is known here
+        self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once it has its place
+        self._kept = time.monotonic()
+        self.refused: _Refusal | None = None
+        self.broken = False  # results or trials have no place: whatever starts now would be in vain
+        self.standing = Standing(ledger, bar.label, bar.total)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune saves its callbacks for a resumption that is the ledger's here
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        if result.get(SAID):
+            self.waiting.moved()
+            self.bar.advance(0, text=str(result[SAID]))
+        if result.get(SHARE):
+            self.meter.told(trial_id(trial.config["changes"]), result[SHARE])
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        changes = trial.config["changes"]
+        self.running[trial_id(changes)] = changes
+        self.meter.started(trial_id(changes))
+        self.standing.show(self.bar.done, self.meter.running)
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        if time.monotonic() - self._kept >= KEEP:
+            self.keep_running()
+        for trial in trials:
+            if trial.status == Trial.ERROR and trial.trial_id not in self._failed:
+                self._never_began(trial)
+        self.waiting.look(trial.status for trial in trials)
+
+    def keep_running(self) -> None:
+        """Write down what has been spent on the trials that run now."""
+        self.ledger.keep_running([(changes, self._seconds(changes)) for changes in self.running.values()], self.need)
+        self._kept = time.monotonic()  # a store that is away has been waited for
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        changes, last = trial.config["changes"], trial.last_result or {}
+        payload = json.loads(last.get(PAYLOAD) or "{}")
+        if "result" in payload:
+            self.waiting.moved()
+            self.sick.well(payload["node"])
+            self._ended(changes, lambda: self.ledger.finish(changes, payload["result"], payload["seconds"], self.need))
+        elif "diverged" in payload:
+            self.waiting.moved()
+            why = f"{DIVERGED}: {payload['diverged']}"
+            self._fail(changes, why)
+        elif SO_FAR in last:  # the scheduler ended it
+            found = {**json.loads(last[SO_FAR]), "stopped": True}
+            self._ended(changes, lambda: self.ledger.finish(changes, found, self._seconds(changes), self.need))
+        else:
+            self._not_served(changes, payload)
+
+    def _not_served(self, changes: dict[str, Any], payload: Mapping[str, Any]) -> None:
+        """A trial's end by what others would end by as well, unless it was its node's fault or is over by then."""
+        why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind", "")
+        if kind == PlacementError.__name__ and not self.waiting.stands():  # others have what it waited for
+            self._fail(changes, f"{NO_PLACE}: {why}")
+            return
+        verdict = None
+        if payload.get("sick"):
+            verdict = self.sick.ill("" if self.need.nested else payload["node"], payload["host"], kind, why)
+        if verdict == "here":
+            text = f"{SICK}: {payload['host']}: {why}"
+            self._fail(changes, text)
+            return
+        self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
+        self.broken = self.broken or verdict == "everywhere"
+        self._fail(changes, why, refused=True)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        changes = trial.config["changes"]
+        self._failed.add(trial.trial_id)
+        self._fail(changes, _why(trial))
+
+    def _never_began(self, trial: Any) -> None:
+        """A trial that Tune gave up without a word, as it does where an actor is not free for its next trial in time.
+        Whoever counts the trials that run would wait for it for ever."""
+        changes = trial.config["changes"]
+        self._failed.add(trial.trial_id)
+        self.untold(trial.trial_id)
+        self._fail(changes, f"{NOT_FREE}: {_why(trial)}")
+
+    def conclude(self) -> None:
+        """Raise what ended trials and would end them again."""
+        if self.refused is not None:
+            raise self.refused
+
+    def _refuse(self, error: _Refusal) -> None:
+        self.refused = self.refused if self.broken else error  # the first is the cause
+        self.broken = self.broken or not isinstance(error, InputError)
+
+    def _seconds(self, changes: Mapping[str, Any]) -> float:
+        return self.meter.elapsed(trial_id(changes))
+
+    def _fail(self, changes: Mapping[str, Any], why: str, refused: bool = False) -> None:
+        self._ended(changes, lambda: self.ledger.fail(changes, why, self._seconds(changes), self.need), refused)
+
+    def _ended(self, changes: Mapping[str, Any], record: Callable[[], Entry], refused: bool = False) -> None:
+        before = self.ledger.spent(changes)
+        self.running.pop(trial_id(changes), None)
+        try:
+            entry = record()
+        except (StorageError, InputError) as error:  # Tune would make a page of it; its caller makes a line
+            self._refuse(error)
+            self.broken = True
+            return
+        self.meter.ended(entry, before)
+        if not self.proposer.ended(entry, final=refused):
+            self.bar.advance(text=f"last {entry.id}")
+        self.standing.show(self.bar.done, self.meter.running)
+        if self.on_end is not None:
+            self.on_end(entry)
+
+
+def _why(trial: Any) -> str:
+    """The end of the traceback of a failed trial, as Tune left it in this process's scratch folder."""
+    try:
+        text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = "the process of the trial died"
+    text = redact_text(re.sub(r"\x1b\[[0-9;]*m", "", text)).strip()[-4000:]
+    return f"{LOST}: {text}" if _lost_its_node(text) else text
+
+
+def _lost_its_node(text: str) -> bool:
+    """Whether Ray says so. Tune keeps the exception itself as a pickle only, which is not read; what a trial raises has
+    a traceback, and a trial whose process alone died is told as that."""
+    return "Traceback" not in text and any(words in text for words in ("is unavailable:", "its node has died"))

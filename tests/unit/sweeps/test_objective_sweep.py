@@ -1,0 +1,61 @@
+"""What the driver of a sweep does once its trials have ended."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.sweeps.test_objective_plan import request
+from vse.journal import read
+from vse.sweeps import objective_sweep
+from vse.sweeps.frame import Frame
+from vse.sweeps.ledger import Entry, Ledger, open_sweep
+from vse.sweeps.objective_plan import make_plan
+from vse.sweeps.proposals import InTurn
+from vse.workspace import Workspace
+
+
+def sweep_of(tmp_path: Path, **asked: Any) -> Any:
+    wanted = request(workspace=str(tmp_path), **asked)
+    plan, workspace = make_plan(wanted), Workspace.open(str(tmp_path))
+    folder = open_sweep(workspace, plan.name, plan.definition())
+    return objective_sweep._Sweep(Frame(wanted, plan, workspace, folder), plan)
+
+
+def test_runs_that_a_scheduler_ended_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tune kills the processes of the last ones before these could say so."""
+    sweep = sweep_of(tmp_path, space="eta_joint", sweep__method="asha", sweep__samples=2)
+    workspace, told = sweep.workspace, {"metrics": {}, "objective": 1.0, "curve": [1.0], "stopped": True}
+    for name in ("killed", "elsewhere"):
+        workspace.journal(workspace.run(name)).start(name)
+
+    def ends(ledger: Ledger, proposer: InTurn, function: Any, *, on_end: Any, **named: Any) -> bool:
+        on_end(ledger.finish({"seed": 0, "material": "m"}, {"run": "killed", **told}, 1.0))
+        assert read(tmp_path / "runs" / "killed" / "journal.jsonl").status == "running"  # it may still say so itself
+        return True
+
+    monkeypatch.setattr(objective_sweep, "run_proposed", ends)
+    assert sweep.run_trials(InTurn([]), 1)
+    statuses = [read(tmp_path / "runs" / name / "journal.jsonl").status for name in ("killed", "elsewhere")]
+    assert statuses == ["killed", "running"]
+
+
+def test_a_trial_is_told_to_a_store_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that cannot append takes the whole journal each time, while no other trial is served."""
+    sweep, copied = sweep_of(tmp_path), list[bytes]()
+    opened = sweep.frame.journal
+
+    def journal(*below: str) -> Any:
+        book = opened(*below)
+        book._mirror = copied.append
+        return book
+
+    monkeypatch.setattr(sweep.frame, "journal", journal)
+    found = {"run": "r", "metrics": {"val/rsum": 1.0}, "objective": 1.0, "curve": [float(k) for k in range(30)]}
+    changes = {"seed": 0, "material": "m"}
+    entry: Entry = sweep.ledger.finish(changes, found, 1.0)
+    sweep.tell_child(entry)
+    path = sweep.frame.folder.local("trials") / entry.id / "journal.jsonl"
+    assert copied == [path.read_bytes()]
+    story = read(path)
+    assert (story.status, len([key for key, _ in story.metrics if key == "rsum_so_far"])) == ("finished", 30)

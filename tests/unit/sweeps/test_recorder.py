@@ -1,0 +1,98 @@
+"""What Tune tells of the ends of trials, and what becomes of it."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vse.errors import InputError, StorageError
+from vse.progress import Progress
+from vse.storage import Folder
+from vse.sweeps.ledger import Ledger
+from vse.sweeps.need import Need
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(Folder.open(tmp_path / "sweep"))
+
+
+class Ends:
+    """Of trials, as Tune tells a Recorder of them."""
+
+    def __init__(self, ledger: Ledger, need: Need | None = None) -> None:
+        from vse.sweeps.budget import Meter
+        from vse.sweeps.proposals import InTurn
+        from vse.sweeps.recorder import Recorder
+        from vse.sweeps.sick_nodes import SickNodes
+        from vse.sweeps.waiting import Waiting
+
+        bar = Progress("trials", unit="trials").__enter__()
+        self.sick = SickNodes(lambda: False)
+        waiting = Waiting({"CPU": 1.0}, deadline=900.0, nodes=list)
+        self.untold: list[str] = []
+        self.recorder = Recorder(
+            ledger, bar, InTurn([]), Meter(), waiting, self.sick, need or Need(), untold=self.untold.append
+        )
+
+    def end(self, x: str, node: str, **payload: Any) -> None:
+        from vse.sweeps.trial_process import PAYLOAD
+
+        told = {PAYLOAD: json.dumps({"node": node, "host": f"host-{node}", "seconds": 1.0, **payload})}
+        self.recorder.on_trial_complete(0, [], SimpleNamespace(config={"changes": {"x": x}}, last_result=told))
+
+
+def test_a_node_at_fault_is_left_out_and_two_of_them_end_the_sweep(ledger: Ledger) -> None:
+    ends = Ends(ledger)
+    no_gpu: dict[str, Any] = {"kind": "InputError", "refused": "torch finds no GPU on host-a", "sick": True}
+    ends.end("1", "a", **no_gpu)
+    ends.end("2", "a", **no_gpu)
+    assert (ends.sick.left_out(), ends.recorder.broken, ends.recorder.refused) == (["a"], False, None)
+    assert [entry.error for entry in ledger] == [
+        "the node of the trial was at fault: host-a: torch finds no GPU on host-a"
+    ] * 2
+    ends.end("3", "b", result={})
+    ends.end("4", "b", **no_gpu)
+    assert not ends.recorder.broken
+    ends.end("5", "c", **no_gpu)
+    assert ends.recorder.broken
+    with pytest.raises(InputError, match="torch finds no GPU"):
+        ends.recorder.conclude()
+
+
+def test_wrong_input_is_no_nodes_fault(ledger: Ledger) -> None:
+    ends = Ends(ledger)
+    ends.end("1", "a", kind="InputError", refused="data.root=/nowhere: no such folder", sick=False)
+    assert not ends.recorder.broken
+    with pytest.raises(InputError, match=r"data\.root=/nowhere"):
+        ends.recorder.conclude()
+
+
+def test_of_workers_elsewhere_no_node_is_left_out(ledger: Ledger) -> None:
+    ends = Ends(ledger, Need(nested=True))
+    full: dict[str, Any] = {"kind": "StorageError", "refused": "/data: no space left on device", "sick": True}
+    for x in ("1", "2"):
+        ends.end(x, "a", **full)
+    assert (ends.sick.left_out(), ends.recorder.broken) == ([], False)
+    ends.end("3", "a", **full)
+    assert ends.recorder.broken
+    with pytest.raises(StorageError, match="no space left"):
+        ends.recorder.conclude()
+
+
+def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> None:
+    from vse.sweeps.proposals import NOT_FREE
+
+    ends = Ends(ledger)
+    trials = [
+        SimpleNamespace(trial_id=name, status="ERROR", config={"changes": {"x": name}}, error_file=None)
+        for name in ("told", "untold")
+    ]
+    ends.recorder.on_trial_error(0, trials, trials[0])
+    for step in range(2):
+        ends.recorder.on_step_end(step, trials)
+    assert ends.untold == ["untold"]
+    assert [(entry.changes["x"], entry.attempts) for entry in ledger] == [("told", 1), ("untold", 1)]
+    assert [entry.error.startswith(NOT_FREE) for entry in ledger] == [False, True]
