@@ -17,10 +17,12 @@ from vse import registry
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of, running_ray
 from vse.config import override
+from vse.data.precomp import Precomp
 from vse.data.records import Records
 from vse.data.sources import rejects
 from vse.data.vocabulary import SPECIAL, build_vocabulary
 from vse.errors import InputError
+from vse.features.arrays import ReadyMade
 from vse.features.extraction import extract, features_fingerprint
 from vse.features.store import REJECTS, FeatureStore
 from vse.language.caption_vectors import caption_vectors, caption_vectors_fingerprint
@@ -54,7 +56,9 @@ def check(config: RunConfig) -> None:
     adversaries_wanted(config)
     if config.text.word_vectors not in ("", OWN_CAPTIONS):
         split_path(config.text.word_vectors)
-    registry.build("backbone", config.features.backbone)
+    ready = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
+    if isinstance(config.data, Precomp.Config) and not ready:
+        raise InputError("data=precomp: brings features and no images to make them of; add features.backbone=arrays")
 
 
 def foresee(config: RunConfig) -> Iterator[str]:
@@ -65,9 +69,16 @@ def foresee(config: RunConfig) -> Iterator[str]:
     check(config)
     records = trainable(registry.build("source", config.data).describe())
     registry.build("backbone", config.features.backbone).check((family_inputs(config).image,))
+    _check_rows(config, records, (family_inputs(config).image,))
     if told := without_vectors(config):
         yield told
     yield from of_data(records)
+
+
+def _check_rows(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> None:
+    backbone = registry.build("backbone", config.features.backbone)
+    if isinstance(backbone, ReadyMade):
+        backbone.check_rows(outputs, records, registry.build("source", config.data).image_root)
 
 
 def without_vectors(config: RunConfig) -> str:
@@ -176,6 +187,7 @@ def show(
             return store
     store = kept_features(config, workspace, records, outputs)
     if store is None:
+        _check_rows(config, records, outputs)
         folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
         root = registry.build("source", config.data).image_root
         with folder.locked():

@@ -351,3 +351,16 @@ def test_features_come_in_the_order_asked_for(first):
     np.testing.assert_array_equal(forward[::-1], backward)
     assert forward.dtype == np.float16
     assert dataclasses.is_dataclass(first.features)
+
+
+def test_features_that_a_family_does_not_read_are_refused_before_they_are_copied(tmp_path):
+    config, place = ready_made(tmp_path / "mine", {}), Workspace.open(str(tmp_path / "workspace"))
+    maps = override(config, {"model.image": "map"})
+    for ask in (lambda: list(pipeline.foresee(maps)), lambda: pipeline.prepare(maps, place)):
+        with pytest.raises(
+            InputError, match=r"train_ims\.npy: has one vector an image \(pooled\), rows of 8, and"
+        ):
+            ask()
+    assert not place.root.child("features").exists()
+    with pytest.raises(InputError, match=r"^data=precomp: brings features and .* add features\.backbone=arrays$"):
+        list(pipeline.foresee(override(config, {"features.backbone": "small"})))

@@ -40,7 +40,10 @@ def preflight(
     place = "this machine has" if here else "the cluster can have"
     total, where = most.total(labels), "".join(f" on nodes labelled {k}: {v}" for k, v in (labels or {}).items())
     if gpus_per_worker and not total["GPU"]:
-        raise InputError(f"{beside}gpus_per_worker={gpus_per_worker:g}: a GPU is asked for, but {place} none{where}")
+        without = f"; leave {beside}gpus_per_worker out to train on its CPUs" if here else ""
+        raise InputError(
+            f"{beside}gpus_per_worker={gpus_per_worker:g}: a GPU is asked for, but {place} none{where}{without}"
+        )
     for kind, each, one in (("GPU", gpus_per_worker, "gpus_per_worker"), ("CPU", cpus_per_worker, "threads")):
         if each > total[kind]:
             raise InputError(f"{beside}{one}={each:g}: needs {each:g} {kind}s, but {place} {total[kind]:g}{where}")

@@ -14,6 +14,7 @@ from vse.data.scenes.render import render
 from vse.errors import first_line
 from vse.storage import Folder
 
+MISSING = "file is missing"  # a reason that may mean the wrong folder
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 
 
@@ -53,7 +54,7 @@ def _read(place: str) -> bytes:
         with open(place, "rb") as file:
             return file.read()
     except FileNotFoundError:
-        raise UnreadableImage("file is missing") from None
+        raise UnreadableImage(MISSING) from None
     except OSError as error:
         raise UnreadableImage(f"file cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a null byte in the path
@@ -67,7 +68,7 @@ def _fetch(address: str) -> bytes:
     try:
         return Folder.open(folder + mark + options).read_bytes(name)
     except FileNotFoundError:
-        raise UnreadableImage("file is missing") from None
+        raise UnreadableImage(MISSING) from None
 
 
 def _decode(data: bytes) -> PIL.Image.Image:

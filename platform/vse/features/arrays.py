@@ -50,6 +50,20 @@ class ReadyMade:
             if name not in ("map", "pooled", "mask"):
                 raise InputError(f"output {name!r}: ready-made arrays give pooled (vectors) or map (tokens), and mask")
 
+    def check_rows(self, outputs: Sequence[str], records: Records, root: str) -> None:
+        """Raises InputError where rows are one vector and tokens are wanted, or the other way round; by the first file,
+        before any is copied, unless it lies on S3."""
+        path = below(root, _place(records.images[0])[0])
+        if named_files.is_remote(path):
+            return
+        there, shape = ("map" if (array := _load(path)).ndim > 2 else "pooled"), "x".join(map(str, array.shape[1:]))
+        for name in {"map", "pooled"} & set(outputs) - {there}:
+            kinds = {"map": "several vectors an image (map)", "pooled": "one vector an image (pooled)"}
+            raise InputError(
+                f"{path}: has {kinds[there]}, rows of {shape}, and this family reads {kinds[name]}; take another "
+                "--preset, of vectors vsepp_flickr8k, of several univse_flickr8k"
+            )
+
     def identity(self) -> dict[str, Any]:
         """Of the settings; `files_identity` adds the files, whose folder is no setting of the backbone."""
         absent = {"absent": "zero"} if self.config.mask else {}

@@ -14,6 +14,7 @@ from typing import Any
 from vse import named_files, registry
 from vse.cluster.runtime import Cluster, running_ray
 from vse.config import fingerprint, knob
+from vse.data.places import below
 from vse.data.records import Image, Records
 from vse.features.arrays import ReadyMade, import_arrays
 from vse.features.decoding import Decoded, decode
@@ -111,6 +112,10 @@ class _Work:
     transform: Any
     shapes: dict[str, tuple[int, ...]] | None = None
 
+    def address(self, image: str) -> str:
+        """Where the image of that id is looked for."""
+        return below(self.root, next(each.uri for each in self.records.images if each.id == image))
+
     @property
     def shard_rows(self) -> int:
         assert self.shapes is not None
@@ -125,7 +130,7 @@ def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
     elif named_files.is_file(getattr(work.backbone, "weights", "")):
         registry.build("backbone", work.backbone).load(work.outputs)
     with Progress("features", total=len(todo), unit="images") as bar:
-        watch = Watch(bar, len(work.records.images), work.options.max_rejected)
+        watch = Watch(bar, len(work.records.images), work.options.max_rejected, work.address)
         if forward is not None and workers is None and len(todo) > _PROBE:
             start = time.monotonic()
             _in_process(work, todo[:_PROBE], watch, forward)

@@ -1,8 +1,9 @@
 """How many images of a data set get no features, whoever makes them: a few are left out, too many end the job."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from vse.data.images import MISSING
 from vse.errors import InputError
 from vse.progress import Progress
 
@@ -14,15 +15,24 @@ class TooManyRejects(InputError):  # noqa: N818  (reads as the finding it is)
 class Watch:
     """Counts committed images for the progress bar and stops the work when too many are rejected."""
 
-    def __init__(self, bar: Progress, total: int, limit: float) -> None:
-        """`total` images of the data set, of which a share of `limit` may be rejected."""
-        self.bar, self.total, self.limit, self.rejected = bar, total, limit, 0
+    def __init__(
+        self, bar: Progress, total: int, limit: float, address: Callable[[str], str] = lambda image: image
+    ) -> None:
+        """`total` images of the data set, of which a share of `limit` may be rejected; where an image is looked for."""
+        self.bar, self.total, self.limit, self.address = bar, total, limit, address
+        self.rejected = self.made = 0
 
     def committed(self, num_images: int, rejects: Sequence[tuple[str, str]]) -> None:
         """A shard with so many images, and those it lacks with their reasons. Raises TooManyRejects."""
-        self.rejected += len(rejects)
+        self.rejected, self.made = self.rejected + len(rejects), self.made + num_images
         self.bar.advance(num_images + len(rejects), f"{self.rejected} rejected" if self.rejected else "")
         if self.rejected > self.limit * self.total:
+            image, reason = rejects[-1]
+            if not self.made and reason == MISSING:
+                raise TooManyRejects(
+                    f"the first {self.rejected} of {self.total} images are not there; for one, no "
+                    f"{self.address(image)}; data.root, data.file and data.images say where they are"
+                )
             raise _too_many(self.rejected, self.total, self.limit, rejects[-1])
 
 

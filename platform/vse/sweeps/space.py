@@ -217,7 +217,8 @@ def _check_domains(domains: Mapping[str, Any], config: Any, where: str) -> None:
                 for value in _probes(domain, key):
                     override(config, {key: value})
     except InputError as error:
-        raise InputError(f"search space {where}: {error}") from None
+        other = "; take a --preset that has it" if "no such key" in str(error) else ""
+        raise InputError(f"search space {where}: {error}{other}") from None
     for key, domain in domains.items():
         inner = alternatives(domain)
         if inner is not None and key in known:

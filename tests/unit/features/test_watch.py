@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from vse.data.images import MISSING
 from vse.features.watch import TooManyRejects, Watch
 from vse.progress import Progress
 
@@ -25,3 +26,16 @@ def test_what_it_names_would_let_them_pass(rejected: int, enough: str) -> None:
         Watch(bar, 100, 0.0).committed(0, reasons)
     with Progress("features", out=io.StringIO()) as bar:
         Watch(bar, 100, float(enough)).committed(0, reasons)
+
+
+def test_where_no_image_is_there_the_folder_is_asked_for() -> None:
+    with Progress("features", out=io.StringIO()) as bar:
+        watch = Watch(bar, 60, 0.05, lambda image: f"/photos/{image}.jpg")
+        said = r"^the first 16 of 60 images are not there; for one, no /photos/15\.jpg; data\.root, data\.file and"
+        with pytest.raises(TooManyRejects, match=said):
+            watch.committed(0, [(str(k), MISSING) for k in range(16)])
+    with Progress("features", out=io.StringIO()) as bar:
+        watch = Watch(bar, 60, 0.05, lambda image: f"/photos/{image}.jpg")
+        watch.committed(1, [])
+        with pytest.raises(TooManyRejects, match=r"16 of 60 images cannot be read"):
+            watch.committed(0, [(str(k), MISSING) for k in range(16)])
