@@ -5,6 +5,7 @@ pickles may be defined in the job file itself, because there it would belong to 
 """
 
 import argparse
+import contextlib
 import errno
 import json
 import os
@@ -27,6 +28,7 @@ from vse.storage import Folder
 
 WRONG_INPUT = 2
 _FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
+_FOR_PEOPLE = {"report_html", "page", "vectors"}  # outputs that are named before the path of the summary
 _KEPT = "what was finished stays"
 _STAYS = f"{_KEPT}, and the same command goes on from there"
 
@@ -88,6 +90,7 @@ def main(
             _show(request.request, plan)
             return 0
         result = run(request)
+        _point_out(job, str(result))
         sys.stdout.flush()
         print(redact_text(str(result)), flush=True)
         return 0
@@ -120,6 +123,15 @@ def main(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _point_out(job: str, summary: str) -> None:
+    """What people would open, beside the last line, which is for programs."""
+    with contextlib.suppress(OSError, InputError, KeyError, TypeError, AttributeError):
+        folder, name = Folder.holding(summary)
+        outputs = folder.read_json(name)["outputs"]
+        for key in _FOR_PEOPLE & outputs.keys():
+            _say(f"{job}: {redact_text(outputs[key])}")
 
 
 def _refuse(job: str, error: InputError) -> int:

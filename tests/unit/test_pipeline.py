@@ -357,9 +357,7 @@ def test_features_that_a_family_does_not_read_are_refused_before_they_are_copied
     config, place = ready_made(tmp_path / "mine", {}), Workspace.open(str(tmp_path / "workspace"))
     maps = override(config, {"model.image": "map"})
     for ask in (lambda: list(pipeline.foresee(maps)), lambda: pipeline.prepare(maps, place)):
-        with pytest.raises(
-            InputError, match=r"train_ims\.npy: has one vector an image \(pooled\), rows of 8, and"
-        ):
+        with pytest.raises(InputError, match=r"train_ims\.npy: has one vector an image \(pooled\), rows of 8, and"):
             ask()
     assert not place.root.child("features").exists()
     with pytest.raises(InputError, match=r"^data=precomp: brings features and .* add features\.backbone=arrays$"):

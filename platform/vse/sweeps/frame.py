@@ -28,6 +28,8 @@ from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
+_FIRST = 5  # numbers of a headline that the log tells
+
 
 @runtime_checkable
 class Plan(Protocol):
@@ -175,6 +177,8 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> 
             log.info("%s has been run before; nothing is left to do", folder.name)
             return folder.address(SUMMARY)
         report = found.report()
+        first = [f"{key} {value:.4g}" for key, value in report.headline.items() if isinstance(value, int | float)]
+        log.info("%s: %s", folder.name, ", ".join(first[:_FIRST]))
         return write_summary(
             folder,
             job=request.job,
