@@ -1,6 +1,7 @@
 """Stage 5, measure: every task on a trained run, kept beside it as JSON."""
 
 import contextlib
+import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -113,9 +114,7 @@ def measure_ensemble(
             for run, trained in zip(runs, loaded, strict=True)
         )
     )
-    parts = [
-        members.split(split) for split in dict.fromkeys(options.splits)
-    ]  # what is wrong is told before any is encoded
+    parts = [_part(members, split) for split in dict.fromkeys(options.splits)]  # told before any is encoded
     for part in parts:
         next(_protocol(part.name, options).select(part.caption_to_image, len(part.images)))
     attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
@@ -143,6 +142,18 @@ def measure_ensemble(
         content["checkpoint"] = [trained.checkpoint.uri for trained in loaded]
     folder.write_json(name, {**content, "metrics": metrics})
     return metrics
+
+
+def _part(members: Members, split: str) -> Split:
+    """A split of the members' data. Raises InputError, naming a split to measure instead, where there is none."""
+    try:
+        return members.split(split)
+    except InputError as error:
+        there = [n for n in members.each[0].material.records.split_names if n != "train"]
+        if split in there or split == "train" or not there:
+            raise
+        other = (difflib.get_close_matches(split, there) or there)[0]
+        raise InputError(f"{error}; measure.splits={other} measures that one") from None
 
 
 def _add(metrics: dict[str, float], more: Mapping[str, float]) -> None:

@@ -191,8 +191,10 @@ def test_folds_average_equal_parts(place, vsepp, monkeypatch):
 
 
 def test_wrong_requests_are_one_line(place, vsepp):
-    with pytest.raises(InputError, match="no split 'tset'; it has train, val, test, shifted"):
-        measure_run(vsepp, place, MeasureOptions(attacks=(), splits=("tset",)))
+    for wrong, near in (("tset", "test"), ("other", "val")):
+        there = f"no split '{wrong}'; it has train, val, test, shifted; measure.splits={near} measures that one$"
+        with pytest.raises(InputError, match=there):
+            measure_run(vsepp, place, MeasureOptions(attacks=(), splits=(wrong,)))
     with pytest.raises(InputError, match="holds no finished checkpoint"):
         measure_run(place.run("absent"), place, MeasureOptions())
     for changes in ({"attacks": "both"}, {"alpha": "1.2"}, {"folds": "0"}):
