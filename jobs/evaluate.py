@@ -9,8 +9,9 @@ from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import fingerprint, knob, to_dict
 from vse.environment import run_tags
-from vse.measure import MeasureOptions, measure_ensemble
+from vse.measure import MeasureOptions, measure_with_sizes
 from vse.report.measured import told
+from vse.report.terminal import lines
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.workspace import Workspace
@@ -37,23 +38,21 @@ def run(request: Request) -> str:
     name = names[0] if len(names) == 1 else f"ensemble-{fingerprint(names)}"
     folder = (runs[0] if len(names) == 1 else workspace.ensemble(name)).check_writable()
     with Shipper(request.workspace, request.tracking).every(30):
-        metrics = measure_ensemble(runs, folder.child("evaluation"), workspace, options.measure)
+        measured = measure_with_sizes(runs, folder.child("evaluation"), workspace, options.measure)
         journal = workspace.journal(folder)
         if len(names) > 1:
             journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - started)
             journal.params({"runs": ",".join(names)})
-        journal.metrics(told(metrics, to_dict(options.measure)), step=0)
+        journal.metrics(told(measured.metrics, to_dict(options.measure)), step=0)
         if len(names) > 1:
             journal.end("finished")
-    width = max(map(len, metrics))
-    for key, value in metrics.items():
-        print(f"{key:{width}}  {value:8.3f}")
+    print("\n".join(lines(measured.metrics, measured.sizes)))
     return write_summary(
         folder.child("evaluation"),
         job="evaluate",
         started=started,
         options=options,
-        headline=metrics,
+        headline=measured.metrics,
         outputs={"run": folder.uri},
     )
 

@@ -73,6 +73,7 @@ def run(request: Request) -> str:
         seeds=[config.seed],
         headline={**result.metrics, "epochs": result.epochs, "best_epoch": result.best, "trained": result.trained},
         outputs={"run": result.folder.uri, "checkpoint": result.checkpoint.uri, "mlflow": shipper.uri},
+        worked=None if result.trained else result.seconds,
     )
 
 

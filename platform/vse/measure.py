@@ -1,9 +1,10 @@
 """Stage 5, measure: every task on a trained run, kept beside it as JSON."""
 
 import contextlib
+import difflib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,23 @@ class MeasureOptions:
     device: str = knob("cpu", "where it is computed; auto: on a GPU where there is one", choices=DEVICES)
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much numbers are over: images and captions of a split as far as a protocol takes them, in all its folds."""
+
+    images: int
+    captions: int
+    folds: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Metrics by name, and by what stands before `/rsum` in these the size of what was measured."""
+
+    metrics: dict[str, Any]
+    sizes: dict[str, Size]
+
+
 def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> dict[str, Any]:
     """Metrics of a run by name, computed once: `{split}/...` plain, `{split}/attack_...` and, of VSE-C's adversaries,
     `{split}/attack_contrast_...`, `/disjoint` behind the kind where adversaries take words that training negatives
@@ -87,7 +105,14 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
 def measure_ensemble(
     runs: Sequence[Folder], folder: Folder, workspace: Workspace, options: MeasureOptions
 ) -> dict[str, Any]:
-    """As `measure_run`, of the mean of the similarities of several runs, each at its own α unless one is given.
+    """As `measure_run`, of the mean of the similarities of several runs, each at its own α unless one is given."""
+    return measure_with_sizes(runs, folder, workspace, options).metrics
+
+
+def measure_with_sizes(
+    runs: Sequence[Folder], folder: Folder, workspace: Workspace, options: MeasureOptions
+) -> Measured:
+    """As `measure_ensemble`, with the sizes of what was measured.
 
     folder: where the numbers are kept. Unknown-word rates are means over the vocabularies. Raises InputError, beside
     what `measure_run` raises, where the runs' splits or their adversaries are not the same.
@@ -114,11 +139,8 @@ def measure_ensemble(
             for run, trained in zip(runs, loaded, strict=True)
         )
     )
-    parts = [
-        members.split(split) for split in dict.fromkeys(options.splits)
-    ]  # what is wrong is told before any is encoded
-    for part in parts:
-        next(_protocol(part.name, options).select(part.caption_to_image, len(part.images)))
+    parts = [_part(members, split) for split in dict.fromkeys(options.splits)]  # told before any is encoded
+    sizes = dict(_size(part, options) for part in parts)
     attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
     asked = [PAIRS_REVISION, pairs] if pairs else pairs
@@ -127,7 +149,7 @@ def measure_ensemble(
     key += [[split, *kind, *(one.fingerprint for one in made)] for split, s in attackers.items() for kind, made in s]
     name = f"measures-{fingerprint(key)}.json"
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
-        return folder.read_json(name)["metrics"]
+        return Measured(folder.read_json(name)["metrics"], sizes)
     for trained in loaded:
         trained.to(device)
     metrics: dict[str, float] = {}
@@ -143,8 +165,21 @@ def measure_ensemble(
     content["weights"] = [trained.weights for trained in loaded]
     if len(loaded) > 1:
         content["checkpoint"] = [trained.checkpoint.uri for trained in loaded]
+    content["sizes"] = {split: asdict(size) for split, size in sizes.items()}
     folder.write_json(name, {**content, "metrics": metrics})
-    return metrics
+    return Measured(metrics, sizes)
+
+
+def _part(members: Members, split: str) -> Split:
+    """A split of the members' data. Raises InputError, naming a split to measure instead, where there is none."""
+    try:
+        return members.split(split)
+    except InputError as error:
+        there = [n for n in members.each[0].material.records.split_names if n != "train"]
+        if split in there or split == "train" or not there:
+            raise
+        other = (difflib.get_close_matches(split, there) or there)[0]
+        raise InputError(f"{error}; measure.splits={other} measures that one") from None
 
 
 def _add(metrics: dict[str, float], more: Mapping[str, float]) -> None:
@@ -202,6 +237,14 @@ def _protocol(split: str, options: MeasureOptions) -> Protocol:
     if options.folds > 1:
         raise InputError(f"measure.protocol={options.protocol} has its own folds; leave measure.folds alone")
     return replace(PUBLISHED[options.protocol], split=f"{split}/{options.protocol}")
+
+
+def _size(part: Split, options: MeasureOptions) -> tuple[str, Size]:
+    """The name of what is measured of a split, and its size. Raises InputError where the split is too small for it."""
+    protocol = _protocol(part.name, options)
+    folds = list(protocol.select(part.caption_to_image, len(part.images)))
+    counts = (sum(len(getattr(fold, side)) for fold in folds) for side in ("images", "captions"))
+    return protocol.split, Size(*counts, folds=len(folds))
 
 
 def _behind(metrics: dict[str, float], words: str) -> dict[str, float]:

@@ -181,8 +181,10 @@ class Model:
     def predict(self, requests: Any, params: Mapping[str, Any] | None = None) -> Any:
         """Requests (DataFrame): each row fills one of `image` (bytes of a file), `path` (of a file, or s3://) and
         `sentence`; the others are absent or empty. Returns (DataFrame) the column `embedding`, a list of floats a
-        row, in their order. Raises InputError naming the first row that has none or several of them.
+        row, in their order. Raises InputError naming the first row that has none or several of them, and for what is
+        no table with one of these columns.
         """
+        _check_columns(requests)
         rows = [_request(row, number) for number, row in enumerate(requests.to_dict("records"))]
         found: list[Any] = [None] * len(rows)
         for kinds, embed in ((("image", "path"), self.embedder.images), (("sentence",), self.embedder.sentences)):
@@ -190,6 +192,17 @@ class Model:
             for k, vector in zip(chosen, embed([rows[k][1] for k in chosen]) if chosen else (), strict=True):
                 found[k] = vector.tolist()
         return type(requests)({"embedding": found})
+
+
+def _check_columns(requests: Any) -> None:
+    """MLflow takes columns that the signature does not know away, and with the last of them every row; what comes of a
+    misspelled column is a table of nothing, whose answer would be nothing."""
+    expected = f"expected a table with columns among {', '.join(COLUMNS)}, of which each row fills one"
+    if not hasattr(requests, "columns"):
+        raise InputError(f"a request that is a {type(requests).__name__}: {expected}")
+    given = [str(name) for name in requests.columns]
+    if not set(given) & set(COLUMNS):
+        raise InputError(f"a request with {'columns ' + ', '.join(given) if given else 'no known column'}: {expected}")
 
 
 def _request(row: Mapping[str, Any], number: int) -> tuple[str, Any]:

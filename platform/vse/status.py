@@ -27,7 +27,7 @@ SILENT_AFTER = 600.0  # seconds without a sign, or three epochs where these are 
 class Line:
     """One run, sweep or stage. Times in seconds, costs in hours; `total` and `left` are None where nothing says.
 
-    A stage is stopped where something of it is there, not all, and no job works on it. done and total count `unit`;
+    A stage is stopped where something of it is there, not all, and no job works on it, or where all was rejected. done and total count `unit`;
     each: seconds for one of them; speed: captions a second; age: since the last sign; note: the last words.
     """
 
@@ -173,9 +173,20 @@ def _stages(workspace: Workspace, now: float) -> Iterator[Line]:
         root = workspace.root.child(kind)
         for dataset in root.names():
             for digits in root.child(dataset).names():
-                folder = root.child(dataset, digits)
-                if not folder.is_committed():
-                    yield from _stage(f"{kind}/{dataset}/{digits}", folder, now)
+                for name, folder in _whole_or_parts(f"{kind}/{dataset}/{digits}", root.child(dataset, digits)):
+                    if not folder.is_committed():
+                        yield from _stage(name, folder, now)
+
+
+def _whole_or_parts(name: str, folder: Folder) -> Iterator[tuple[str, Folder]]:
+    """A stage's folder; where it holds nothing but folders, those: sentence vectors are a stage that is fitted, in
+    `fit`, and one for each set of captions, and each part has its own lock and manifest."""
+    inside = folder.names()
+    if inside and not any("." in each for each in inside):  # files of stages have endings, folders have none
+        for each in inside:
+            yield f"{name}/{each}", folder.child(each)
+    else:
+        yield name, folder
 
 
 def _stage(name: str, folder: Folder, now: float) -> Iterator[Line]:
@@ -184,8 +195,9 @@ def _stage(name: str, folder: Folder, now: float) -> Iterator[Line]:
     if name.startswith("features/"):
         receipts = list(read_receipts(folder, checksums=False))
         done, unit = sum(len(receipt.ids) for receipt in receipts), "images"
-        rejects = sum(len(receipt.rejects) for receipt in receipts)
-        notes += [f"{rejects} rejected"] * bool(rejects)
+        kept = {image for receipt in receipts for image in receipt.ids}  # some were rejected before they were mended
+        rejects = [reject for receipt in receipts for reject in receipt.rejects if reject[0] not in kept]
+        notes += [f"{len(rejects)} rejected, for one {rejects[0][0]!r}: {rejects[0][1]}"] if rejects else []
         begun = bool(receipts)
     else:
         done, unit = len(folder.names()), "files"
@@ -195,7 +207,13 @@ def _stage(name: str, folder: Folder, now: float) -> Iterator[Line]:
     age = max(0.0, now - folder.last_written())
     state: State = "stopped" if not works else "silent" if age > SILENT_AFTER else "running"
     if not works:
-        notes.append("no job works on it; the next one that needs it goes on from here")
+        # rejects alone are no beginning: none of them is kept for the next job, which reads these images again
+        nothing = begun and not done
+        notes.append(
+            "nothing of it could be used and no job works on it; the next one that needs it tries all again"
+            if nothing
+            else "no job works on it; the next one that needs it goes on from here"
+        )
     yield Line(kind="stage", name=name, state=state, done=done, unit=unit, age=age, note="; ".join(notes))
 
 

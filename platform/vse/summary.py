@@ -57,19 +57,24 @@ def write_summary(
     headline: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Any] | None = None,
     details: Mapping[str, Any] | None = None,
+    worked: float | None = None,
 ) -> str:
     """Write `summary.json` into `folder` (a path or a `storage.Folder`) and return its path.
 
     `started` is `time.time()` at the start; `configuration` and `options` are configuration dataclasses or plain data;
     `headline` holds the numbers a reader wants first (NaN becomes null); `outputs` name -> path of what was made;
-    `details` whatever else the job wants to keep. Credentials are hidden.
+    `details` whatever else the job wants to keep. Credentials are hidden. worked: seconds that the work took an earlier
+    call, where this one found it done; they stand as `seconds`, and this call's own as `details.seconds_of_this_call`.
     """
+    spent = round(max(0.0, time.time() - started), 3)
+    if worked is not None:
+        details = {**(details or {}), "seconds_of_this_call": spent}
     data: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "job": job,
         "command": redact_text(command_line()),
         "started": datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds"),
-        "seconds": round(max(0.0, time.time() - started), 3),
+        "seconds": spent if worked is None else round(worked, 3),
         "configuration": redact(_data(configuration)),
         "options": redact(_data(options)),
         "fingerprints": dict(fingerprints or {}),

@@ -1,6 +1,7 @@
 """jobs/evaluate.py as a user runs it, on a run that jobs/train.py made."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.jobs.processes import run, run_without_ray, summary_of
 from vse.config import override
 from vse.journal import read
 from vse.presets import preset
+from vse.report.curve import ATTACKS
 from vse.summary import SCHEMA
 from vse.training.run import run_training
 from vse.workspace import Workspace
@@ -40,7 +42,7 @@ def test_the_table_the_summary_and_the_journal_agree(
     out, summary = done
     validate(summary, SCHEMA)
     *table, last = out.splitlines()
-    printed = {line.split()[0]: float(line.split()[1]) for line in table}
+    printed = numbers(table)
     assert printed.keys() == summary["headline"].keys()
     assert {"test/rsum", "shifted/rsum", "test/attack_object/rsum3", "test/attack_relation/pair_accuracy"} <= set(
         printed
@@ -51,6 +53,43 @@ def test_the_table_the_summary_and_the_journal_agree(
     latest = read(folder / "journal.jsonl").latest()
     assert all(latest[key] == value for key, value in summary["headline"].items())
     assert read(folder / "journal.jsonl").status == "finished"
+
+
+COLUMNS = {"R@1": "r1", "R@5": "r5", "R@10": "r10", "medr": "medr", "meanr": "meanr", "pairs": "pair_accuracy"}
+
+
+def numbers(table: list[str]) -> dict[str, float]:
+    """Every number that was printed, by its metric: from the tables of the splits, then from the lines of all else."""
+    found: dict[str, float] = {}
+
+    def keep(name: str, text: str) -> None:
+        assert name not in found, "a number is printed once"
+        found[name] = float(text)
+
+    split, task, columns = "", "", list[str]()
+    for line in table:
+        first, *values = line.split()
+        if line.endswith("; percent"):
+            split = first.removesuffix(":")
+        elif not line.startswith(" "):
+            keep(first, *values)
+        elif values[-1] in COLUMNS:
+            task = "attack_" if first == "attack" else ""
+            columns = [COLUMNS[title] for title in line.split() if title in COLUMNS]
+        elif first == "rsum":
+            keep(f"{split}/rsum", *values)
+        else:
+            for metric, value in zip(columns, values, strict=True):
+                keep(f"{split}/{task}{first}/{metric}", value)
+    return found
+
+
+def test_what_is_read_first_is_printed_first(done: tuple[str, dict[str, Any]]) -> None:
+    table = done[0].splitlines()
+    assert re.fullmatch(r"test: 5 images, [\d,]+ captions; percent", table[0])
+    assert [line.split()[0] for line in table[1:9]] == ["rsum", "R@1", "i2t", "t2i", "attack", *ATTACKS]
+    assert re.fullmatch(r"shifted: 4 images, [\d,]+ captions; percent", table[9])
+    assert not any(line.startswith(("test/i2t", "test/rsum")) for line in table)
 
 
 def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, dict[str, Any]]) -> None:
@@ -98,7 +137,7 @@ WRONG = {
     "nothing": ([], "evaluate: run: name one of univse-scenes-s0-"),
     "split": (
         ["run=RUN", "measure.splits=tset", "measure.attacks="],
-        "no split 'tset'; it has train, val, test",
+        "no split 'tset'; it has train, val, test, shifted; measure.splits=test measures that one",
     ),
     "alpha": (["run=RUN", "measure.alpha=1.2"], "measure.alpha=1.2: must be between 0 and 1"),
     "words": (["run=RUN", "measure.attacks=all"], "measure.attacks=all: expected one of shared, disjoint"),

@@ -1,5 +1,6 @@
 """jobs/train.py as a user runs it: from an empty workspace, again, stopped, and every wrong request in one line."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -51,8 +52,17 @@ def test_again_it_trains_nothing_and_a_copy_of_the_workspace_serves(
     assert (
         result.stderr == f"{Path(again['outputs']['run']).name} was trained already, 2 epochs; nothing is left to do\n"
     )
+    validate(again, SCHEMA)
     assert again["headline"] == done[1]["headline"] | {"trained": False}
+    # the time of the training is not lost to that of finding it done
+    assert again["seconds"] == pytest.approx(read_result(again)["seconds"], abs=1e-3)
+    assert again["details"].keys() == {"seconds_of_this_call"}
+    assert "details" not in done[1]
     assert again["outputs"]["run"].startswith(str(tmp_path))
+
+
+def read_result(summary: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(Path(summary["outputs"]["run"], "result.json").read_text())
 
 
 def test_a_collapse_is_one_warning(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

@@ -191,9 +191,27 @@ def test_folds_average_equal_parts(place, vsepp, monkeypatch):
         measure_run(vsepp, place, MeasureOptions(folds=4))
 
 
+def test_sizes_are_of_what_was_measured(place, vsepp, monkeypatch):
+    few = Protocol(name="two images in folds", num_images=4, captions_per_image=1, folds=2)
+    monkeypatch.setitem(measure.PUBLISHED, "coco_1k_first", few)
+    whole = measure.measure_with_sizes(
+        [vsepp], vsepp.child("evaluation"), place, MeasureOptions(attacks=(), splits=("test", "val"))
+    )
+    assert whole.sizes.keys() == {"test", "val"}
+    assert (whole.sizes["test"].images, whole.sizes["val"].images, whole.sizes["test"].folds) == (6, 4, 1)
+    records = measure.pipeline.prepare(measure.load_run(vsepp).config, place).records
+    assert whole.sizes["test"].captions == len(records.split("test").captions)
+    options = MeasureOptions(attacks=(), protocol="coco_1k_first")
+    for _ in ("measured", "read again"):
+        found = measure.measure_with_sizes([vsepp], vsepp.child("evaluation"), place, options)
+        assert found.sizes == {"test/coco_1k_first": measure.Size(4, 4, folds=2)}
+
+
 def test_wrong_requests_are_one_line(place, vsepp):
-    with pytest.raises(InputError, match="no split 'tset'; it has train, val, test, shifted"):
-        measure_run(vsepp, place, MeasureOptions(attacks=(), splits=("tset",)))
+    for wrong, near in (("tset", "test"), ("other", "val")):
+        there = f"no split '{wrong}'; it has train, val, test, shifted; measure.splits={near} measures that one$"
+        with pytest.raises(InputError, match=there):
+            measure_run(vsepp, place, MeasureOptions(attacks=(), splits=(wrong,)))
     with pytest.raises(InputError, match="holds no finished checkpoint"):
         measure_run(place.run("absent"), place, MeasureOptions())
     for changes in ({"attacks": "both"}, {"alpha": "1.2"}, {"folds": "0"}):

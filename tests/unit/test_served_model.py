@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from vse.embedder import Embedder
 from vse.errors import InputError
 from vse.features.small_backbone import convolutions
 from vse.journal import read
-from vse.served_model import _load_pyfunc, offer_best, offer_model
+from vse.served_model import Model, _load_pyfunc, offer_best, offer_model
 from vse.storage import Folder
 from vse.trained import load_run
 from vse.workspace import Workspace
@@ -70,6 +71,30 @@ def test_a_wrong_request_names_its_row(place: Workspace, tmp_path: Path, row: di
     model = _load_pyfunc(str(train(place, "vsepp_tiny").checkpoint.local()))
     with pytest.raises(InputError, match=message):
         model.predict(pd.DataFrame([{"sentence": "a cat"}, row]))
+
+
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        (pd.DataFrame({"sentences": TEXTS}), "a request with columns sentences: expected a table with columns among "),
+        (pd.DataFrame(TEXTS), "a request with columns 0: "),
+        (pd.DataFrame(), "no known column: expected a table with columns among image, path, sentence, of which each"),
+        (TEXTS, "a request that is a list: expected a table"),
+        ("a dog", "a request that is a str: expected a table"),
+    ],
+    ids=["misspelled", "unnamed", "what MLflow leaves", "list", "text"],
+)
+def test_a_request_without_a_known_column_is_refused(requests: Any, message: str) -> None:
+    model = Model.__new__(Model)  # refused before anything is embedded
+    with pytest.raises(InputError, match=message):
+        model.predict(requests)
+
+
+def test_as_many_vectors_as_requests(place: Workspace) -> None:
+    model = _load_pyfunc(str(train(place, "vsepp_tiny").checkpoint.local()))
+    for count in (0, 1, 3):
+        table = pd.DataFrame({"sentence": pd.Series(["a dog"] * count, dtype=object), "note": ["x"] * count})
+        assert len(model.predict(table)) == count
 
 
 def test_what_lies_outside_the_checkpoint_comes_along(place: Workspace, tmp_path: Path) -> None:

@@ -111,9 +111,10 @@ def test_features_on_their_way(living: Path) -> None:
 
     folder = Folder.open(living / "features" / "scenes-0123" / "4567")
     write_shard(folder, ["a", "b"], {"pooled": np.zeros((2, 3), np.float16)}, [("c", "file is empty")])
+    rejected = "1 rejected, for one 'c': file is empty"
     with folder.locked():
         line = lines(living)["features/scenes-0123/4567"]
-        assert (line.kind, line.state, line.done, line.note) == ("stage", "running", 2, "1 rejected")
+        assert (line.kind, line.state, line.done, line.note) == ("stage", "running", 2, rejected)
         then = time.time() - 3600
         for file in (folder.local(), *folder.local().iterdir()):
             os.utime(file, (then, then))
@@ -121,10 +122,45 @@ def test_features_on_their_way(living: Path) -> None:
         assert (line.state, round(line.age, -2)) == ("silent", 3600)
     line = lines(living)["features/scenes-0123/4567"]
     assert (line.state, round(line.age, -2)) == ("stopped", 3600)
-    assert line.note == "1 rejected; no job works on it; the next one that needs it goes on from here"
+    assert line.note == f"{rejected}; no job works on it; the next one that needs it goes on from here"
     assert "stages: 1 stopped" in summary(read_status(Workspace.open(str(living))))
     folder.commit_manifest([])
     assert "features/scenes-0123/4567" not in lines(living)
+
+
+def test_features_that_were_all_rejected_are_nothing_to_go_on_from(living: Path) -> None:
+    import numpy as np
+
+    from vse.features.shards import write_shard
+
+    folder = Folder.open(living / "features" / "scenes-0123" / "4567")
+    write_shard(folder, [], {}, [(f"x{k}", "pooled: not finite in half precision") for k in range(16)])
+    line = lines(living)["features/scenes-0123/4567"]
+    assert (line.state, line.done) == ("stopped", 0)
+    assert line.note == (
+        "16 rejected, for one 'x0': pooled: not finite in half precision; nothing of it could be used and no job works "
+        "on it; the next one that needs it tries all again"
+    )
+    write_shard(folder, ["x0"], {"pooled": np.zeros((1, 3), np.float16)})  # mended since
+    assert lines(living)["features/scenes-0123/4567"].note.startswith("15 rejected, for one 'x1': ")
+
+
+def test_sentence_vectors_are_stages_by_part(living: Path) -> None:
+    """As jWAE's: the folder above them never has a manifest of its own."""
+    above, name = Folder.open(living / "language" / "scenes-0123" / "4567"), "language/scenes-0123/4567"
+    fit, captions = above.child("fit"), above.child("captions-89ab")
+    with fit.locked():
+        fit.write_text("words.json", "[]")
+        assert lines(living)[f"{name}/fit"].state == "running"
+    fit.commit_manifest(["words.json"])
+    assert not [told for told in lines(living) if told.startswith(name)]
+    with captions.locked():
+        captions.write_bytes("vectors-00000.npy", b"some")
+        line = lines(living)[f"{name}/captions-89ab"]
+        assert (line.state, line.done, line.unit) == ("running", 1, "files")
+    assert lines(living)[f"{name}/captions-89ab"].state == "stopped"
+    captions.commit_manifest(["vectors-00000.npy"])
+    assert not [told for told in lines(living) if told.startswith(name)]
 
 
 @pytest.mark.parametrize("kind", ["features", "language"])

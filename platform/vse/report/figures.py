@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vse.report.curve import ATTACKS, AlphaResults, Arm
-from vse.report.intervals import interval
+from vse.report.intervals import Interval, interval
 
 # Okabe & Ito's palette: told apart by readers with any kind of colour vision, and in grey by line style.
 SWEPT, REFERENCE, INK, SOFT = "#0072B2", "#D55E00", "#222222", "#6B7280"
@@ -29,6 +29,8 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "vse",
 }
 HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible, and text in SVG
+BAND_SEEDS = 3  # intervals over two seeds are thirteen times as wide as these are apart: a band would fill its panel
+ROOM = 0.12  # share of a panel's height that a number beside a mark takes
 _PLAIN = (("image → sentence", "i2t/r1"), ("sentence → image", "t2i/r1"))
 _ATTACKED = tuple((f"{name} attack", f"attack_{name}/r1") for name in ATTACKS)
 
@@ -36,7 +38,7 @@ _ATTACKED = tuple((f"{name} attack", f"attack_{name}/r1") for name in ATTACKS)
 def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]:
     """{"png": ..., "svg": ...}: R@1 over α as in Fig. 5 of Wu et al. (CVPR 2019), plain and under each attack.
 
-    Lines are means over seeds, bands their 95 % intervals, thin lines single seeds; the reference model has no α and is
+    Lines are means over seeds, bands their 95 % intervals from three seeds on, thin lines single seeds; the reference model has no α and is
     a horizontal line with its band. The chosen α is marked. An attack without adversaries has no
     panel.
     """
@@ -60,20 +62,20 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
 def _row(part: Any, results: AlphaResults, split: str, panels: Sequence[tuple[str, str]], title: str) -> None:
     part.suptitle(title, x=0.012, ha="left", fontsize=11.5, fontweight="bold")
     axes = part.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    shown = [value for _, metric in panels for value in _values(results, f"{split}/{metric}")]
+    low, high = min(shown), max(shown)
+    margin = ROOM * max(high - low, 1.0)
+    axes[0].set_ylim(max(-0.3 * margin, low - margin), high + margin)  # shared by all; numbers are placed within it
     for place, (axis, (name, metric)) in enumerate(zip(axes, panels, strict=True)):
         _panel(axis, results, f"{split}/{metric}")
         axis.set_title(name, loc="left", color=SOFT, pad=5)
         axis.set_xlabel("α")
         if place == 0:
             axis.set_ylabel("R@1 (%)")
-    shown = [value for _, metric in panels for value in _values(results, f"{split}/{metric}")]
-    low, high = min(shown), max(shown)
-    margin = 0.12 * max(high - low, 1.0)
-    axes[0].set_ylim(max(-0.3 * margin, low - margin), high + margin)
 
 
 def _values(results: AlphaResults, metric: str) -> list[float]:
-    """Every number of every seed: the axis is made for these, and bands of two or three seeds may leave it."""
+    """Every number of every seed: the axis is made for these, and bands of three seeds may leave it."""
     found = [value for point in results.points for value in point[metric]]
     return found + (results.reference.metrics.get(metric, []) if results.reference is not None else [])
 
@@ -93,7 +95,7 @@ def _panel(axis: Any, results: AlphaResults, metric: str) -> None:
         _level(axis, results.reference, metric)
     found = results.series(metric)
     means = [each.mean for each in found]
-    if not any(math.isnan(each.half) for each in found):
+    if all(_has_band(each) for each in found):
         low, high = [e.mean - e.half for e in found], [e.mean + e.half for e in found]
         axis.fill_between(results.alphas, low, high, color=SWEPT, alpha=0.16, linewidth=0)
     for seed in range(len(results.seeds)):
@@ -108,12 +110,18 @@ def _panel(axis: Any, results: AlphaResults, metric: str) -> None:
     _value(axis, results, means, chosen)
 
 
+def _has_band(found: Interval) -> bool:
+    return found.count >= BAND_SEEDS and not math.isnan(found.half)
+
+
 def _value(axis: Any, results: AlphaResults, means: Sequence[float], chosen: float) -> None:
-    """The number at the chosen α, on the side that the curve leaves free."""
+    """The number at the chosen α, on the side that the curve leaves free if there is room for it in the axes."""
     here = results.alphas.index(results.chosen)
     around = means[max(0, here - 2)], means[min(len(means) - 1, here + 2)]
     rising, at_right = around[1] >= around[0], results.chosen > 0.8 * results.alphas[-1]
-    below = rising != at_right
+    low, high = axis.get_ylim()
+    height = (chosen - low) / (high - low)
+    below = height > 1 - ROOM or (height > ROOM and rising != at_right)
     axis.annotate(
         f"{chosen:.1f}",
         (results.chosen, chosen),
@@ -129,7 +137,7 @@ def _value(axis: Any, results: AlphaResults, means: Sequence[float], chosen: flo
 
 def _level(axis: Any, arm: Arm, metric: str) -> None:
     level = interval(arm.metrics[metric])
-    if not math.isnan(level.half):
+    if _has_band(level):
         axis.axhspan(level.mean - level.half, level.mean + level.half, color=REFERENCE, alpha=0.13, linewidth=0)
     left, right = axis.get_xlim()
     axis.plot([left, right], [level.mean, level.mean], color=REFERENCE, linewidth=1.8, linestyle=(0, (5, 2)))
@@ -156,7 +164,7 @@ def _legend(figure: Any, results: AlphaResults) -> None:
     if results.reference is not None:
         label = f"{results.reference.label} (no α)"
         handles.append(Line2D([], [], color=REFERENCE, linewidth=1.8, linestyle=(0, (5, 2)), label=label))
-    if len(results.seeds) > 1:
+    if len(results.seeds) >= BAND_SEEDS:
         handles.append(Patch(facecolor="#9CA3AF", alpha=0.35, label="95 % interval over seeds"))
     mark = Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (1, 2)), label=f"chosen α = {results.chosen:g}")
     handles.append(mark)

@@ -71,8 +71,9 @@ def _cards(results: ResponseResults) -> list[tuple[str, str]]:
             there = f" (preset {interval(base.metrics['test/rsum']).mean:.1f})" if base is not None else ""
             cards.append((f"{interval(best.metrics['test/rsum']).mean:.1f}", f"test rsum there{there}"))
     objectives = [p.objective.mean for p in results.complete]
-    if objectives:
-        cards.append((f"{max(objectives) - min(objectives):.1f}", "between the best and the worst point, objective"))
+    if len(objectives) > 1:
+        text = f"{_objective_name(results)}: best minus worst point"
+        cards.append((f"{max(objectives) - min(objectives):.1f}", text))
     for verdict in results.claims.values():
         cards.append((verdict["answer"], "the registered claim"))
     spent = f"{results.gpu_hours:.2f} GPU-hours" if results.gpu_hours else f"{results.seconds / 3600:.2f} h"
@@ -125,7 +126,9 @@ def _best(results: ResponseResults) -> str:
     best = results.chosen()
     if best is None:
         return "<p>No point is complete yet.</p>"
-    changed = ", ".join(f"{key} = {value} (preset {results.base.get(key)})" for key, value in best.changes.items())
+    changed = ", ".join(
+        f"{key} = {_rounded(value)} (preset {_rounded(results.base.get(key))})" for key, value in best.changes.items()
+    )
     return f"<p>{html.escape(changed)}: {_objective_name(results)} {best.objective}.</p>"
 
 
@@ -159,6 +162,11 @@ def points_table(results: ResponseResults) -> str:
 def _ranked(results: ResponseResults) -> list[Point]:
     complete = {id(p) for p in results.complete}
     return sorted(results.points, key=lambda p: (id(p) not in complete, -p.objective.mean))
+
+
+def _rounded(value: Any) -> str:
+    """A setting for people; `best.json` has it to its last digit."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _cell(value: Any) -> str:

@@ -2,7 +2,9 @@
 
 import io
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,4 +83,53 @@ def test_attacks_without_adversaries_have_no_panel(left: int) -> None:
 def test_thin_data_is_drawn_too(results: AlphaResults) -> None:
     figure = alpha_figure(results)
     assert Image.open(io.BytesIO(figure["png"])).size[0] > 1500
-    assert ("95 % interval" in texts(figure["svg"])) == (len(results.seeds) > 1)
+    assert ("95 % interval" in texts(figure["svg"])) == (len(results.seeds) > 2)
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Figures as they are when they are rendered."""
+    drawn: list[Any] = []
+
+    def kept(figure: Any, kind: str) -> bytes:
+        drawn.append(figure)
+        return b""
+
+    monkeypatch.setattr("vse.report.figures.rendered", kept)
+    return drawn
+
+
+@pytest.mark.parametrize(("seeds", "bands"), [(1, 0), (2, 0), (3, 2), (5, 2)])
+def test_bands_are_drawn_from_three_seeds_on(figures: list[Any], seeds: int, bands: int) -> None:
+    """Of two seeds an interval is thirteen times as wide as they are apart."""
+    alpha_figure(made_up(seeds=seeds))
+    for axis in figures[0].axes:
+        shaded = [*axis.collections, *axis.patches]
+        assert len(shaded) == bands  # the swept model's and the reference's
+        assert len(axis.lines) == seeds + 4  # single seeds, their mean, the chosen α with its mark, the reference
+
+
+def through(results: AlphaResults, values: Sequence[float], chosen: float) -> AlphaResults:
+    """The same curve in every panel."""
+    made = np.interp(results.alphas, np.linspace(0, 1, len(values)), values)
+    points = [
+        {name: [float(v)] * len(each) for name, each in point.items()}
+        for v, point in zip(made, results.points, strict=True)
+    ]
+    return replace(results, points=points, chosen=chosen)
+
+
+@pytest.mark.parametrize("chosen", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "values", [(0, 0, 50), (50, 0, 0), (0, 50), (50, 0), (0, 0), (50, 0, 50), (0, 50, 0)], ids=lambda v: f"{v}"
+)
+def test_the_number_at_the_chosen_alpha_stays_in_its_axes(
+    figures: list[Any], values: tuple[int, ...], chosen: float
+) -> None:
+    alpha_figure(through(made_up(reference=False), values, chosen))
+    figure = figures[0]
+    figure.canvas.draw()
+    for axis in figure.axes:
+        (number,) = axis.texts
+        inside, box = axis.get_window_extent(), number.get_window_extent()
+        assert inside.y0 <= box.y0 < box.y1 <= inside.y1

@@ -104,6 +104,18 @@ def test_the_whole_report(tmp_path: Path, found: ResponseResults) -> None:
     assert 'src="http' not in page
 
 
+def test_the_best_point_and_the_cards_are_for_people(tmp_path: Path) -> None:
+    values = (0.1, 1.9387012345678912)
+    found = results([point({"objective.eta_c": v}) for v in values])
+    worst, best = sorted(p.objective.mean for p in found.points)
+    write_response(Folder.open(tmp_path), found, [], {}, {"best.json": "{}"})
+    page = (tmp_path / "report.html").read_text()
+    assert "<p>objective.eta_c = 1.939 (preset 0.5): validation rsum " in page
+    assert f"<b>{best - worst:.1f}</b><span>validation rsum: best minus worst point</span>" in page
+    write_response(Folder.open(tmp_path), results([point({"objective.eta_c": 1.0})]), [], {}, {})
+    assert "minus worst" not in (tmp_path / "report.html").read_text()
+
+
 def test_a_sweep_in_which_nothing_has_finished_has_a_page(tmp_path: Path) -> None:
     nothing = dataclasses.replace(one_at_a_time(), points=[], best=None, failed={"eta_c=1": "ValueError: no"})
     write_response(Folder.open(tmp_path), nothing, [], {}, {})
