@@ -27,8 +27,9 @@ SILENT_AFTER = 600.0  # seconds without a sign, or three epochs where these are 
 class Line:
     """One run, sweep or stage. Times in seconds, costs in hours; `total` and `left` are None where nothing says.
 
-    A stage is stopped where something of it is there, not all, and no job works on it, or where all was rejected. done and total count `unit`;
-    each: seconds for one of them; speed: captions a second; age: since the last sign; note: the last words.
+    A stage is stopped where something of it is there, not all, and no job works on it, or where all was rejected. done
+    and total count `unit`; each: seconds for one of them; speed: captions a second; age: since the last sign; note: the
+    last words.
     """
 
     kind: Literal["sweep", "run", "stage"]

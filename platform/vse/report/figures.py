@@ -38,8 +38,8 @@ _ATTACKED = tuple((f"{name} attack", f"attack_{name}/r1") for name in ATTACKS)
 def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]:
     """{"png": ..., "svg": ...}: R@1 over α as in Fig. 5 of Wu et al. (CVPR 2019), plain and under each attack.
 
-    Lines are means over seeds, bands their 95 % intervals from three seeds on, thin lines single seeds; the reference model has no α and is
-    a horizontal line with its band. The chosen α is marked. An attack without adversaries has no
+    Lines are means over seeds, bands their 95 % intervals from three seeds on, thin lines single seeds; the reference
+    model has no α and is a horizontal line with its band. The chosen α is marked. An attack without adversaries has no
     panel.
     """
     import matplotlib
