@@ -5,20 +5,23 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from vse.command import Request
 from vse.config import fingerprint, flatten, knob
 from vse.environment import environment
 from vse.errors import InputError
+from vse.measure import Size
 from vse.report import response
 from vse.report.curve import AlphaResults, from_dict
 from vse.report.figures import alpha_figure
 from vse.report.html import Provenance, alpha_page, metrics_page
-from vse.report.measured import run_metrics
+from vse.report.measured import run_metrics, run_sizes
 from vse.report.published_page import Run, published_section
 from vse.report.response_build import BEST, write_response
 from vse.report.tables import alpha_table, curve_csv, metrics_csv
+from vse.report.terminal import told_size
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
@@ -83,10 +86,12 @@ def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request
 def _of_runs(
     workspace: Workspace, runs: Sequence[str], folder: Folder, request: Request
 ) -> tuple[dict[str, Any], list[str]]:
-    rows, configuration, beside = {}, {}, []
+    rows, configuration, beside, facts = {}, {}, [], {}
     for name in runs:
+        _refuse_ensemble(workspace, name)
         run = workspace.existing("runs", name, "runs")
         rows[name], config = run_metrics(run), run.read_json("config.json")
+        facts[name] = _facts(config, run_sizes(run))
         configuration[name] = dict(_leaves(config))
         beside.append(Run(name=name, config=config, metrics=rows[name]))
         if not rows[name]:
@@ -97,13 +102,43 @@ def _of_runs(
     )
     title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
     files = {
-        "report.html": metrics_page(title, ", ".join(runs), rows, made, published_section(beside)),
+        "report.html": metrics_page(
+            title, ", ".join(runs), rows, made, published_section(beside), facts, _not_evaluated(rows)
+        ),
         "table.csv": metrics_csv(rows),
         "table.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
     }
     for name, text in files.items():
         folder.write_text(name, text)
     return {f"{run}/{key}": value for run, found in rows.items() for key, value in found.items()}, list(files)
+
+
+def _refuse_ensemble(workspace: Workspace, name: str) -> None:
+    """An ensemble has no configuration or seed of its own to stand in a column of runs."""
+    ensembles = workspace.root.child("ensembles")
+    last = name.rstrip("/").removesuffix("/summary.json").removesuffix("/evaluation").rpartition("/")[2]
+    if last in ensembles.names() and name not in workspace.root.child("runs").names():
+        raise InputError(
+            f"runs={name}: is an ensemble, and reports are of single runs; jobs/evaluate.py prints the numbers of "
+            f"ensembles and keeps them in {ensembles.child(last, 'evaluation').address(SUMMARY)}"
+        )
+
+
+def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size]) -> dict[str, str]:
+    """What a reader asks first of a run, from its configuration and what its evaluations noted."""
+    named = {"data set": config.get("data"), "family": config.get("model")}
+    found = {text: str(part["name"]) for text, part in named.items() if isinstance(part, Mapping) and "name" in part}
+    file = Path(str(config.get("data", {}).get("file", ""))).name
+    if file and "data set" in found:  # which of the sets of this kind
+        found["data set"] += f", {file}"
+    found["seed"] = str(config.get("seed", "–"))
+    return found | {split: told_size(size) for split, size in sizes.items()}
+
+
+def _not_evaluated(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """A line for each run of which training alone has told numbers."""
+    bare = [name for name, metrics in rows.items() if all(key.startswith("val/") for key in metrics)]
+    return [f"not evaluated: {name}; python jobs/evaluate.py run={name}" for name in bare]
 
 
 def write_report(

@@ -57,12 +57,21 @@ def alpha_page(results: AlphaResults, table: Table, figure_png: bytes, provenanc
 
 
 def metrics_page(
-    title: str, lead: str, rows: Mapping[str, Mapping[str, float]], provenance: Provenance, published: str = ""
+    title: str,
+    lead: str,
+    rows: Mapping[str, Mapping[str, float]],
+    provenance: Provenance,
+    published: str = "",
+    facts: Mapping[str, Mapping[str, str]] | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
-    """The page of chosen runs: all their metrics side by side, below them HTML of what is `published` beside such."""
+    """The page of chosen runs: facts of each and all their metrics side by side, below them `notes` on runs and HTML of
+    what is `published` beside such."""
+    table = plain_table(rows, "one column a run; recalls in percent, ranks 1-based", facts)
     body = [
         header(title, lead),
-        f'<div class="panel">{plain_table(rows, "one column a run; recalls in percent, ranks 1-based")}</div>',
+        f'<div class="panel scroll" tabindex="0">{table}</div>',  # keys scroll it too
+        f'<p class="lead">{"<br>".join(map(html.escape, notes))}</p>' if notes else "",
         published,
         "<h2>Made again</h2>",
         f"<pre>{html.escape(chr(10).join(provenance.commands))}</pre>",

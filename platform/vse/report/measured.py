@@ -1,10 +1,11 @@
 """What evaluations found of a run, under names that say how it was measured."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from vse.measure import Size
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, weights_of
 
@@ -45,6 +46,18 @@ def run_metrics(run: Folder) -> dict[str, float]:
         found |= {
             key: value for key, value in run.read_json("result.json")["metrics"].items() if key.startswith("val/")
         }
+    for measured in _measures(run):
+        found |= told(measured["metrics"], measured["options"])
+    return found
+
+
+def run_sizes(run: Folder) -> dict[str, Size]:
+    """Of what the run's numbers are, by what stands before `/rsum` in them, as far as its evaluations have noted it."""
+    return {split: Size(**size) for measured in _measures(run) for split, size in measured.get("sizes", {}).items()}
+
+
+def _measures(run: Folder) -> Iterator[Mapping[str, Any]]:
+    """Evaluations of a run's kept weights as configured, the present revision last."""
     folder, kept = run.child("evaluation"), Checkpoints(run.child("checkpoints")).best()
     measures = [
         folder.read_json(name)
@@ -54,5 +67,4 @@ def run_metrics(run: Folder) -> dict[str, float]:
     for measured in sorted(measures, key=lambda each: each.get("revision", 0)):
         stale = kept is not None and "weights" in measured and measured["weights"] != [weights_of(kept)]
         if not stale and not altered(measured["options"]):
-            found |= told(measured["metrics"], measured["options"])
-    return found
+            yield measured

@@ -10,6 +10,7 @@ from typing import Any
 
 from vse.report.curve import ATTACKS, AlphaResults, Metrics
 from vse.report.intervals import Interval, interval
+from vse.report.order import grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,21 +185,35 @@ def curve_csv(results: AlphaResults) -> str:
     return out.getvalue()
 
 
-def plain_table(rows: Mapping[str, Mapping[str, float]], title: str, names: Sequence[str] = ()) -> str:
-    """Any metrics as an HTML table: one line a metric (all of them, or `names`), one column an entry of `rows`."""
-    shown = list(names) or sorted({name for metrics in rows.values() for name in metrics})
+def plain_table(
+    rows: Mapping[str, Mapping[str, float]], title: str, facts: Mapping[str, Mapping[str, str]] | None = None
+) -> str:
+    """Any metrics as an HTML table: one line a metric under headings (`grouped`), one column an entry of `rows`.
+
+    facts: of each entry by name, in lines above its numbers.
+    """
+    facts = facts or {}
     head = "".join(f"<th>{html.escape(label)}</th>" for label in rows)
     lines = [
         f"<table><caption>{html.escape(title)}</caption>",
         f'<thead><tr><th class="model">metric</th>{head}</tr></thead>',
+        "<tbody>",
     ]
-    lines.append("<tbody>")
-    for name in shown:
-        cells = "".join(
-            f"<td>{metrics[name]:.2f}</td>" if name in metrics else "<td>–</td>" for metrics in rows.values()
-        )
-        lines.append(f'<tr><th class="model">{html.escape(name)}</th>{cells}</tr>')
+    for name in dict.fromkeys(name for values in facts.values() for name in values):
+        lines.append(_line(name, [facts.get(label, {}).get(name) for label in rows]))
+    for heading, names in grouped(name for metrics in rows.values() for name in metrics).items():
+        rest = f'<td colspan="{len(rows)}"></td>' * bool(rows)  # the heading's own cell stays in sight
+        lines.append(f'<tr class="heading"><th class="model">{html.escape(heading)}</th>{rest}</tr>')
+        for name in names:
+            values = (metrics.get(name) for metrics in rows.values())
+            lines.append(_line(name, [None if value is None else f"{value:.2f}" for value in values]))
     return "\n".join([*lines, "</tbody></table>"])
+
+
+def _line(name: str, cells: Iterable[str | None]) -> str:
+    shown = "".join(f"<td>{'–' if cell is None else html.escape(cell)}</td>" for cell in cells)
+    label = html.escape(name).replace("/", "/<wbr>")  # where a long name may go on in the next line
+    return f'<tr><th class="model">{label}</th>{shown}</tr>'
 
 
 def metrics_csv(rows: Mapping[str, Mapping[str, float]]) -> str:

@@ -1,6 +1,7 @@
 """jobs/report.py: pages of sweeps and of runs, and what it refuses."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,31 @@ def test_of_runs_as_they_are_configured(workspace: Path) -> None:
         "vsepp-s0": {"val/rsum": 280.0, "test/rsum": 270.0},
     }
     assert "290.00" in path.with_name("report.html").read_text()
+
+
+def test_a_column_says_what_its_run_is_and_whether_it_was_evaluated(workspace: Path) -> None:
+    for name, changes in (("bare", {}), ("evaluated", {"data": {"name": "table", "file": "some/mine.csv"}, "seed": 3})):
+        run = Folder.open(workspace).child("runs", name)
+        run.write_json("config.json", to_dict(preset("vsepp_coco")) | changes)
+        run.write_json("result.json", {"metrics": {"val/rsum": 300.0}})
+    measured = {"sizes": {"test": {"images": 300, "captions": 1466, "folds": 1}}, "metrics": {"test/rsum": 1.0}}
+    run.child("evaluation").write_json("measures-1.json", {"options": {}, **measured})
+    path = Path(build_report(request(workspace, runs=("bare", "evaluated", "vsepp-s0"))))
+    page = path.with_name("report.html").read_text()
+    lines = {row[0]: row[1:] for row in re.findall(r'<tr><th class="model">(.*?)</th>' + 3 * "<td>(.*?)</td>", page)}
+    assert lines["family"] == ("vsepp", "vsepp", "–")
+    assert lines["data set"] == ("karpathy, dataset_coco.json", "table, mine.csv", "–")
+    assert lines["seed"] == ("0", "3", "0")
+    assert lines["test"] == ("–", "300 images, 1,466 captions", "–")
+    assert page.count("not evaluated: ") == 1
+    assert "not evaluated: bare; python jobs/evaluate.py run=bare<" in page
+
+
+def test_ensembles_are_said_to_be_told_elsewhere(workspace: Path) -> None:
+    Folder.open(workspace).child("ensembles", "ensemble-01234567").write_json("journal.json", {})
+    for given in ("ensemble-01234567", "ensembles/ensemble-01234567", f"{workspace}/ensembles/ensemble-01234567"):
+        with pytest.raises(InputError, match=r"is an ensemble.* in .*/ensemble-01234567/evaluation/summary\.json$"):
+            build_report(request(workspace, runs=(given,)))
 
 
 def test_papers_numbers_stand_beside_runs_on_their_data(workspace: Path) -> None:

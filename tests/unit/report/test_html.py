@@ -21,7 +21,7 @@ PROVENANCE = Provenance(
 class Outline(HTMLParser):
     """Text, sources of pictures, and whether every tag is closed."""
 
-    EMPTY = ("meta", "img", "br")
+    EMPTY = ("meta", "img", "br", "wbr")
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -82,3 +82,15 @@ def test_runs_on_one_page() -> None:
     assert outline.open == []
     assert "1.00" in outline.text
     assert "2.00" in outline.text
+
+
+def test_a_page_of_runs_has_facts_and_notes_and_a_table_that_scrolls() -> None:
+    rows, facts = {"a": {"test/rsum": 1.0}, "b": {}}, {"a": {"family": "<univse>"}}
+    page = metrics_page("2 runs", "a, b", rows, PROVENANCE, facts=facts, notes=["not evaluated: b", "one <more>"])
+    outline = Outline(page)
+    assert outline.open == []
+    assert "not evaluated: b one <more>" in outline.text
+    assert outline.text.index("family") < outline.text.index("<univse>") < outline.text.index("retrieval: test")
+    style = page.partition("</style>")[0]
+    assert re.search(r"\.scroll \{[^}]*overflow: auto", style)
+    assert re.search(r'<div class="panel scroll" tabindex="0"><table>', page)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from vse.config import override, to_dict
-from vse.measure import MeasureOptions, measure_run
+from vse.measure import MeasureOptions, Size, measure_run
 from vse.presets import preset
-from vse.report.measured import altered, run_metrics, told
+from vse.report.measured import altered, run_metrics, run_sizes, told
 from vse.storage import Folder
 from vse.training.run import run_training
 from vse.workspace import Workspace
@@ -71,6 +71,17 @@ def test_the_present_revision_counts(run: Folder) -> None:
     assert run_metrics(run)["test/rsum"] == 300.0
 
 
+def test_sizes_are_those_of_the_runs_numbers(run: Folder) -> None:
+    def size(images: int) -> dict[str, Any]:
+        return {"sizes": {"test": {"images": images, "captions": 5 * images, "folds": 1}}}
+
+    write(run, "a", 300.0)  # of before sizes were noted
+    assert run_sizes(run) == {}
+    write(run, "b", 300.0, size(6))
+    write(run, "c", 300.0, size(7), folds=5)
+    assert run_sizes(run) == {"test": Size(6, 30)}
+
+
 def test_two_files_of_pairs_are_two_numbers(run: Folder) -> None:
     for name, value in (("a", 70.0), ("b", 60.0)):
         content = {"options": options(pairs=(f"{name}.json",)), "metrics": {"pairs/mean": value}}
@@ -84,6 +95,7 @@ def test_numbers_of_earlier_weights_are_not_the_runs(tmp_path: Path) -> None:
     run = run_training(override(preset("vsepp_tiny"), sizes), place).folder
     found = measure_run(run, place, MeasureOptions(attacks=()))
     assert run_metrics(run)["test/rsum"] == found["test/rsum"]
+    assert run_sizes(run)["test"].images == 5
     (name,) = run.child("evaluation").names()
     kept = run.child("evaluation").read_json(name)
     before = {**kept, "weights": ["0" * 64], "metrics": {"test/rsum": -1.0, "test/of_before": 1.0}}

@@ -106,6 +106,25 @@ def test_curve_has_every_number() -> None:
     assert (rows[4]["alpha"], rows[4]["seed"]) == ("0.05", "1")
 
 
+def test_metrics_stand_in_the_order_in_which_they_are_read() -> None:
+    names = ["test/i2t/r10", "test/i2t/r5", "test/attack_object/r1", "test/rsum", "test/unknown_words", "val/rsum"]
+    table = plain_table({"a": dict.fromkeys(names, 1.0), "b": {}}, "title", {"a": {"seed": "0"}, "b": {"seed": "1"}})
+    body = ElementTree.fromstring(table.replace("<wbr>", "").replace("–", "-"))
+    lines = [["".join(cell.itertext()) for cell in row] for row in body.iter("tr")]
+    assert lines == [
+        ["metric", "a", "b"],
+        ["seed", "0", "1"],
+        ["retrieval: test", ""],
+        *([name, "1.00", "-"] for name in ("test/rsum", "test/i2t/r5", "test/i2t/r10")),
+        ["retrieval: val", ""],
+        ["val/rsum", "1.00", "-"],
+        ["attacks: test", ""],
+        ["test/attack_object/r1", "1.00", "-"],
+        ["others: test", ""],
+        ["test/unknown_words", "1.00", "-"],
+    ]
+
+
 def test_any_metrics() -> None:
     rows = {"a<b": {"x": 1.0, "y": 2.0}, "c": {"y": 3.0}}
     assert "a&lt;b" in plain_table(rows, "title")
