@@ -9,7 +9,7 @@ from vse.errors import InputError
 from vse.language.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
 from vse.language.word_vectors import word_vectors
 
-WHOLE = gzip.compress(b"".join(b"caption %d of many\n" % (k * k) for k in range(200)))
+WHOLE = gzip.compress(b"".join(b"caption %d of many\n" % (k * k) for k in range(200)), mtime=0)
 
 
 def test_captions_of_text_and_tables(tmp_path):
