@@ -4,7 +4,6 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from vse import registry
 from vse.cluster.placement import preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
@@ -15,7 +14,7 @@ from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
 from vse.training.inputs import check_objective
-from vse.training.run import run_training, trains_here
+from vse.training.run import run_training, trains_here, what_is_trained
 from vse.workspace import Workspace
 
 
@@ -58,7 +57,6 @@ def run(request: Request) -> str:
             print(f"warning: {line}", file=sys.stderr, flush=True)
             warned = True
 
-    print(_what(request), file=sys.stderr, flush=True)
     with Shipper(request.workspace, request.tracking).every(30) as shipper:
         result = run_training(config, workspace, report=epoch_done, ray=request.options.ray)
     if not result.trained:
@@ -80,22 +78,11 @@ def run(request: Request) -> str:
 _SHOWN = {"train/sent", "train/mse", "val/i2t/r1", "val/t2i/r1", "val/rsum"}
 
 
-def _what(request: Request) -> str:
-    """The line that says what is trained on what."""
-    config = request.config
-    family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
-    return (
-        f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
-        f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
-        f"{config.train.gpus_per_worker:g} GPU(s) each"
-    )
-
-
 def plan(request: Request) -> list[str]:
     """What a dry run says."""
     config = request.config
     check_objective(config)
-    return [_what(request), *foreseen(config, request.workspace, request.options.ray)]
+    return [what_is_trained(config), *foreseen(config, request.workspace, request.options.ray)]
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def test_a_stopped_job_goes_on_and_ends_with_the_same_numbers(
 
 
 WRONG = {
-    "misspelled": (["optm.lr=1"], "optm.lr: no such key; did you mean optim?"),
+    "misspelled": (["optm.lr=1"], "optm.lr: no such key; did you mean optim.lr?"),
     "type": (["optim.lr=fast"], "optim.lr=fast: expected a number"),
     "range": (["--preset", "univse_tiny", "model.alpha=1.2"], "model.alpha=1.2: must be between 0 and 1"),
     "negative": (["objective.margin=-0.1"], "objective.margin=-0.1: must be >= 0"),

@@ -1,5 +1,6 @@
 """The training loop: epochs, checkpoints, selection. It knows no family by name and no tracker."""
 
+import contextlib
 import functools
 import math
 import time
@@ -111,23 +112,24 @@ class Loop:
         start = saved = time.monotonic()
         before = progress.seconds
         self.family.train()
-        made = prefetched(lambda captions: self._made(captions, epoch), batches[progress.step :])
-        for step in range(progress.step, len(batches)):
-            asked = time.monotonic()
-            batch = next(made)
-            waited = time.monotonic() - asked
-            self.waited += waited
-            self._step(progress, batch, epoch + step / len(batches), step, len(batches[step]))
-            if self.hooks.stepped is not None:
-                self.hooks.stepped(len(batch["sample"]), time.monotonic() - asked, waited)
-            if config.train.window and step % steps_of_window == 0:
-                self.collate.examples.release()
-            late = config.train.checkpoint_seconds < time.monotonic() - saved
-            if step + 1 < len(batches) and self._agreed(late, step + 1):
-                saved = time.monotonic()
-                progress.step, progress.seconds = step + 1, before + saved - start
-                self._read(progress)
-                self._save(progress)
+        # Closed here and not by the collector, which swallows what a signal raises meanwhile: the stop would be lost.
+        with contextlib.closing(prefetched(lambda rows: self._made(rows, epoch), batches[progress.step :])) as made:
+            for step in range(progress.step, len(batches)):
+                asked = time.monotonic()
+                batch = next(made)
+                waited = time.monotonic() - asked
+                self.waited += waited
+                self._step(progress, batch, epoch + step / len(batches), step, len(batches[step]))
+                if self.hooks.stepped is not None:
+                    self.hooks.stepped(len(batch["sample"]), time.monotonic() - asked, waited)
+                if config.train.window and step % steps_of_window == 0:
+                    self.collate.examples.release()
+                late = config.train.checkpoint_seconds < time.monotonic() - saved
+                if step + 1 < len(batches) and self._agreed(late, step + 1):
+                    saved = time.monotonic()
+                    progress.step, progress.seconds = step + 1, before + saved - start
+                    self._read(progress)
+                    self._save(progress)
         self._read(progress)
         progress.epoch, progress.step = epoch + 1, 0
         num = len(self.collate.captions)

@@ -81,6 +81,16 @@ def run_name(config: RunConfig, material: Material) -> str:
     return f"{family}-{source}-s{config.seed}-{run_fingerprint(config, material)}"
 
 
+def what_is_trained(config: RunConfig) -> str:
+    """The line that says what is trained on what, and how."""
+    family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
+    return (
+        f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
+        f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
+        f"{config.train.gpus_per_worker:g} GPU(s) each"
+    )
+
+
 def run_training(
     config: RunConfig,
     workspace: Workspace,
@@ -108,6 +118,7 @@ def run_training(
         with folder.locked():  # workers take none, so that lost ones can be replaced
             if _finished(folder) is None:
                 _warn_begun(folder)
+                log.info("%s", what_is_trained(config))
                 log.info("run %s, %s", name, pipeline.sizes(material.records))
                 _train(config, workspace, name, material, parent, report, ray)
                 trained = True

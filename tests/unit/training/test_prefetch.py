@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from tests.unit.training.test_loop import Run
 from vse.training.prefetch import prefetched
 
 
@@ -42,3 +43,17 @@ def test_an_error_comes_at_its_turn():
     assert [next(items), next(items)] == [0, 1]
     with pytest.raises(ValueError, match="two"):
         next(items)
+
+
+def test_a_stop_while_batches_are_put_away_is_not_lost(tmp_path, monkeypatch):
+    """The collector would swallow it, with an epoch to train on; a signal comes at any moment."""
+
+    def stopped(make, items):
+        try:
+            yield from map(make, items)
+        finally:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("vse.training.loop.prefetched", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        Run(tmp_path, train__epochs=2).loop().run()
