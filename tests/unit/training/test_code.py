@@ -10,7 +10,7 @@ from vse.training import code
 from vse.training.code import SOURCES, digest_of, name_of, others, this_code, told, warning
 
 # Rooms that training reads and that decide no weight
-ELSEWHERE = {"cluster", "environment", "errors", "journal", "metrics", "storage", "workspace"}
+ELSEWHERE = {"cluster", "environment", "errors", "journal", "metrics", "object_store", "storage", "workspace"}
 LOSS = '"""A loss."""\n\n\nclass Hinge:\n    """As published."""\n\n    margin = 0.2  # of VSE++\n'
 
 
