@@ -1,11 +1,27 @@
 """Rows of a file whose fields stand between commas or tabs: captions and pairs of captions that people write."""
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from vse.errors import InputError
 
 _NAMES = {",": "comma", "\t": "tab"}
+
+
+def named(
+    lines: Iterable[str], path: str, check: Callable[[list[str], str], None], *, delimiter: str, quoted: bool = True
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line where it begins, fields by column) of every row after the header, as `rows` reads them.
+
+    Columns are named in lower case. `check` gets them and where they stand, to raise InputError of what is missing or
+    there twice; it gets none of an empty file.
+    """
+    every = rows(lines, path, delimiter=delimiter, quoted=quoted)
+    number, fields = next(every, (0, []))
+    header = [name.strip().lower() for name in fields]
+    check(header, f"{path}: line {number}" if header else path)
+    for number, fields in every:
+        yield number, dict(zip(header, fields, strict=True))
 
 
 def rows(lines: Iterable[str], path: str, *, delimiter: str, quoted: bool = True) -> Iterator[tuple[int, list[str]]]:

@@ -28,7 +28,7 @@ from vse.storage import Folder
 
 WRONG_INPUT = 2
 _FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
-_FOR_PEOPLE = {"report_html", "page", "vectors"}  # outputs that are named before the path of the summary
+_FOR_PEOPLE = ("report_html", "page", "vectors")  # outputs that are named before the path of the summary
 _KEPT = "what was finished stays"
 _STAYS = f"{_KEPT}, and the same command goes on from there"
 
@@ -130,7 +130,7 @@ def _point_out(job: str, summary: str) -> None:
     with contextlib.suppress(OSError, InputError, KeyError, TypeError, AttributeError):
         folder, name = Folder.holding(summary)
         outputs = folder.read_json(name)["outputs"]
-        for key in _FOR_PEOPLE & outputs.keys():
+        for key in (key for key in _FOR_PEOPLE if key in outputs):
             _say(f"{job}: {redact_text(outputs[key])}")
 
 

@@ -11,8 +11,8 @@ from jsonschema import validate
 from tests.jobs.processes import run, run_without_ray, summary_of
 from vse.config import override
 from vse.journal import read
+from vse.language.attacks import ATTACKS
 from vse.presets import preset
-from vse.report.curve import ATTACKS
 from vse.summary import SCHEMA
 from vse.training.run import run_training
 from vse.workspace import Workspace

@@ -20,6 +20,25 @@ def test_rows_begin_where_their_first_line_does() -> None:
     assert read("") == []
 
 
+def test_rows_by_the_names_of_their_columns() -> None:
+    seen: list[tuple[list[str], str]] = []
+
+    def check(header: list[str], where: str) -> None:
+        seen.append((header, where))
+        if "caption" not in header:
+            raise InputError(f"{where}: no column named caption")
+
+    def named(text: str) -> list[tuple[int, dict[str, str]]]:
+        return list(columns.named(io.StringIO(text, newline=""), "t.csv", check, delimiter=","))
+
+    assert named("\n Image,CAPTION\n1.jpg,A Dog\n") == [(3, {"image": "1.jpg", "caption": "A Dog"})]
+    with pytest.raises(InputError, match=r"^t\.csv: line 1: no column named caption$"):
+        named("image,text\n1.jpg,a,b\n")
+    with pytest.raises(InputError, match=r"^t\.csv: no column"):
+        named("")
+    assert seen == [(["image", "caption"], "t.csv: line 2"), (["image", "text"], "t.csv: line 1"), ([], "t.csv")]
+
+
 def test_a_quotation_mark_may_be_a_character_like_others() -> None:
     assert read('a\tb\n1\t"Stop\n', "\t", quoted=False) == [(1, ["a", "b"]), (2, ["1", '"Stop'])]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vse import named_files
-from vse.columns import rows
+from vse.columns import named
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
 from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, inside, name_of, readable_name
@@ -171,18 +171,13 @@ def _of_object(place: str, item: Any, path: str) -> _Row:
 def _of_columns(path: str, text: str) -> Iterator[_Row]:
     """Fields between commas, or between tabs where the first line has one; those with either in them are quoted."""
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
-    header: list[str] = []
-    for number, fields in rows(io.StringIO(text, newline=""), path, delimiter=delimiter):
-        if header:
-            yield _row(f"line {number}", dict(zip(header, fields, strict=True)), f"{path}: line {number}")
-        else:
-            header = [name.strip().lower() for name in fields]
-            _check_header(header, f"{path}: line {number}")
-    if not header:
-        raise InputError(f"{path}: is empty; expected a header with the columns image and caption")
+    for number, found in named(io.StringIO(text, newline=""), path, _check_header, delimiter=delimiter):
+        yield _row(f"line {number}", found, f"{path}: line {number}")
 
 
 def _check_header(header: list[str], where: str) -> None:
+    if not header:
+        raise InputError(f"{where}: is empty; expected a header with the columns image and caption")
     for name in ("image", "caption", "id", "split"):
         if header.count(name) > 1:
             raise InputError(f"{where}: the column {name} is there {header.count(name)} times")

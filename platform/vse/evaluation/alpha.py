@@ -22,6 +22,7 @@ from vse.errors import InputError
 from vse.evaluation.attacks import Attacked, AttackSet, pair_wins
 from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, refuse_nan
 from vse.evaluation.retrieval import Blocks, Encoded, ScoresParts, as_owner, num_items, pair_parts, part_blocks
+from vse.language.attacks import ATTACKS
 
 SENTENCE, BAG, DOT = "sentence", "bag", "dot"
 """Names of the score parts: cosines of u_sent and u_comp with the image, and u_sent · u_comp as one row."""
@@ -247,7 +248,7 @@ def choose_alpha(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: Al
         raise InputError("choosing alpha needs one curve or more, all with the same alphas")
     alphas = sorted(curves[0])
     plain = np.array([[curve[a][f"{rule.split}/rsum"] for a in alphas] for curve in curves])
-    attacks = [f"{rule.split}/attack_{attack}/rsum3" for attack in ("object", "attribute", "relation")]
+    attacks = [f"{rule.split}/attack_{attack}/rsum3" for attack in ATTACKS]
     names = [name for name in attacks if all(name in point for curve in curves for point in curve.values())]
     if not names:
         raise InputError(f"alpha is chosen by robustness, and split {rule.split} has no adversaries of any attack")

@@ -27,18 +27,17 @@ class Watch:
         self.rejected, self.made = self.rejected + len(rejects), self.made + num_images
         self.bar.advance(num_images + len(rejects), f"{self.rejected} rejected" if self.rejected else "")
         if self.rejected > self.limit * self.total:
-            image, reason = rejects[-1]
-            if not self.made and reason == MISSING:
-                raise TooManyRejects(
-                    f"the first {self.rejected} of {self.total} images are not there; for one, no "
-                    f"{self.address(image)}; data.root, data.file and data.images say where they are"
-                )
-            raise _too_many(self.rejected, self.total, self.limit, rejects[-1])
+            raise TooManyRejects(self._too_many(*rejects[-1]))
 
-
-def _too_many(num: int, total: int, limit: float, example: tuple[str, str]) -> TooManyRejects:
-    return TooManyRejects(
-        f"{num} of {total} images cannot be read, more than max_rejected={limit:g} allows; "
-        f"for one, {example[0]!r}: {example[1]}; mend them, or let jobs/extract_features.py pass with "
-        f"extraction.max_rejected={max(0.1, math.ceil(10 * num / total) / 10):g}"
-    )
+    def _too_many(self, image: str, reason: str) -> str:
+        if not self.made and reason == MISSING:
+            return (
+                f"the first {self.rejected} of {self.total} images are not there; for one, no {self.address(image)}; "
+                "data.root, data.file and data.images say where they are"
+            )
+        enough = max(0.1, math.ceil(10 * self.rejected / self.total) / 10)
+        return (
+            f"{self.rejected} of {self.total} images cannot be read, more than max_rejected={self.limit:g} allows; "
+            f"for one, {image!r}: {reason}; mend them, or let jobs/extract_features.py pass with "
+            f"extraction.max_rejected={enough:g}"
+        )

@@ -75,17 +75,15 @@ def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
 
 def _tabular(text: str, path: str, *, tabs: bool) -> Iterator[tuple[str, Any]]:
     """Rows by column. Between tabs a quotation mark is part of a caption, as in the tables that data sets come in."""
-    header: list[str] = []
-    for number, fields in columns.rows(
-        io.StringIO(text, newline=""), path, delimiter="\t" if tabs else ",", quoted=not tabs
-    ):
-        if header:
-            yield f"line {number}", dict(zip(header, fields, strict=True))
-            continue
-        header = [name.strip().lower() for name in fields]
-        meant = [_OTHER_NAMES.get(name, name) for name in header]
-        if twice := [name for name in _COLUMNS if meant.count(name) > 1]:
-            raise InputError(f"{path}, line {number}: the column {twice[0]} is there {meant.count(twice[0])} times")
+    lines = io.StringIO(text, newline="")
+    for number, row in columns.named(lines, path, _check_header, delimiter="\t" if tabs else ",", quoted=not tabs):
+        yield f"line {number}", row
+
+
+def _check_header(header: list[str], where: str) -> None:
+    meant = [_OTHER_NAMES.get(name, name) for name in header]
+    if twice := [name for name in _COLUMNS if meant.count(name) > 1]:
+        raise InputError(f"{where}: the column {twice[0]} is there {meant.count(twice[0])} times")
 
 
 def _renamed(row: Mapping[str, Any]) -> dict[str, Any]:

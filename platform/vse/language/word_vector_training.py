@@ -61,17 +61,15 @@ def read_captions(path: str) -> Iterator[str]:
 
 def _column(lines: Iterable[str], path: str, delimiter: str) -> Iterator[str]:
     """The column `caption`."""
-    place = -1
-    for _, fields in columns.rows(lines, path, delimiter=delimiter):
-        if place < 0:
-            header = [name.strip().lower() for name in fields]
-            if header.count("caption") != 1:
-                raise InputError(f"{path}: a table needs a column named caption, and one only; found {fields}")
-            place = header.index("caption")
-        else:
-            yield fields[place]
-    if place < 0:
-        raise InputError(f"{path}: is empty; a table needs a header with a column named caption")
+    for _, row in columns.named(lines, path, _check_header, delimiter=delimiter):
+        yield row["caption"]
+
+
+def _check_header(header: list[str], where: str) -> None:
+    if not header:
+        raise InputError(f"{where}: is empty; a table needs a header with a column named caption")
+    if header.count("caption") != 1:
+        raise InputError(f"{where}: a table needs a column named caption, and one only; found {', '.join(header)}")
 
 
 def _objects(lines: Iterable[str], path: str) -> Iterator[str]:

@@ -8,7 +8,6 @@ from vse.errors import InputError
 from vse.report.intervals import Interval, interval
 
 SCHEMA_VERSION = 1
-ATTACKS = ("object", "attribute", "relation")
 
 Metrics = dict[str, list[float]]
 """Metric name -> one value a seed."""

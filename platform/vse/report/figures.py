@@ -5,7 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from vse.report.curve import ATTACKS, AlphaResults, Arm
+from vse.language.attacks import ATTACKS
+from vse.report.curve import AlphaResults, Arm
 from vse.report.intervals import Interval, interval
 
 # Okabe & Ito's palette: told apart by readers with any kind of colour vision, and in grey by line style.

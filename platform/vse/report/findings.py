@@ -11,12 +11,12 @@ from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.evaluation.per_image import PerImage, counts_of, terms_of
 from vse.evaluation.statistics import Sample, bootstrap
 from vse.evidence import WORDS, Planner, Task, code_of, read_summary, read_table
+from vse.language.attacks import ATTACKS
 from vse.language.contrast.rules import CLASSES
 from vse.report.claims import CHOSEN_ALPHA, Arm, Claim, answer, registered_hash
 from vse.report.intervals import interval
 from vse.training.code import name_of
 
-ATTACKS = ("object", "attribute", "relation")
 _ATTACKED = tuple(f"attack_{kind}/{metric}" for kind in ATTACKS for metric in ("r1", "rsum3", "pair_accuracy"))
 PLAIN = ("rsum", "i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10")
 METRICS = (*PLAIN, *_ATTACKED)

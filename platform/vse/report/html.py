@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from vse.report.curve import ATTACKS, AlphaResults, Metrics
+from vse.language.attacks import ATTACKS
+from vse.report.curve import AlphaResults, Metrics
 from vse.report.intervals import interval
 from vse.report.tables import ATTACKED, PLAIN, Table, plain_table
 
@@ -126,12 +127,7 @@ def _cards(results: AlphaResults, best: Metrics, split: str) -> list[tuple[str, 
     if attacked is not None:
         theirs, number = _attacked(other, attacks), ("one", "two", "three")[len(attacks) - 1]
         beside = f" ({label} {theirs:.1f})" if theirs is not None else ""
-        cards.append(
-            (
-                f"{attacked:.1f}",
-                f"{split} R@1 under attack, mean of {number}{beside}",
-            )
-        )
+        cards.append((f"{attacked:.1f}", f"{split} R@1 under attack, mean of {number}{beside}"))
     return cards
 
 

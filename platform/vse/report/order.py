@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable
 
+from vse.language.attacks import ATTACKS
+
 RETRIEVAL = ("rsum", *(f"{way}/{metric}" for way in ("i2t", "t2i") for metric in ("r1", "r5", "r10", "medr", "meanr")))
 _KINDS = ("retrieval", "attacks", "pairs", "others")
-_ATTACKS = ("object", "attribute", "relation")
 _METRICS = ("rsum", "rsum3", "r1", "r5", "r10", "medr", "meanr", "pair_accuracy", "mean", "found")
 # where the name of a split ends, which may have a protocol or what was altered about it
 _TASK = re.compile(r"(?:^|(?<=/))(rsum$|i2t/|t2i/|unknown_words$|attack_|own_pool_|true_pairs/|gaussian_|pairs/)")
@@ -48,6 +49,6 @@ def _place(name: str, heads: list[str]) -> tuple[int, int, int, tuple[int, str],
     plain = RETRIEVAL.index(tail) if kind == "retrieval" else 0
     task, _, metric = tail.rpartition("/")
     attack = task.removeprefix("attack_").partition("/")[0]
-    first = _ATTACKS.index(attack) if attack in _ATTACKS else len(_ATTACKS) if task else -1
+    first = ATTACKS.index(attack) if attack in ATTACKS else len(ATTACKS) if task else -1
     rank = _METRICS.index(metric) if metric in _METRICS else len(_METRICS)
     return _KINDS.index(kind), heads.index(head), plain, (first, task), rank, metric

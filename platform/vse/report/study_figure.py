@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vse.report.curve import ATTACKS
+from vse.language.attacks import ATTACKS
 from vse.report.figures import INK, SOFT, STYLE, rendered
 
 Row = Mapping[str, Any]

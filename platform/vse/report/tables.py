@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vse.report.curve import ATTACKS, AlphaResults, Metrics
+from vse.language.attacks import ATTACKS
+from vse.report.curve import AlphaResults, Metrics
 from vse.report.intervals import Interval, interval
 from vse.report.order import grouped
 

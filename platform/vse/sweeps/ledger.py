@@ -49,7 +49,12 @@ class Entry:
 
     def need(self, present: Need) -> Need:
         """What it had while it ran; `present` where nobody wrote that down."""
-        return _need(asdict(self)) or present
+        return self.had or present
+
+    @property
+    def had(self) -> Need | None:
+        """What it had while it ran, where that is known."""
+        return _need({"cpus": self.cpus, "gpus": self.gpus})
 
     @property
     def stopped(self) -> bool:
@@ -186,7 +191,7 @@ class Ledger:
         before, name, known = self.get(changes), trial_id(changes), self.spent(changes)
         attempts = before.attempts + 1 if before is not None else 1
         spent, cut = _spent(known, fields["seconds"], fields.get("result", {})), self._cut.get(name, {"seconds": 0.0})
-        ended = (0.0, None) if before is None else (before.spent, _need(asdict(before)))
+        ended = (0.0, None) if before is None else (before.spent, before.had)
         had: dict[str, Any] = _mean([ended, (cut["seconds"], _need(cut)), (spent - known, need)])
         entry = Entry(id=name, changes=canonical(changes), attempts=attempts, spent=spent, **fields, **had)
         line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"

@@ -13,6 +13,7 @@ from vse.config import fingerprint, override
 from vse.errors import InputError
 from vse.evaluation.per_image import PerImage, per_image
 from vse.evaluation.retrieval import retrieve
+from vse.language.attacks import ATTACKS
 from vse.measure import MeasureOptions, measure_run
 from vse.presets import from_data
 from vse.storage import Folder
@@ -25,7 +26,6 @@ from vse.training.inputs import Material
 from vse.workspace import Workspace
 
 SEED, MATERIAL = "seed", "material"  # keys of a trial beside what is searched
-ATTACKS = ("object", "attribute", "relation")
 WORDS = "shared"  # adversaries take words that training negatives use too
 OBJECTIVES = {
     "rsum": "validation rsum of the epoch that the run keeps",

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from vse.report.curve import ATTACKS, AlphaResults, Arm, Metrics
+from vse.language.attacks import ATTACKS
+from vse.report.curve import AlphaResults, Arm, Metrics
 
 GRID = [round(0.05 * k, 2) for k in range(21)]
 

@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from tests.unit.report.results import made_up
-from vse.report.curve import ATTACKS, AlphaResults
+from vse.language.attacks import ATTACKS
+from vse.report.curve import AlphaResults
 from vse.report.figures import alpha_figure
 
 
