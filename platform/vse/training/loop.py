@@ -135,13 +135,14 @@ class Loop:
         num = len(self.collate.captions)
         numbers = {f"train/{name}": total / max(progress.entered[name], 1) for name, total in progress.totals.items()}
         numbers["train/rate"] = learning_rate(config.optim, epoch, config.train.epochs)
-        self._watch_collapse(numbers, epoch)
+        numbers |= self._collapse_share(numbers, epoch)
         progress.totals, progress.entered = {}, {}
         trained = time.monotonic()
         numbers["train/seconds"] = (
             before + trained - start - (progress.history[-1]["seconds"] if progress.history else 0)
         )
         numbers |= self._validate(progress)
+        self._watch_collapse(numbers, epoch)
         progress.seconds = before + time.monotonic() - start
         progress.history.append({**numbers, "seconds": progress.seconds, "captions": num})
         self._save(progress)
@@ -227,14 +228,15 @@ class Loop:
         dist.broadcast(told, 0)
         return bool(told)
 
-    def _watch_collapse(self, numbers: Numbers, epoch: int) -> None:
-        """Put the loss as a share of its collapsed level into `numbers`; the first collapsed epoch is worth a note."""
+    def _collapse_share(self, numbers: Numbers, epoch: int) -> Numbers:
+        """The loss as a share of its level when all codes coincide, where the objective has one."""
         name, value = self.objective.collapse_level(epoch) or ("", 0.0)
-        if not value or self.rank != 0 or f"train/{name}" not in numbers:
-            return
-        numbers[SHARE] = numbers[f"train/{name}"] / value
+        return {SHARE: numbers[f"train/{name}"] / value} if value and f"train/{name}" in numbers else {}
+
+    def _watch_collapse(self, numbers: Numbers, epoch: int) -> None:
+        """The first collapsed epoch is worth a note."""
         line = collapse(self.config, numbers, epoch + 1)
-        if line and not self.collapsed:
+        if line and self.rank == 0 and not self.collapsed:
             self.hooks.note(line)
             self.collapsed = True
 

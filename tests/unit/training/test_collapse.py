@@ -27,6 +27,17 @@ def test_advice_fits_the_configuration(name, changes, advice):
     assert ("objective.warmup" in line) == hasattr(config.objective, "warmup")
 
 
-@pytest.mark.parametrize("numbers", [{}, {"train/collapse": 1.28}, {"train/collapse": 0.97}])
+FINDS = {"val/t2i/r1": 12.0, "val/t2i/r10": 48.0}
+LOST = {"val/t2i/r1": 0.5, "val/t2i/r10": 4.0}
+
+
+def test_collapsed_codes_find_images_by_chance():
+    assert "train/collapse 1.004" in collapse(preset("vsepp_scenes"), {"train/collapse": 1.004, **LOST}, 3)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [{}, {"train/collapse": 1.28}, {"train/collapse": 0.97}, {"train/collapse": 1.004, **FINDS}, {**LOST}],
+)
 def test_other_losses_are_no_collapse(numbers):
     assert collapse(preset("vsepp_scenes"), numbers, 1) == ""
