@@ -24,7 +24,7 @@ def test_is_whole_and_valid(name):
     objective = registry.build("objective", config.objective)
     assert (objective.negatives is not None) <= inputs.components  # negatives need a family with components
     assert registry.name_of("family", config.model)
-    assert name.endswith(("coco", "flickr30k", "scenes", "flickr8k", "tiny"))
+    assert name.endswith(("coco", "flickr30k", "scenes", "small", "flickr8k", "tiny"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,6 +67,19 @@ def test_every_published_system_has_twins_to_run(name, where, source):
     assert type(twin.model) is type(presets.preset(name).model)
     assert twin.text.word_vectors == ("captions" if family_inputs(twin).sentence else "")
     assert twin.train.epochs <= 30
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("_scenes")])
+def test_every_system_of_scenes_has_a_twin_of_fewer(name):
+    before, after = flatten(presets.preset(name)), flatten(presets.preset(name.removesuffix("scenes") + "small"))
+    changed = {key for key in before if before[key] != after[key]}
+    assert {"data.num_train", "train.epochs"} <= changed
+    assert changed <= {*(f"data.num_{split}" for split in ("train", "val", "test", "shifted"))} | {
+        "train.epochs",
+        "objective.warmup",
+    }
+    assert all(after[key] < before[key] for key in changed)
+    assert after.get("objective.warmup", 0) * 2 in (0, after["train.epochs"])  # as much of the way as on scenes
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n.startswith("vsec")])
