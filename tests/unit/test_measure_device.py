@@ -1,17 +1,10 @@
 """Where a run is measured. There is no GPU here: what torch is asked to do with one is watched."""
 
-import json
 import logging
-import sys
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch.overrides import TorchFunctionMode
 
-from vse import measure
 from vse.config import override
 from vse.embedder import Embedder
 from vse.errors import InputError
@@ -77,46 +70,3 @@ def test_a_run_is_measured_where_it_was_asked(
     assert moved == ["cuda"]
     Embedder(load_run(run))
     assert moved == ["cuda", "cuda"]
-
-
-class BroughtBack(TorchFunctionMode):
-    """Tells of what a tensor on a GPU would refuse: becoming an array before `cpu`. Models do so where they have asked
-    for the device."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.back: list[torch.Tensor] = []
-        self.refused: list[str] = []
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        if function is torch.Tensor.cpu:
-            result = result.clone()
-            self.back.append(result)
-        elif function in (torch.Tensor.numpy, torch.Tensor.__array__) and not any(args[0] is b for b in self.back):
-            where = Path(sys._getframe(1).f_code.co_filename)
-            if where.parent.name != "models" and where.name != "batches.py":  # batches are made on the CPU
-                self.refused.append(f"{where.name}: {function.__name__} of {tuple(args[0].shape)}")
-        return result
-
-
-@pytest.mark.slow
-def test_nothing_becomes_an_array_before_it_is_back_on_the_cpu(place: Workspace, run: Folder, tmp_path: Path) -> None:
-    mode, material = BroughtBack(), measure.pipeline.prepare(load_run(run).config, place, parsed=True)
-    caption = material.records.split("test").captions[0]
-    pairs = tmp_path / "pairs.json"
-    pairs.write_text(json.dumps([{"filename": caption.image, "caption": caption.text, "negative_caption": "no dog"}]))
-    everything = MeasureOptions(
-        attacks=("shared",), contrast=("shared",), true_pairs=True, pairs=(str(pairs),), drop_components=0.5, folds=2
-    )
-    codes = run_training(override(preset("jwae_mse_scenes"), {**CHANGES, "model.dim": 32}), place).folder
-    with mode:
-        measure_run(run, place, everything)
-        measure_run(codes, place, MeasureOptions(attacks=(), gaussian=True))
-        vectors = Embedder(load_run(run)).sentences(["a red ball"])
-    assert isinstance(vectors, np.ndarray)
-    assert mode.back
-    assert mode.refused == []
-    with mode:
-        torch.ones(2).numpy()
-    assert mode.refused == ["test_measure_device.py: numpy of (2,)"]

@@ -1,0 +1,140 @@
+"""Whole trainings, measurements and embeddings on a GPU, as far as a machine without one can tell: the same numbers as
+on a CPU, and nothing of the one among the other's."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.gpu import DEVICE, OnGPU, a_gpu
+from tests.unit.evaluation.models import Mixed
+from tests.unit.evaluation.test_alpha import ALPHAS, planted
+from vse import embedder, measure, pipeline, trained
+from vse.config import override
+from vse.embedder import Embedder
+from vse.evaluation.alpha import evaluate_alphas
+from vse.evaluation.attacks import AttackSet
+from vse.features.small_backbone import SmallBackbone
+from vse.measure import MeasureOptions, measure_ensemble, measure_run
+from vse.presets import preset
+from vse.storage import Folder
+from vse.training import run as training
+from vse.training.config import RunConfig
+from vse.training.run import Result, run_training
+from vse.workspace import Workspace
+
+SIZES = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 8, "data.num_shifted": 4, "model.dim": 32}
+SIZES |= {"train.epochs": 2, "train.batch_size": 64, "train.precision": "float64"}
+TIMES = ("seconds", "second", "rate/captions")
+
+
+def configured(name: str) -> RunConfig:
+    return override(preset(f"{name}_small"), SIZES | ({"objective.warmup": 1} if name != "cca" else {}))
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Workspace]:
+    return {side: Workspace.open(str(tmp_path_factory.mktemp(side))) for side in ("cpu", "gpu")}
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Trainings and measurements find a GPU."""
+    monkeypatch.setattr(training, "training_device", lambda train: DEVICE)
+    for wait in ("record", "synchronize"):  # everything has happened when the CPU asks for it
+        monkeypatch.setattr(torch.cuda.Event, wait, lambda event: None)
+    for module in (measure, embedder):
+        monkeypatch.setattr(module, "device_of", lambda asked, key="": DEVICE)
+    with a_gpu():
+        yield
+
+
+def numbers(result: Result) -> dict[str, float]:
+    return {name: value for name, value in result.metrics.items() if "second" not in name}
+
+
+SYSTEMS = ["univse", "jwae_mh_gru", "scan_t2i_avg", "vsec", "cca"]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_training_on_a_gpu_is_that_of_a_cpu(
+    name: str, places: dict[str, Workspace], request: pytest.FixtureRequest
+) -> None:
+    expected = run_training(configured(name), places["cpu"])
+    request.getfixturevalue("gpu")
+    found = run_training(configured(name), places["gpu"])
+    assert (found.run, found.best) == (expected.run, expected.best)
+    assert numbers(found) == pytest.approx(numbers(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_run_measures_on_a_gpu_what_it_does_on_a_cpu(
+    name: str, places: dict[str, Workspace], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    place = places["cpu"]
+    run = run_training(configured(name), place)
+    caption = pipeline.prepare(configured(name), place).records.split("test").captions[0]
+    pairs = tmp_path / "pairs.json"
+    pairs.write_text(json.dumps([{"filename": caption.image, "caption": caption.text, "negative_caption": "no dog"}]))
+    options = MeasureOptions(
+        splits=("test",),
+        attacks=("shared",),
+        contrast=("shared",),
+        true_pairs=True,
+        gaussian=name.startswith("jwae"),
+        pairs=(str(pairs),),
+        folds=2,
+        drop_components=0.5 * (name == "univse"),
+    )
+    expected = measure_run(run.folder, place, options)
+    request.getfixturevalue("gpu")
+    found = measure_ensemble([run.folder], Folder.open(str(tmp_path)), place, options)
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_run_embeds_on_a_gpu_what_it_does_on_a_cpu(
+    places: dict[str, Workspace], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    run = run_training(configured("univse"), places["cpu"]).folder
+    picture = tmp_path / "picture.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (120, 90, 3), dtype=np.uint8)).save(picture)
+    sentences = ["a red ball on a table", "two dogs"]
+    before = Embedder(trained.load_run(run))
+    expected = before.sentences(sentences), before.images([picture])
+    request.getfixturevalue("gpu")
+    here = Embedder(trained.load_run(run))
+    assert isinstance(here.trained.family.state_dict().popitem()[1].data, OnGPU)
+    for found, wanted in zip((here.sentences(sentences), here.images([picture])), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_network_gives_features_on_a_gpu() -> None:
+    pixels = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 1, 112, 112, 3), dtype=np.uint8))
+    outputs = tuple(SmallBackbone(SmallBackbone.Config()).shapes())
+    expected = SmallBackbone(SmallBackbone.Config()).load(outputs).prepare(torch.device("cpu"))(pixels)
+    with a_gpu():
+        found = SmallBackbone(SmallBackbone.Config()).load(outputs).prepare(DEVICE)(pixels)
+        assert all(isinstance(value, OnGPU) for value in found.values())
+        torch.testing.assert_close({name: value.cpu() for name, value in found.items()}, expected)
+
+
+@pytest.mark.parametrize("noise", [0.15, 0.5])
+@pytest.mark.parametrize("dense_above", [-1.0, 2.0])
+def test_every_alpha_is_scored_on_a_gpu_as_on_a_cpu(
+    noise: float, dense_above: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vse.evaluation.alpha.DENSE_ABOVE", dense_above)
+    images, captions, owner, attacked = planted(noise)
+    expected = evaluate_alphas(Mixed(), images, captions, owner, {"object": attacked}, ALPHAS)
+    with a_gpu() as device:
+        images, captions, false = (
+            {name: codes.to(device) for name, codes in side.items()} for side in (images, captions, attacked.encoded)
+        )
+        there = AttackSet(encoded=false, caption=attacked.caption)
+        points = evaluate_alphas(Mixed(), images, captions, owner, {"object": there}, ALPHAS)
+        found = [point.metrics("test") for point in points]
+    assert [pytest.approx(point.metrics("test")) for point in expected] == found
