@@ -13,7 +13,7 @@ from vse.cluster.runtime import running_ray, set_threads, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
-from vse.pipeline import describe, of_data
+from vse.pipeline import check_rows, describe, of_data
 from vse.reach import check_reach
 from vse.summary import write_summary
 from vse.training.inputs import family_inputs
@@ -89,7 +89,9 @@ def plan(request: Request) -> Iterable[str]:
     outputs = _outputs(request)
     backbone.check(outputs)
     source = registry.build("source", request.config.data)
-    yield from of_data(source.describe())
+    records = source.describe()
+    check_rows(request.config, records, outputs)
+    yield from of_data(records)
     yield f"images below {source.image_root or '(rendered)'}"
     yield f"backbone {backbone.identity()}"
     yield f"outputs {', '.join(outputs)}"

@@ -41,11 +41,12 @@ def rows(lines: Iterable[str], path: str, *, delimiter: str, quoted: bool = True
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            hint = "; a quoted field doubles the quotes within it, and ends in one" if quoted else ""
+            of_quotes = quoted and "field limit" not in str(error)
+            hint = "; a quoted field doubles the quotes within it, and ends in one" if of_quotes else ""
             raise InputError(f"{where}: {error}{hint}") from None
         if fields is None:
             return
-        if not fields:
+        if not "".join(fields).strip() and len(fields) < 2:
             continue
         width = width or len(fields)
         if len(fields) != width:

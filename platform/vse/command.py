@@ -140,12 +140,18 @@ def _refuse(job: str, error: InputError) -> int:
 
 
 def _interrupted(job: str, number: int) -> int:
-    _say(f"{job}: stopped; {_STAYS}")
+    _say_if_heard(f"{job}: stopped; {_STAYS}")
     return 128 + number
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def _say_if_heard(line: str) -> None:
+    """What is said of an interrupt: `job 2>&1 | tee log` ends `tee` too, and nothing may take the interrupt's place."""
+    with contextlib.suppress(OSError):
+        _say(line)
 
 
 def _in_main_thread() -> bool:
@@ -159,7 +165,7 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _stopping(job: str, number: int, frame: FrameType | None) -> NoReturn:
-    _say(f"{job}: stopping")  # at once: what runs may take seconds to let go
+    _say_if_heard(f"{job}: stopping")  # at once: what runs may take seconds to let go
     raise KeyboardInterrupt
 
 

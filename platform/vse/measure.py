@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -149,7 +150,11 @@ def measure_with_sizes(
     key += [[split, *kind, *(one.fingerprint for one in made)] for split, s in attackers.items() for kind, made in s]
     name = f"measures-{fingerprint(key)}.json"
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
-        return Measured(folder.read_json(name)["metrics"], sizes)
+        content = folder.read_json(name)
+        found = Measured(content["metrics"], sizes)
+        with contextlib.suppress(OSError):
+            folder.write_json(name, {**content, "asked": time.time()})
+        return found
     for trained in loaded:
         trained.to(device)
     metrics: dict[str, float] = {}
@@ -161,7 +166,10 @@ def measure_with_sizes(
     except Diverged as error:
         raise Diverged(f"run={members.names}: {error}") from None
     log.info("measured on %s", torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU")
-    content = {"revision": REVISION, "checkpoint": loaded[0].checkpoint.uri, "options": to_dict(options)}
+    content: dict[str, Any] = {"asked": time.time(), "revision": REVISION}
+    if pairs:
+        content["pairs_revision"] = PAIRS_REVISION
+    content |= {"checkpoint": loaded[0].checkpoint.uri, "options": to_dict(options)}
     content["weights"] = [trained.weights for trained in loaded]
     if len(loaded) > 1:
         content["checkpoint"] = [trained.checkpoint.uri for trained in loaded]

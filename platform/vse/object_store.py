@@ -13,7 +13,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -67,6 +67,7 @@ class ObjectStore:
     region: str = ""
     endpoint: str = ""
     patience: float = field(default=60.0, compare=False)  # seconds that an answer may take before it is asked for again
+    attempts: int = field(default=ATTEMPTS, compare=False)  # of a request
 
     @classmethod
     def open(cls, uri: str) -> "ObjectStore":
@@ -182,25 +183,34 @@ class ObjectStore:
     def lease(self, name: str, seconds: float = LEASE_SECONDS, wait: float = float("inf")) -> Iterator[None]:
         """Hold the object `name` while the body runs; others wait. Raises TimeoutError after `wait` seconds of it.
 
-        The holder writes it anew every third of `seconds`, and waits for no answer so long that it would be taken for
-        dead. Who waits takes it over when it has not changed for `seconds` by its own clock: no two clocks are
-        compared, and a holder that died blocks nobody for long.
+        The holder writes it anew every third of `seconds`, and at once where no answer came in as long: it may not be
+        taken for dead. A write whose answer was lost may have been done, and what it wrote is the holder's own. Who
+        waits takes it over when it has not changed for `seconds` by its own clock: no two clocks are compared, and a
+        holder that died blocks nobody for long.
         """
         token = _take(self, name, seconds, wait)
-        hurried = replace(self, patience=max(1.0, seconds / 6))
+        hurried = replace(self, patience=max(1.0, seconds / 3), attempts=1)
         over, lost = threading.Event(), threading.Event()
 
         def renew() -> None:
             nonlocal token
-            while not over.wait(seconds / 3):
+            unanswered: set[bytes] = set()
+            pause = seconds / 3
+            while not over.wait(pause):
+                mark = uuid.uuid4().hex.encode()
                 try:
-                    token = hurried.replace(name, uuid.uuid4().hex.encode(), token)
-                except FileExistsError:
+                    token = hurried._renewed(name, mark, token, unanswered)
+                except OSError as error:
+                    unanswered.add(mark)
+                    pause = min(1.0, seconds / 30)
+                    log.warning("%s/%s: cannot be renewed (%s)", self.uri, name, error)
+                    continue
+                if not token:
                     lost.set()
                     log.warning("%s/%s: another job took this over while it was slow to answer", self.uri, name)
                     return
-                except OSError as error:
-                    log.warning("%s/%s: cannot be renewed (%s)", self.uri, name, error)
+                unanswered.clear()
+                pause = seconds / 3
 
         thread = threading.Thread(target=renew, name="lease", daemon=True)
         thread.start()
@@ -213,6 +223,15 @@ class ObjectStore:
                 with contextlib.suppress(OSError):
                     self.delete(name)
 
+    def _renewed(self, name: str, mark: bytes, token: str, unanswered: Set[bytes]) -> str:
+        """The tag of what was written over the object of that tag, or over a write that was done unanswered; nothing
+        where the object is another's."""
+        try:
+            return self.replace(name, mark, token)
+        except FileExistsError:
+            done = self.tag_of(name, unanswered)
+            return self.replace(name, mark, done) if done else ""
+
     def _pages(self, head: str, **options: str) -> Iterator[dict[str, Any]]:
         with self._told(""):
             pages = self._client().get_paginator("list_objects_v2")
@@ -223,7 +242,7 @@ class ObjectStore:
         return "/".join(part for part in (self.prefix, name) if part)
 
     def _client(self) -> Any:
-        return _client(self.region, self.endpoint, self.patience)
+        return _client(self.region, self.endpoint, self.patience, self.attempts)
 
     def _head(self, name: str) -> dict[str, Any]:
         from botocore.exceptions import ClientError
@@ -272,20 +291,20 @@ class ObjectStore:
                     return str(answer["ETag"])
             except (FileExistsError, FileNotFoundError, _ConflictError) as error:
                 # An answer that was lost is asked for again, and the second time our own object stands in the way.
-                if tag := self._tag_of(name, data):
+                if tag := self.tag_of(name, {data}):
                     return tag
                 if not isinstance(error, _ConflictError) or attempt == CONFLICTS - 1:
                     raise
             time.sleep(random.uniform(0.5, 1.0) * min(2.0, 0.1 * 2**attempt))
         raise AssertionError("not reached")
 
-    def _tag_of(self, name: str, data: bytes) -> str:
-        """The tag of the object if it holds these bytes, else nothing."""
+    def tag_of(self, name: str, written: Set[bytes]) -> str:
+        """The tag of the object if it holds one of these, else nothing."""
         try:
             there, tag = self.read_tagged(name)
         except FileNotFoundError:
             return ""
-        return tag if there == data else ""
+        return tag if there in written else ""
 
     @contextlib.contextmanager
     def _told(self, name: str) -> Iterator[None]:
@@ -339,13 +358,13 @@ def _take(store: ObjectStore, name: str, seconds: float, wait: float) -> str:
 
 
 @lru_cache(maxsize=32)
-def _client(region: str, endpoint: str, patience: float) -> Any:
+def _client(region: str, endpoint: str, patience: float, attempts: int) -> Any:
     """One client a process and place: threads may share it, and making one takes tens of milliseconds."""
     import boto3
     from botocore.config import Config
 
     config = Config(
-        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=min(10.0, patience),
         read_timeout=patience,
         max_pool_connections=32,

@@ -69,13 +69,14 @@ def foresee(config: RunConfig) -> Iterator[str]:
     check(config)
     records = trainable(registry.build("source", config.data).describe())
     registry.build("backbone", config.features.backbone).check((family_inputs(config).image,))
-    _check_rows(config, records, (family_inputs(config).image,))
+    check_rows(config, records, (family_inputs(config).image,))
     if told := without_vectors(config):
         yield told
     yield from of_data(records)
 
 
-def _check_rows(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> None:
+def check_rows(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> None:
+    """Raises InputError where ready-made arrays have vectors and tokens are wanted, or the other way round."""
     backbone = registry.build("backbone", config.features.backbone)
     if isinstance(backbone, ReadyMade):
         backbone.check_rows(outputs, records, registry.build("source", config.data).image_root)
@@ -187,7 +188,7 @@ def show(
             return store
     store = kept_features(config, workspace, records, outputs)
     if store is None:
-        _check_rows(config, records, outputs)
+        check_rows(config, records, outputs)
         folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
         root = registry.build("source", config.data).image_root
         with folder.locked():

@@ -18,6 +18,9 @@ def test_rows_begin_where_their_first_line_does() -> None:
     text = 'image, caption\r\n\r\n1.jpg, "A dog,\nrunning"\r\n2.jpg,A cat'
     assert read(text) == [(1, ["image", "caption"]), (3, ["1.jpg", "A dog,\nrunning"]), (5, ["2.jpg", "A cat"])]
     assert read("") == []
+    assert read("a,b\n1,2\n   \n\t\n") == [(1, ["a", "b"]), (2, ["1", "2"])]
+    with pytest.raises(InputError, match=r"field limit \(131072\)$"):
+        read(f'a,b\n1,"{"a dog " * 30_000}"\n')
 
 
 def test_rows_by_the_names_of_their_columns() -> None:

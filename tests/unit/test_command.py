@@ -1,11 +1,9 @@
 """The frame of all jobs: what is printed where, and with which exit status."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -333,42 +331,6 @@ def test_exit_statuses(error: BaseException, status: int, word: str, capsys: pyt
     assert word in told.err
     assert told.out == ""
     assert "hunter22" not in told.err
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, tmp_path: Path) -> None:
-    script = tmp_path / "wait.py"
-    script.write_text(
-        textwrap.dedent("""
-        import sys, time
-        from pathlib import Path
-        from vse import command
-        folder = Path(sys.argv.pop())
-        def run(request):
-            try:
-                (folder / "started").touch()
-                time.sleep(60)
-            finally:
-                (folder / "cleaned").touch()
-        sys.exit(command.main("wait", run, description="", argv=[]))
-        """)
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
-    process = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE)
-    with process:
-        try:
-            deadline = time.monotonic() + 30
-            while not (tmp_path / "started").exists():
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-            process.send_signal(number)
-            _, told = process.communicate(timeout=30)
-        finally:
-            process.kill()
-    assert process.returncode == status
-    assert b"wait: stopped" in told
-    assert (tmp_path / "cleaned").exists()
 
 
 @pytest.mark.parametrize("as_folder", [False, True])

@@ -44,14 +44,11 @@ def test_what_passes_is_waited_out(store, proxy, fault):
     assert proxy.seen.count("PUT") == 3
 
 
-def test_what_stays_is_said_in_one_line(store, proxy, monkeypatch):
-    monkeypatch.setattr(object_store, "ATTEMPTS", 2)
-    object_store._client.cache_clear()
+def test_what_stays_is_said_in_one_line(store, proxy):
     proxy.faults = [("PUT", SLOW)] * 2
     with pytest.raises(StorageError, match=r"s3://bucket/.*/a: SlowDown it is") as told:
-        store.write("a", b"data")
+        replace(store, attempts=2).write("a", b"data")
     assert "\n" not in str(told.value)
-    object_store._client.cache_clear()
     assert store.info("a") is None
 
 
@@ -257,6 +254,17 @@ def test_a_lease_is_kept_through_an_answer_that_never_comes(store, proxy, place,
             raise AssertionError("entered")
         assert proxy.faults == []
     assert "took this over" not in caplog.text
+
+
+def test_a_lease_is_kept_where_every_write_is_done_and_its_answer_lost(store, proxy, place, caplog):
+    rival = replace(store, endpoint=f"http://{place}")
+    with store.lease("lock", seconds=3.0):
+        proxy.faults = [("PUT", "lose")] * 4
+        with pytest.raises(TimeoutError, match="held by another job"), rival.lease("lock", seconds=3.0, wait=8.0):
+            raise AssertionError("entered")
+        assert proxy.faults == []
+    assert "took this over" not in caplog.text
+    assert store.info("lock") is None
 
 
 def test_a_lease_whose_holder_leaves_while_it_is_taken_over_is_had(store, monkeypatch):

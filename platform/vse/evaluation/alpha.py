@@ -235,6 +235,12 @@ class AlphaRule:
     standard_error: bool = False
 
 
+def attacks_of(curves: Sequence[Mapping[float, Mapping[str, float]]], split: str) -> list[str]:
+    """The attacks that every point of every curve has numbers of: those of which the split has adversaries."""
+    points = [point for curve in curves for point in curve.values()]
+    return [attack for attack in ATTACKS if all(f"{split}/attack_{attack}/rsum3" in point for point in points)]
+
+
 def choose_alpha(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: AlphaRule | None = None) -> float:
     """The α with the largest sum of rsum3 over the three attacks (shared words), mean over seeds, among close ones.
 
@@ -248,8 +254,7 @@ def choose_alpha(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: Al
         raise InputError("choosing alpha needs one curve or more, all with the same alphas")
     alphas = sorted(curves[0])
     plain = np.array([[curve[a][f"{rule.split}/rsum"] for a in alphas] for curve in curves])
-    attacks = [f"{rule.split}/attack_{attack}/rsum3" for attack in ATTACKS]
-    names = [name for name in attacks if all(name in point for curve in curves for point in curve.values())]
+    names = [f"{rule.split}/attack_{attack}/rsum3" for attack in attacks_of(curves, rule.split)]
     if not names:
         raise InputError(f"alpha is chosen by robustness, and split {rule.split} has no adversaries of any attack")
     robust = np.array([[sum(curve[a][name] for name in names) for a in alphas] for curve in curves]).mean(0)

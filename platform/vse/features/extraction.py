@@ -74,7 +74,8 @@ def extract(
     if store is not None:
         return _with(store, outputs)
     if isinstance(backbone, ReadyMade):
-        return import_arrays(records, backbone.config, folder, root, options.max_rejected)
+        backbone.check_rows(outputs, records, root)
+        return _with(import_arrays(records, backbone.config, folder, root, options.max_rejected), outputs)
     folder.check_writable()
     work = _Work(records, backbone_config, tuple(outputs), folder, root, options, backbone.transform)
     work.shapes = {name: backbone.shapes()[name] for name in outputs}
@@ -130,7 +131,8 @@ def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
     elif named_files.is_file(getattr(work.backbone, "weights", "")):
         registry.build("backbone", work.backbone).load(work.outputs)
     with Progress("features", total=len(todo), unit="images") as bar:
-        watch = Watch(bar, len(work.records.images), work.options.max_rejected, work.address)
+        total = len(work.records.images)
+        watch = Watch(bar, total, work.options.max_rejected, work.address, made=total - len(todo))
         if forward is not None and workers is None and len(todo) > _PROBE:
             start = time.monotonic()
             _in_process(work, todo[:_PROBE], watch, forward)

@@ -16,21 +16,31 @@ class Watch:
     """Counts committed images for the progress bar and stops the work when too many are rejected."""
 
     def __init__(
-        self, bar: Progress, total: int, limit: float, address: Callable[[str], str] = lambda image: image
+        self,
+        bar: Progress,
+        total: int,
+        limit: float,
+        address: Callable[[str], str] = lambda image: image,
+        *,
+        made: int = 0,
     ) -> None:
-        """`total` images of the data set, of which a share of `limit` may be rejected; where an image is looked for."""
-        self.bar, self.total, self.limit, self.address = bar, total, limit, address
-        self.rejected = self.made = 0
+        """`total` images of the data set, of which a share of `limit` may be rejected; where an image is looked for.
+
+        made: images that have features from before.
+        """
+        self.bar, self.total, self.limit, self.address, self.made = bar, total, limit, address, made
+        self.rejected = self.missing = 0
 
     def committed(self, num_images: int, rejects: Sequence[tuple[str, str]]) -> None:
         """A shard with so many images, and those it lacks with their reasons. Raises TooManyRejects."""
         self.rejected, self.made = self.rejected + len(rejects), self.made + num_images
+        self.missing += sum(reason == MISSING for _, reason in rejects)
         self.bar.advance(num_images + len(rejects), f"{self.rejected} rejected" if self.rejected else "")
         if self.rejected > self.limit * self.total:
             raise TooManyRejects(self._too_many(*rejects[-1]))
 
     def _too_many(self, image: str, reason: str) -> str:
-        if not self.made and reason == MISSING:
+        if not self.made and self.missing == self.rejected:
             return (
                 f"the first {self.rejected} of {self.total} images are not there; for one, no {self.address(image)}; "
                 "data.root, data.file and data.images say where they are"

@@ -86,12 +86,15 @@ def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request
 def _of_runs(
     workspace: Workspace, runs: Sequence[str], folder: Folder, request: Request
 ) -> tuple[dict[str, Any], list[str]]:
-    rows, configuration, beside, facts = {}, {}, [], {}
+    rows, configuration, beside, facts, bare = {}, {}, [], {}, []
     for name in runs:
         _refuse_ensemble(workspace, name)
         run = workspace.existing("runs", name, "runs")
         rows[name], config = run_metrics(run), run.read_json("config.json")
-        facts[name] = _facts(config, run_sizes(run))
+        sizes = run_sizes(run)
+        facts[name] = _facts(config, sizes)
+        if not sizes and all(key.startswith("val/") for key in rows[name]):
+            bare.append(name)
         configuration[name] = dict(_leaves(config))
         beside.append(Run(name=name, config=config, metrics=rows[name]))
         if not rows[name]:
@@ -103,7 +106,7 @@ def _of_runs(
     title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
     files = {
         "report.html": metrics_page(
-            title, ", ".join(runs), rows, made, published_section(beside), facts, _not_evaluated(rows)
+            title, ", ".join(runs), rows, made, published_section(beside), facts, _not_evaluated(bare)
         ),
         "table.csv": metrics_csv(rows),
         "table.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
@@ -135,10 +138,9 @@ def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size]) -> dict[str, st
     return found | {split: told_size(size) for split, size in sizes.items()}
 
 
-def _not_evaluated(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
+def _not_evaluated(runs: Sequence[str]) -> list[str]:
     """A line for each run of which training alone has told numbers."""
-    bare = [name for name, metrics in rows.items() if all(key.startswith("val/") for key in metrics)]
-    return [f"not evaluated: {name}; python jobs/evaluate.py run={name}" for name in bare]
+    return [f"not evaluated: {name}; python jobs/evaluate.py run={name}" for name in runs]
 
 
 def write_report(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from vse.measure import Size
+from vse.measure import PAIRS_REVISION, Size
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, weights_of
 
@@ -57,14 +57,17 @@ def run_sizes(run: Folder) -> dict[str, Size]:
 
 
 def _measures(run: Folder) -> Iterator[Mapping[str, Any]]:
-    """Evaluations of a run's kept weights as configured, the present revision last."""
+    """Evaluations of a run's kept weights as configured, as they were asked for one after another, the present revision
+    last: of two that have a name in common, as after a file of pairs was corrected, the later counts."""
     folder, kept = run.child("evaluation"), Checkpoints(run.child("checkpoints")).best()
     measures = [
         folder.read_json(name)
         for name in sorted(folder.names())
         if name.startswith("measures-") and name.endswith(".json")
     ]
-    for measured in sorted(measures, key=lambda each: each.get("revision", 0)):
+    for measured in sorted(measures, key=lambda each: (each.get("revision", 0), each.get("asked", 0.0))):
         stale = kept is not None and "weights" in measured and measured["weights"] != [weights_of(kept)]
+        if measured["options"].get("pairs"):
+            stale = stale or measured.get("pairs_revision") != PAIRS_REVISION
         if not stale and not altered(measured["options"]):
             yield measured

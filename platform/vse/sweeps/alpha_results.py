@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vse.config import fingerprint
-from vse.evaluation.alpha import AlphaRule, choose_alpha
+from vse.evaluation.alpha import AlphaRule, attacks_of, choose_alpha
+from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Arm, by_seed
 from vse.report.intervals import interval
 from vse.sweeps.ledger import Entry, Ledger, trial_id
@@ -60,11 +61,17 @@ def gather(
         points=[by_seed([curve[alpha] for curve in curves]) for alpha in alphas],
         chosen=choose_alpha(curves, rule),
         configured=configured,
-        rule=rule_text(rule),
+        rule=rule_text(rule) + _absent(curves, rule),
         reference=made.get("reference"),
         learned=made.get("learned"),
         runs=runs,
     )
+
+
+def _absent(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: AlphaRule) -> str:
+    """What the rule had to do without."""
+    absent = [attack for attack in ATTACKS if attack not in attacks_of(curves, rule.split)]
+    return f" {rule.split} has no adversaries of {' and '.join(absent)}: the sum is without them." if absent else ""
 
 
 def digest(entries: Sequence[Entry]) -> str:

@@ -7,6 +7,7 @@ is resumed, extended by points, seeds or another method, retried and reported.
 import functools
 import logging
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from vse import pipeline
@@ -69,7 +70,6 @@ class _Sweep:
         self.frame, self.plan = frame, plan
         self.ledger, self.workspace = frame.ledger, frame.workspace
         self.failed: dict[str, str] = {}
-        self.stopped: set[str] = set()  # runs that a scheduler ended in this call
         self.refused: InputError | PlacementError | None = None
         self.setting = Setting(
             workspace=self.workspace.root.uri,
@@ -126,20 +126,19 @@ class _Sweep:
                 meter=meter,
                 scheduler=scheduler,
                 label="trials",
-                on_end=self.ended,
+                on_end=self.tell_child,
             )
         except (InputError, PlacementError) as error:
             self.refused = error
-        # Tune gives the processes of the last ones seconds to end, and a store may take longer. By now they are gone.
-        for run in sorted(self.stopped):
-            close_killed(self.workspace, run)
+        # Tune gives the processes of the last ones seconds to end, and a store may take longer. By now they are gone,
+        # and so are those of earlier calls that did not come this far. A dead one's lease takes its term: all at once.
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(functools.partial(close_killed, self.workspace), self._stopped()))
         return complete
 
-    def ended(self, entry: Entry) -> None:
-        """The end of a trial of this call."""
-        self.tell_child(entry)
-        if entry.stopped:
-            self.stopped.add(entry.result["run"])
+    def _stopped(self) -> list[str]:
+        """Runs that a scheduler ended."""
+        return sorted({entry.result["run"] for entry in self.ledger if entry.stopped and "run" in entry.result})
 
     def foresee(self) -> float | None:
         """Seconds that a trial is expected to take, where no trial of this sweep says it."""

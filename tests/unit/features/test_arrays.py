@@ -42,6 +42,14 @@ def test_vectors_tokens_and_grids(tmp_path, shape, output, stored):
     assert np.array_equal(store.array(output, ["val-3", "train-0"]), expected)
 
 
+def test_vectors_where_tokens_are_wanted_are_refused_before_any_is_copied(tmp_path):
+    for shape, output in (((9,), "map"), ((36, 9), "pooled")):
+        save(tmp_path, "train", (5, *shape))
+        with pytest.raises(InputError, match=rf"^{tmp_path}/train_ims\.npy: has .*, and this family reads .*--preset"):
+            extract(records(["train"]), Config(), [output], Folder.open(tmp_path / "s"), root=str(tmp_path))
+    assert not (tmp_path / "s").exists()
+
+
 def test_rows_repeated_for_captions_are_taken_where_the_records_point(tmp_path):
     values = save(tmp_path, "train", (25, 9))
     store = extract(records(["train"], step=5), Config(), ["pooled"], Folder.open(tmp_path / "s"), root=str(tmp_path))

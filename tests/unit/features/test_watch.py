@@ -39,3 +39,11 @@ def test_where_no_image_is_there_the_folder_is_asked_for() -> None:
         watch.committed(1, [])
         with pytest.raises(TooManyRejects, match=r"16 of 60 images cannot be read"):
             watch.committed(0, [(str(k), MISSING) for k in range(16)])
+
+
+def test_where_images_are_there_but_for_those_left_to_do_the_folder_is_right() -> None:
+    some = [(str(k), MISSING) for k in range(10)]
+    for made, rejects, enough in ((90, some, "0.1"), (0, [("a", "file is empty"), *some], "0.2")):
+        said = f"max_rejected={enough}$"
+        with Progress("features", out=io.StringIO()) as bar, pytest.raises(TooManyRejects, match=said):
+            Watch(bar, 100, 0.05, made=made).committed(0, rejects)

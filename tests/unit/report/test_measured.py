@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from vse.config import override, to_dict
-from vse.measure import MeasureOptions, Size, measure_run
+from vse.measure import PAIRS_REVISION, MeasureOptions, Size, measure_run
 from vse.presets import preset
 from vse.report.measured import altered, run_metrics, run_sizes, told
 from vse.storage import Folder
@@ -85,6 +85,7 @@ def test_sizes_are_those_of_the_runs_numbers(run: Folder) -> None:
 def test_two_files_of_pairs_are_two_numbers(run: Folder) -> None:
     for name, value in (("a", 70.0), ("b", 60.0)):
         content = {"options": options(pairs=(f"{name}.json",)), "metrics": {"pairs/mean": value}}
+        content["pairs_revision"] = PAIRS_REVISION
         run.child("evaluation").write_json(f"measures-{name}.json", content)
     assert run_metrics(run) == {"val/rsum": 310.0, "pairs/a/mean": 70.0, "pairs/b/mean": 60.0}
 
@@ -102,3 +103,22 @@ def test_numbers_of_earlier_weights_are_not_the_runs(tmp_path: Path) -> None:
     run.child("evaluation").write_json("measures-zzz.json", before)
     assert run_metrics(run)["test/rsum"] == found["test/rsum"]
     assert "test/of_before" not in run_metrics(run)
+
+
+def test_of_two_measurements_of_one_name_the_one_asked_for_last_counts(run: Folder) -> None:
+    write(run, "ffff", 10.0, {"revision": 3, "asked": 100.0})
+    write(run, "0000", 90.0, {"revision": 3, "asked": 200.0})
+    assert run_metrics(run)["test/rsum"] == 90.0
+    write(run, "ffff", 10.0, {"revision": 3, "asked": 300.0})  # as asking for the first again does
+    assert run_metrics(run)["test/rsum"] == 10.0
+    write(run, "eeee", 50.0, {"revision": 2, "asked": 400.0})
+    assert run_metrics(run)["test/rsum"] == 10.0
+
+
+def test_pairs_that_an_earlier_revision_matched_are_not_told(run: Folder) -> None:
+    earlier: list[dict[str, Any]] = [{}, {"pairs_revision": PAIRS_REVISION - 1}]
+    for name, more in zip("ab", earlier, strict=True):
+        write(run, name, 10.0, more, pairs=("mine.json",))
+        assert "test/rsum" not in run_metrics(run)
+    write(run, "c", 20.0, {"pairs_revision": PAIRS_REVISION}, pairs=("mine.json",))
+    assert run_metrics(run)["test/rsum"] == 20.0

@@ -1,0 +1,81 @@
+"""Signals end a job as such, whatever it was about."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, tmp_path: Path) -> None:
+    script = tmp_path / "wait.py"
+    script.write_text(
+        textwrap.dedent("""
+        import sys, time
+        from pathlib import Path
+        from vse import command
+        folder = Path(sys.argv.pop())
+        def run(request):
+            try:
+                (folder / "started").touch()
+                time.sleep(60)
+            finally:
+                (folder / "cleaned").touch()
+        sys.exit(command.main("wait", run, description="", argv=[]))
+        """)
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
+    process = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE)
+    with process:
+        try:
+            deadline = time.monotonic() + 30
+            while not (tmp_path / "started").exists():
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            process.send_signal(number)
+            _, told = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == status
+    assert b"wait: stopped" in told
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_an_interrupt_is_one_though_nobody_reads_what_is_said(tmp_path: Path) -> None:
+    """`job 2>&1 | tee log`: the terminal interrupts `tee` too, and it is gone first."""
+    script = tmp_path / "unheard.py"
+    script.write_text(
+        textwrap.dedent("""
+        import os, signal, sys, time
+        from pathlib import Path
+        from vse import command
+        folder = Path(sys.argv.pop())
+        def run(request):
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(60)
+            except BaseException as error:
+                (folder / "seen").write_text(type(error).__name__)
+                raise
+        sys.exit(command.main("unheard", run, description="", argv=[]))
+        """)
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, str(script), str(tmp_path)], env=environment, stderr=writing, timeout=60, check=False
+        )
+    finally:
+        os.close(writing)
+    assert (tmp_path / "seen").read_text() == "KeyboardInterrupt"
+    assert done.returncode == 130
