@@ -95,11 +95,14 @@ def test_what_is_read_first_is_printed_first(done: tuple[str, dict[str, Any]]) -
 def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, dict[str, Any]]) -> None:
     workspace, name = trained
     files = sorted((workspace / "runs" / name / "evaluation").glob("measures-*"))
-    before = [path.stat().st_mtime_ns for path in files]
+    before = [json.loads(path.read_text()) for path in files]
     options = (f"run={name}", "measure.splits=test,shifted", "measure.attacks=shared")
-    again = summary_of(run("evaluate", workspace, *options))
-    assert again["headline"] == done[1]["headline"]
-    assert [path.stat().st_mtime_ns for path in files] == before
+    result = run("evaluate", workspace, *options)
+    assert "measured on" not in result.stderr
+    assert summary_of(result)["headline"] == done[1]["headline"]
+    after = [json.loads(path.read_text()) for path in files]
+    assert all(now.pop("asked") > then.pop("asked") for now, then in zip(after, before, strict=True))
+    assert after == before
     assert sorted((workspace / "runs" / name / "evaluation").glob("measures-*")) == files
 
 
