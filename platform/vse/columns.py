@@ -46,7 +46,7 @@ def rows(lines: Iterable[str], path: str, *, delimiter: str, quoted: bool = True
             raise InputError(f"{where}: {error}{hint}") from None
         if fields is None:
             return
-        if not "".join(fields).strip() and len(fields) < 2:
+        if len(fields) < 2 and not "".join(fields).strip():
             continue
         width = width or len(fields)
         if len(fields) != width:

@@ -166,10 +166,10 @@ def measure_with_sizes(
     except Diverged as error:
         raise Diverged(f"run={members.names}: {error}") from None
     log.info("measured on %s", torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU")
-    content: dict[str, Any] = {"asked": time.time(), "revision": REVISION}
+    content: dict[str, Any] = {"asked": time.time(), "revision": REVISION, "options": to_dict(options)}
+    content["checkpoint"] = loaded[0].checkpoint.uri
     if pairs:
         content["pairs_revision"] = PAIRS_REVISION
-    content |= {"checkpoint": loaded[0].checkpoint.uri, "options": to_dict(options)}
     content["weights"] = [trained.weights for trained in loaded]
     if len(loaded) > 1:
         content["checkpoint"] = [trained.checkpoint.uri for trained in loaded]

@@ -10,29 +10,32 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "platform")}
+
+
+def job(folder: Path, run: str) -> list[str]:
+    """Arguments of a process that serves the job `wait`, whose `run` is given as source and knows `folder`."""
+    script = folder / "wait.py"
+    start = "import os, signal, sys, time\nfrom pathlib import Path\nfrom vse import command\n"
+    end = 'sys.exit(command.main("wait", run, description="", argv=[]))\n'
+    script.write_text(f"{start}folder = Path(sys.argv.pop())\n{textwrap.dedent(run)}{end}")
+    return [sys.executable, str(script), str(folder)]
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, tmp_path: Path) -> None:
-    script = tmp_path / "wait.py"
-    script.write_text(
-        textwrap.dedent("""
-        import sys, time
-        from pathlib import Path
-        from vse import command
-        folder = Path(sys.argv.pop())
+    arguments = job(
+        tmp_path,
+        """
         def run(request):
             try:
                 (folder / "started").touch()
                 time.sleep(60)
             finally:
                 (folder / "cleaned").touch()
-        sys.exit(command.main("wait", run, description="", argv=[]))
-        """)
+        """,
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
-    process = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE)
+    process = subprocess.Popen(arguments, env=ENVIRONMENT, stderr=subprocess.PIPE)
     with process:
         try:
             deadline = time.monotonic() + 30
@@ -51,13 +54,9 @@ def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, t
 
 def test_an_interrupt_is_one_though_nobody_reads_what_is_said(tmp_path: Path) -> None:
     """`job 2>&1 | tee log`: the terminal interrupts `tee` too, and it is gone first."""
-    script = tmp_path / "unheard.py"
-    script.write_text(
-        textwrap.dedent("""
-        import os, signal, sys, time
-        from pathlib import Path
-        from vse import command
-        folder = Path(sys.argv.pop())
+    arguments = job(
+        tmp_path,
+        """
         def run(request):
             try:
                 os.kill(os.getpid(), signal.SIGINT)
@@ -65,16 +64,12 @@ def test_an_interrupt_is_one_though_nobody_reads_what_is_said(tmp_path: Path) ->
             except BaseException as error:
                 (folder / "seen").write_text(type(error).__name__)
                 raise
-        sys.exit(command.main("unheard", run, description="", argv=[]))
-        """)
+        """,
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(
-            [sys.executable, str(script), str(tmp_path)], env=environment, stderr=writing, timeout=60, check=False
-        )
+        done = subprocess.run(arguments, env=ENVIRONMENT, stderr=writing, timeout=60, check=False)
     finally:
         os.close(writing)
     assert (tmp_path / "seen").read_text() == "KeyboardInterrupt"

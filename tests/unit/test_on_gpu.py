@@ -29,7 +29,6 @@ from vse.workspace import Workspace
 
 SIZES = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 8, "data.num_shifted": 4, "model.dim": 32}
 SIZES |= {"train.epochs": 2, "train.batch_size": 64, "train.precision": "float64"}
-TIMES = ("seconds", "second", "rate/captions")
 
 
 def configured(name: str) -> RunConfig:
@@ -103,12 +102,12 @@ def test_a_run_embeds_on_a_gpu_what_it_does_on_a_cpu(
     picture = tmp_path / "picture.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (120, 90, 3), dtype=np.uint8)).save(picture)
     sentences = ["a red ball on a table", "two dogs"]
-    before = Embedder(trained.load_run(run))
-    expected = before.sentences(sentences), before.images([picture])
-    request.getfixturevalue("gpu")
     here = Embedder(trained.load_run(run))
-    assert isinstance(here.trained.family.state_dict().popitem()[1].data, OnGPU)
-    for found, wanted in zip((here.sentences(sentences), here.images([picture])), expected, strict=True):
+    expected = here.sentences(sentences), here.images([picture])
+    request.getfixturevalue("gpu")
+    there = Embedder(trained.load_run(run))
+    assert isinstance(there.trained.family.state_dict().popitem()[1].data, OnGPU)
+    for found, wanted in zip((there.sentences(sentences), there.images([picture])), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 

@@ -70,7 +70,8 @@ def gather(
 
 def _absent(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: AlphaRule) -> str:
     """What the rule had to do without."""
-    absent = [attack for attack in ATTACKS if attack not in attacks_of(curves, rule.split)]
+    there = attacks_of(curves, rule.split)
+    absent = [attack for attack in ATTACKS if attack not in there]
     return f" {rule.split} has no adversaries of {' and '.join(absent)}: the sum is without them." if absent else ""
 
 
