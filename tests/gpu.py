@@ -1,8 +1,10 @@
-"""A GPU for machines without one: tensors that say they are there, and refuse what tensors of a GPU refuse.
+"""A GPU for tests: a true one where there is one, elsewhere a double, whose tensors say that they are there and refuse
+what tensors of a GPU refuse.
 
-Values are held and computed by the CPU, so results can be compared with those of a CPU. What is found: a tensor of the
-CPU among those of the GPU, one made on the wrong side, one read as an array before it came back. What is not: numerics
-of other kernels, memory, streams, and torch's allowances for copies within an operator, which are errors here.
+The double's values are held and computed by the CPU, so results can be compared with those of a CPU. What it finds: a
+tensor of the CPU among those of the GPU, one made on the wrong side, one read as an array before it came back. What it
+does not: numerics of other kernels, memory, streams, and torch's allowances for copies within an operator, which are
+errors here.
 """
 
 from collections.abc import Iterator
@@ -29,9 +31,12 @@ class _Backend(_DummyBackendModule):
         return [torch.bfloat16, torch.float16]
 
 
-# When it is imported, which is before any test runs: autograd counts devices once, at its first backward pass
-_setup_privateuseone_for_python_backend("gpu", backend_module=_Backend())
-DEVICE = torch.device("gpu", 0)
+TRUE = torch.cuda.is_available()
+"""Whether it is a true one; there is no double beside it, since autograd knows one kind of accelerator."""
+
+if not TRUE:  # when this is imported, which is before any test runs: autograd counts devices once, at its first pass
+    _setup_privateuseone_for_python_backend("gpu", backend_module=_Backend())
+DEVICE = torch.device("cuda" if TRUE else "gpu", 0)
 
 
 class OnGPU(Tensor):
@@ -117,7 +122,10 @@ def _with_gradients(mode: Any, *error: Any) -> None:
 
 @contextmanager
 def a_gpu() -> Iterator[torch.device]:
-    """The device of a GPU, for as long as the context lasts."""
+    """The device of the GPU, for as long as the context lasts."""
+    if TRUE:
+        yield DEVICE
+        return
     inference = torch.inference_mode  # views of what it made are no subclass's afterwards; no gradients is enough here
     with (
         patch.multiple(inference, __enter__=_without_gradients, __exit__=_with_gradients),

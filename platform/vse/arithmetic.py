@@ -1,6 +1,8 @@
 """How this process computes: float32 as IEEE has it, and the same algorithms every time."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,4 +28,20 @@ def settle(device: torch.device) -> None:
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first called
         deterministic.fill_uninitialized_memory = False  # a help in finding errors, and not free
+        torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+@contextmanager
+def repeatable(device: torch.device) -> Iterator[None]:
+    """For backward passes: on a GPU an operator that has no deterministic algorithm raises.
+
+    Fused attention has one and takes it only where torch may raise; where torch only warns, it takes the other.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
         torch.use_deterministic_algorithms(True, warn_only=True)

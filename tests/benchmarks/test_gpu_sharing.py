@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that trainings could share"),
 ]
 PRESET, TRIALS, GOAL = "vsepp_scenes", 8, 3.0
-SETTINGS = {"train.gpus_per_worker": 1 / TRIALS, "train.epochs": 60}
+SETTINGS = {"train.gpus_per_worker": 1 / TRIALS, "train.epochs": 40}
 
 
 def seconds(folder: Path, at_once: int) -> float:

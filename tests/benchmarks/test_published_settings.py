@@ -4,6 +4,7 @@ Run with `-s` to see seconds and peak memory of each, a process apiece.
 """
 
 import dataclasses
+import functools
 import multiprocessing
 import resource
 import time
@@ -12,8 +13,11 @@ import numpy as np
 import pytest
 import torch
 
+from tests.benchmarks.clocks import costs, median_seconds
 from tests.synthetic import Synthetic, synthetic
 from vse import presets, registry
+from vse.arithmetic import settle
+from vse.data.batches import Batch
 from vse.features.arrays import ReadyMade
 from vse.training.allocator import keep_freed_memory
 from vse.training.config import RunConfig
@@ -51,19 +55,27 @@ def batch_of_paper(config: RunConfig) -> Synthetic:
     return Synthetic(dataclasses.replace(data.examples, features=features, texts=texts), data.pools, context)
 
 
+def stepper_and_batch(
+    config: RunConfig, data: Synthetic, device: torch.device, precision: str = "float32"
+) -> tuple[Stepper, Batch]:
+    """A preset's step and the batch it makes one on, with initial weights from the same seed."""
+    torch.manual_seed(0)
+    family = initial_family(config, data.context)
+    objective = registry.build("objective", config.objective)
+    collate = data.collator(family, objective)
+    family.fit(lambda: iter([collate(np.arange(len(data)), 0)]))
+    batch = {key: value.to(device) for key, value in family.prepared(collate(np.arange(len(data)), 20)).items()}
+    family.to(device)
+    return Stepper(family, family, objective, config.optim, precision), batch
+
+
 def one_step(name: str, queue: "multiprocessing.Queue[tuple[float, float, dict[str, float]]]") -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
     config = presets.preset(name)
     data = batch_of_paper(config)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    torch.manual_seed(0)
-    family = initial_family(config, data.context)
-    objective = registry.build("objective", config.objective)
-    collate = data.collator(family, objective)
-    family.fit(lambda: iter([collate(np.arange(len(data)), 0)]))
-    stepper = Stepper(family, family, objective, config.optim, "float32")
-    batch = collate(np.arange(len(data)), 20)
+    stepper, batch = stepper_and_batch(config, data, torch.device("cpu"))
     stepper.step(batch, 20)
     start = time.process_time()
     losses = stepper.step(batch, 20)
@@ -83,3 +95,37 @@ def test_a_step_at_the_papers_sizes(name):
     print(f"\n{name:32} {seconds:6.2f} s a step, {peak:5.2f} GiB: ", end="")
     print(", ".join(f"{key} {value:.3g}" for key, value in losses.items()))
     assert all(np.isfinite(value) for value in losses.values())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_steps_at_the_papers_sizes_on_a_gpu(precision):
+    """Milliseconds of a step, the share in which the GPU computes, its memory at most; losses beside single precision's
+    at the same weights."""
+    device = torch.device("cuda")
+    settle(device)
+    print(f"\nbatch 128, {torch.cuda.get_device_name()}, {precision}")
+    for name in (each for each in PUBLISHED if each.endswith("_coco")):
+        config = presets.preset(name)
+        data = batch_of_paper(config)
+        if not initial_family(config, data.context).phases():
+            continue
+        stepper, batch = stepper_and_batch(config, data, device)
+        single = {key: float(loss) for key, loss in stepper.step(batch, 20).items()}
+        del stepper, batch
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        stepper, batch = stepper_and_batch(config, data, device, precision)
+        work = functools.partial(stepper.step, batch, 20)
+        losses = {key: float(loss) for key, loss in work().items()}
+        step = median_seconds(work, device, rounds=3)
+        peak = (torch.cuda.max_memory_allocated() - before) / 2**30
+        computing, dearest = costs(work, device)
+        apart = max(abs(losses[key] - loss) / max(abs(loss), 1) for key, loss in single.items() if key != "gradient")
+        told = ", ".join(f"{key} {100 * share:.0f} %" for key, share in dearest)
+        print(
+            f"{name:36} {1000 * step:6.1f} ms, computes {100 * min(computing / step, 1):3.0f} %, {peak:5.2f} GiB, "
+            f"losses within {100 * apart:.1f} %: {told}"
+        )
+        assert all(np.isfinite(value) for key, value in losses.items() if key != "gradient")

@@ -12,6 +12,9 @@ import numpy as np
 from vse.data import keyed
 from vse.data.ragged import Ragged
 
+LARGE = 1024  # words of a pool from which on it is not put into order for every draw
+SPARE = 8  # words tried beyond those asked for
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NegativeCounts:
@@ -122,22 +125,48 @@ class NegativeSampler:
         if not present.any() or len(pool) == 0:
             return drawn
         base = keyed.keys(self.seed, epoch, purpose, samples)[:, None] + np.arange(width, dtype=np.uint64)[None, :]
-        order = keyed.bits(keyed.mix(base[present]), len(pool)) >> np.uint64(1)
+        keys = keyed.mix(base[present])
         barred = np.broadcast_to(barred, (batch, width, barred.shape[2]))[present]
         barred = np.concatenate([barred, words[present][:, None]], axis=1)
-        place = np.searchsorted(pool, barred)
-        inside = (place < len(pool)) & (barred != 0)
-        inside &= pool[np.minimum(place, len(pool) - 1)] == barred
-        rows = np.broadcast_to(np.arange(len(barred))[:, None], barred.shape)
-        never = np.uint64(2**63)
-        order[rows[inside], place[inside]] = never
-        num = min(num, len(pool))
-        best = np.argpartition(order, num - 1, axis=1)[:, :num]
-        ranks = np.take_along_axis(order, best, axis=1)
-        # Sorted by key, so that the order of the draws does not depend on how the partition was made.
-        inner = np.argsort(ranks, axis=1)
-        best, ranks = np.take_along_axis(best, inner, axis=1), np.take_along_axis(ranks, inner, axis=1)
-        filled = np.zeros((len(best), drawn.shape[2]), dtype=np.int64)
-        filled[:, :num] = np.where(ranks < never, pool[best], 0)
-        drawn[present] = filled
+        drawn[present] = (_by_trial if len(pool) > LARGE else _by_order)(pool, keys, barred, num)
         return drawn
+
+
+def _by_order(pool: np.ndarray, keys: np.ndarray, barred: np.ndarray, num: int) -> np.ndarray:
+    """Words (rows, num) of a pool in an order that each row's key shuffles; keys (rows,), barred words (rows, any)."""
+    order = keyed.bits(keys, len(pool)) >> np.uint64(1)
+    place = np.searchsorted(pool, barred)
+    inside = (place < len(pool)) & (barred != 0)
+    inside &= pool[np.minimum(place, len(pool) - 1)] == barred
+    rows = np.broadcast_to(np.arange(len(barred))[:, None], barred.shape)
+    never = np.uint64(2**63)
+    order[rows[inside], place[inside]] = never
+    most = min(num, len(pool))
+    best = np.argpartition(order, most - 1, axis=1)[:, :most]
+    ranks = np.take_along_axis(order, best, axis=1)
+    # Sorted by key, so that the order of the draws does not depend on how the partition was made.
+    inner = np.argsort(ranks, axis=1)
+    best, ranks = np.take_along_axis(best, inner, axis=1), np.take_along_axis(ranks, inner, axis=1)
+    filled = np.zeros((len(keys), num), dtype=np.int64)
+    filled[:, :most] = np.where(ranks < never, pool[best], 0)
+    return filled
+
+
+def _by_trial(pool: np.ndarray, keys: np.ndarray, barred: np.ndarray, num: int) -> np.ndarray:
+    """The same in a time that does not depend on the pool: words drawn with replacement, of which barred and repeated
+    ones do not count.
+
+    The few rows where too many do not are drawn `_by_order`. No allowed word is favoured: whether a row is one of these
+    does not depend on which allowed words are which.
+    """
+    words = pool[keyed.bits(keys, num + SPARE) % np.uint64(len(pool))]
+    again = np.tril(words[:, :, None] == words[:, None, :], -1).any(2)
+    counts = ~again & ~(words[:, :, None] == barred[:, None, :]).any(2)
+    rank = counts.cumsum(1)
+    rows, columns = np.nonzero(counts & (rank <= num))
+    filled = np.zeros((len(keys), num), dtype=np.int64)
+    filled[rows, rank[rows, columns] - 1] = words[rows, columns]
+    short = np.flatnonzero(rank[:, -1] < num)
+    if len(short):
+        filled[short] = _by_order(pool, keyed.mix(keys[short]), barred[short], num)
+    return filled

@@ -23,6 +23,7 @@ FEW = 0.1  # share of pairs with a gradient below which they are taken one by on
 # some 100 MB beyond its inputs, 50 where few pairs have a gradient; the attended vectors alone would be 1,342. Twice
 # as many are hardly faster on a CPU and need up to 200 MB; a third as many are a quarter slower.
 AT_ONCE = 3 * 2**18
+ON_GPU = 8  # times as many there, where a block takes as long as the host needs to start its kernels
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,15 @@ def _blocks(regions: Tensor, words: Tensor, order: Tensor, longest: list[int]) -
 
     order: captions from the shortest to the longest; longest: these lengths.
     """
-    room = AT_ONCE // max(1, regions.shape[0] * regions.shape[1])
+    room = _at_once(regions) // max(1, regions.shape[0] * regions.shape[1])
     size = max(1, room * len(longest) // max(1, sum(longest)))
     for start in range(0, len(longest), size):
         chosen = order[start : start + size]
         yield chosen, words[chosen, : max(1, longest[start + len(chosen) - 1])]
+
+
+def _at_once(beside: Tensor) -> int:
+    return AT_ONCE * (ON_GPU if beside.is_cuda else 1)
 
 
 def _gram(regions: Tensor, how: Attention) -> Tensor | None:
@@ -172,7 +177,7 @@ def _pair_gradients(
     over_regions, over_words = torch.zeros_like(regions), torch.zeros_like(words)
     region_there, word_there = _present(regions), _present(words)
     numbers = (regions.shape[1] + words.shape[1]) * words.shape[2]
-    size = max(1, 2 * AT_ONCE // max(1, numbers))
+    size = max(1, 2 * _at_once(regions) // max(1, numbers))
     parts = pairs.split(size) if len(pairs) else ()
     last = torch.stack([part[-1, 0] for part in parts]).tolist() if parts else []  # read at once
     for part, place in zip(parts, last, strict=True):

@@ -36,10 +36,18 @@ class GPO(nn.Module):
         places = place_codes(longest, self.position_dim, weight.device).to(weight.dtype).expand(len(sizes), -1, -1)
         packed = nn.utils.rnn.pack_padded_sequence(places, sizes, batch_first=True, enforce_sorted=falling)
         states = nn.utils.rnn.pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=longest)[0]
-        onward, back = states.chunk(2, dim=-1)
-        scores = self.score((onward + back) / 2).squeeze(-1) / TEMPERATURE
         absent = (torch.arange(longest)[None, :] >= sizes[:, None]).to(weight.device, non_blocking=True)
-        return torch.softmax(scores.masked_fill(absent, -torch.inf), dim=1)
+        return torch.softmax(self._scores(states).masked_fill(absent, -torch.inf), dim=1)
+
+    def weights_of(self, number: int) -> Float[Tensor, "1 number"]:
+        """θ for one number of items. Without padding cuDNN has fewer kernels to start."""
+        weight = self.score.weight
+        places = place_codes(number, self.position_dim, weight.device).to(weight.dtype)[None]
+        return torch.softmax(self._scores(self.gru(places)[0]), dim=1)
+
+    def _scores(self, states: Float[Tensor, "sizes longest both"]) -> Float[Tensor, "sizes longest"]:
+        onward, back = states.chunk(2, dim=-1)
+        return self.score((onward + back) / 2).squeeze(-1) / TEMPERATURE
 
     def forward(
         self, items: Float[Tensor, "batch items dim"], mask: Bool[Tensor, "batch items"] | None = None
@@ -56,7 +64,9 @@ class GPO(nn.Module):
             ranked = descending(items.masked_fill(~mask[..., None], -torch.inf))
             behind = torch.arange(longest, device=items.device)[None, :] >= counts[:, None]
             ranked = ranked.masked_fill(behind[..., None], 0)
-        if items.is_cuda:  # which numbers there are is not known before a GPU has counted: θ of all that may be
+        if items.is_cuda and mask is None:
+            theta = self.weights_of(longest).expand(batch, -1)
+        elif items.is_cuda:  # which numbers there are is not known before a GPU has counted: θ of all that may be
             every = self.weights(torch.arange(longest, 0, -1), longest, falling=True)
             theta = F.embedding(longest - counts.clamp_min(1), every)
         else:

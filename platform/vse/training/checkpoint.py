@@ -164,6 +164,6 @@ def _load_optimizers(model: nn.Module, optimizers: list[torch.optim.Optimizer], 
         phase, name, quantity = key.split("/")
         if name not in parameters or int(phase) >= len(optimizers):
             raise InputError(f"{checkpoint}/optimizer.safetensors: {key} is unknown; another model wrote it")
-        parameter = parameters[name]
-        moved = value.to(parameter.device) if value.ndim else value
+        parameter, fused = parameters[name], optimizers[int(phase)].defaults.get("fused")
+        moved = value.to(parameter.device) if value.ndim or fused else value  # else the number of steps is the host's
         optimizers[int(phase)].state[parameter][quantity] = moved.clone()

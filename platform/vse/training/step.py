@@ -6,6 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from vse.arithmetic import repeatable
 from vse.models.family import Family, Phase
 from vse.objectives.objective import Objective
 from vse.training.collectives import gather, world
@@ -15,11 +16,14 @@ BOOKKEEPING = ("sample", "image_group", "text_group", "true_images", "paired")
 
 
 def make_optimizer(phase: Phase, config: OptimConfig) -> torch.optim.Optimizer:
-    """AdamW over a phase's parameters; weight decay on matrices only. Without decay it is Adam."""
+    """AdamW over a phase's parameters; weight decay on matrices only. Without decay it is Adam. On a GPU it is one
+    kernel: there a step is as long as the host needs to start its kernels."""
     matrices = [p for p in phase.parameters if p.ndim > 1]
     others = [p for p in phase.parameters if p.ndim <= 1]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=config.lr * phase.rate, betas=phase.betas)
+    fused = any(parameter.device.type == "cuda" for parameter in phase.parameters)
+    groups = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(groups, lr=config.lr * phase.rate, betas=phase.betas, fused=fused or None)
 
 
 def bare(model: nn.Module) -> Family:
@@ -106,7 +110,8 @@ class Stepper:
             with torch.autocast(device.type, self.autocast or torch.float32, enabled=self.autocast is not None):
                 total, losses = step_losses(self.model, self.objective, batch, epoch, phase.losses, phase.name)
             optimizer.zero_grad(set_to_none=True)
-            cast(torch.Tensor, self.scaler.scale(total)).backward()
+            with repeatable(device):
+                cast(torch.Tensor, self.scaler.scale(total)).backward()
             self.scaler.unscale_(optimizer)
             norm = nn.utils.clip_grad_norm_(phase.parameters, self.config.clip or torch.inf)
             self.scaler.step(optimizer)

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.synthetic import synthetic
 from vse.data.ragged import Ragged
+from vse.language import negatives
 from vse.language.negatives import Mentions, NegativeCounts, NegativeSampler, Pools
 
 COUNTS = NegativeCounts(
@@ -20,7 +21,17 @@ def _mentioned(data, name, image):
     return {tuple(np.atleast_1d(item).tolist()) for c in captions for item in rows.row(c)}
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.fixture(params=["in order", "by trial", "by trial with none to spare"])
+def manner(request, monkeypatch):
+    """Both manners of drawing, and that in which many rows fall back upon the other."""
+    if request.param != "in order":
+        monkeypatch.setattr(negatives, "LARGE", 0)
+    if request.param.endswith("spare"):
+        monkeypatch.setattr(negatives, "SPARE", 0)
+
+
+@pytest.mark.usefixtures("manner")
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10_000),
     nouns=st.integers(1, 12),
@@ -89,6 +100,7 @@ def _one_image(nouns, count, mentioned):
     return NegativeSampler(pools, mentions, NegativeCounts(nouns=count), seed=9)
 
 
+@pytest.mark.usefixtures("manner")
 @pytest.mark.parametrize("count", [1, 3])
 def test_every_allowed_noun_is_equally_likely(count):
     sampler, num = _one_image(12, count, [4, 5]), 6000
@@ -102,6 +114,7 @@ def test_every_allowed_noun_is_equally_likely(count):
     assert ((first - num / 10) ** 2 / (num / 10)).sum() < 27.9
 
 
+@pytest.mark.usefixtures("manner")
 def test_draws_of_two_positions_and_two_epochs_are_independent():
     sampler, num = _one_image(12, 1, [4]), 4000
     images = np.zeros(num, dtype=np.int64)
@@ -110,6 +123,18 @@ def test_draws_of_two_positions_and_two_epochs_are_independent():
     for one, other in ((drawn[:, 0], drawn[:, 1]), (drawn[:, 0], later[:, 0]), (drawn[1:, 0], drawn[:-1, 0])):
         share = float((one == other).mean())
         assert abs(share - 1 / 11) < 4 * np.sqrt(1 / 11 / num)  # four standard errors
+
+
+def test_what_is_drawn_from_a_large_pool_depends_on_the_sample_alone():
+    """Not on what else is in the batch, nor on padding."""
+    sampler = _one_image(negatives.LARGE + 1, 16, [4, 5, 6])
+    num = 500
+    words, images = np.full((num, 1), 4), np.zeros(num, dtype=np.int64)
+    drawn = sampler.objects(words, np.arange(num), images, epoch=0)
+    assert all(len(set(row.tolist()) - {4, 5, 6}) == 16 for row in drawn[:, 0])
+    chosen = np.random.default_rng(0).permutation(num)[:50]
+    wide = np.concatenate([words[chosen], np.zeros((50, 2), dtype=np.int64)], axis=1)
+    np.testing.assert_array_equal(sampler.objects(wide, chosen, images[chosen], 0)[:, :1], drawn[chosen])
 
 
 def test_an_empty_pool_or_batch_draws_nothing():
