@@ -37,7 +37,7 @@ def costs(work: Callable[[], object], device: torch.device) -> tuple[float, list
     backward; all products of matrices are one. On a CPU an operator's time is its own without those it calls."""
     on_gpu = device.type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-    with profile(activities=activities) as seen:
+    with profile(activities=activities, acc_events=True) as seen:
         work()
         if on_gpu:
             torch.cuda.synchronize(device)

@@ -84,12 +84,12 @@ def test_a_training_on_a_gpu_is_that_of_a_cpu(name: str, places: dict[str, Works
     assert numbers(found) == pytest.approx(numbers(expected), rel=1e-6)
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """What ends a run from outside."""
 
 
 def stop(numbers: dict[str, float]) -> None:
-    raise Stopped
+    raise StoppedError
 
 
 def test_a_run_goes_on_on_a_gpu_as_if_it_had_not_been_stopped(
@@ -98,7 +98,7 @@ def test_a_run_goes_on_on_a_gpu_as_if_it_had_not_been_stopped(
     interrupted = Workspace.open(str(tmp_path))
     with computing("gpu"):
         expected = run_training(configured("univse"), places["gpu"])
-        with pytest.raises(Stopped):
+        with pytest.raises(StoppedError):
             run_training(configured("univse"), interrupted, report=stop)
         found = run_training(configured("univse"), interrupted)
     assert (found.epochs, numbers(found)) == (2, numbers(expected))
