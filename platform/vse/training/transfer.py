@@ -1,6 +1,6 @@
 """Between host and GPU without either waiting for the other: batches on their way there, numbers on their way back.
 
-On a CPU nothing travels and nothing waits. The GPU's side was written without one at hand.
+On a CPU nothing travels and nothing waits.
 """
 
 from collections.abc import Mapping
