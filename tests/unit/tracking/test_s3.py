@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vse import journal
+from vse.features.shards import write_shard
 from vse.status import read_status
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
@@ -72,13 +74,16 @@ def test_the_status_of_a_workspace_on_s3(bucket: str, tmp_path: Path) -> None:
     ledger = Ledger(root.child("sweeps", "curve-0123abcd"))
     ledger.finish({"x": 1}, {}, 2.0)
     Standing(ledger, "train", 4).show(1, 1)
-    root.child("features", "scenes-01", "23").write_bytes("shard", b"")
-    status = read_status(Workspace.open(bucket))
+    features = root.child("features", "scenes-01", "23")
+    write_shard(features, ["a", "b"], {"pooled": np.zeros((2, 3), np.float16)}, [])
+    with features.locked():
+        status = read_status(Workspace.open(bucket))
     lines = {line.name: line for line in status.lines}
     assert (lines["one-s0"].state, lines["one-s0"].done, lines["one-s0"].total) == ("finished", 2, 2)
     assert (lines["curve-0123abcd"].done, lines["curve-0123abcd"].total) == (1, 4)
-    assert lines["features/scenes-01/23"].state == "running"
-    assert lines["features/scenes-01/23"].age < 60
+    line = lines["features/scenes-01/23"]
+    assert (line.state, line.done) == ("running", 2)
+    assert line.age < 60
     assert status.failures == [("two-s0", "Diverged: sent is nan")]
     assert (status.cost, status.spooled) == ((0.0, 0.5), 0)
 
