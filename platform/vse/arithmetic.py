@@ -33,15 +33,18 @@ def settle(device: torch.device) -> None:
 
 @contextmanager
 def repeatable(device: torch.device) -> Iterator[None]:
-    """For backward passes: on a GPU an operator that has no deterministic algorithm raises.
+    """For backward passes: on a GPU an operator that has no deterministic algorithm raises. What was set before holds
+    again afterwards.
 
     Fused attention has one and takes it only where torch may raise; where torch only warns, it takes the other.
     """
     if device.type != "cuda":
         yield
         return
+    enabled = torch.are_deterministic_algorithms_enabled()
+    only_warned = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.use_deterministic_algorithms(enabled, warn_only=only_warned)

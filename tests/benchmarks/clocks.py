@@ -12,7 +12,7 @@ PRODUCTS = {f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm")}
 AT_ONCE = 10  # pieces between two looks at a GPU: as in training, the host runs ahead of it
 
 
-def seconds(work: Callable[[], object], device: torch.device) -> float:
+def seconds(work: Callable[[], object], device: torch.device, at_once: int = AT_ONCE) -> float:
     """Of one piece: processor time on a CPU, where other programs do not count, and what passes on a GPU."""
     if device.type == "cpu":
         start = time.process_time()
@@ -20,10 +20,10 @@ def seconds(work: Callable[[], object], device: torch.device) -> float:
         return time.process_time() - start
     torch.cuda.synchronize(device)
     start = time.perf_counter()
-    for _ in range(AT_ONCE):
+    for _ in range(at_once):
         work()
     torch.cuda.synchronize(device)
-    return (time.perf_counter() - start) / AT_ONCE
+    return (time.perf_counter() - start) / at_once
 
 
 def median_seconds(work: Callable[[], object], device: torch.device, rounds: int = 5) -> float:

@@ -1,6 +1,6 @@
 """Eight small trainings that share a GPU by fraction, against the same one after another. `-s` shows the ratio.
 
-On an H100 with 16 cores it was 2.35 with the starts of eight processes, about 3.1 without.
+On an H100 with 16 cores it was 2.35 for 40 epochs with the starts of eight processes, about 3.1 without.
 """
 
 import functools
@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that trainings could share"),
 ]
 PRESET, TRIALS, GOAL = "vsepp_scenes", 8, 3.0
-SETTINGS = {"train.gpus_per_worker": 1 / TRIALS, "train.epochs": 40}
+SETTINGS = {"train.gpus_per_worker": 1 / TRIALS, "train.epochs": 60}
 
 
 def seconds(folder: Path, at_once: int) -> float:
@@ -49,10 +49,10 @@ def seconds(folder: Path, at_once: int) -> float:
 
 
 def test_eight_trainings_share_a_gpu(tmp_path: Path) -> None:
-    """The goal is told, not held to: how long eight processes take to start is the machine's business."""
+    """On fewer than eight cores the processor is what they wait for, and the ratio is only told."""
     alone, shared = seconds(tmp_path / "alone", 1), seconds(tmp_path / "shared", TRIALS)
     print(
         f"\n{TRIALS} trainings of {PRESET} on {torch.cuda.get_device_name()} and {usable_cores()} cores: one after "
         f"another {alone:.1f} s, side by side {shared:.1f} s, {alone / shared:.2f} times the throughput (goal {GOAL:g})"
     )
-    assert alone > shared
+    assert alone / shared > (GOAL if usable_cores() >= TRIALS else 1.0)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.benchmarks.clocks import median_seconds
+from tests.benchmarks.test_published_settings import LISTS, SIZES
 from tests.synthetic import Synthetic, synthetic
 from vse import presets, registry
 from vse.arithmetic import settle
@@ -24,14 +25,12 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"),
 ]
-IMAGES, WORDS = 4000, 10_000
-SIZES = {"map": (49, 2048), "pooled": (2048,)}  # of ResNet-152
+IMAGES = 4000
 
 
 def coco(output: str) -> Synthetic:
     """Random features of the shape of COCO's, about five captions an image."""
-    lists = {"nouns": 6000, "adjectives": 2000, "relations": WORDS - 8004}
-    data = synthetic(images=IMAGES, **lists, most_captions=9, share_copied=0, most_words=20)
+    data = synthetic(images=IMAGES, **LISTS, most_captions=9, share_copied=0, most_words=20)
     features = np.random.default_rng(0).normal(size=(64, *SIZES[output])).astype(np.float16)
     repeated = {output: np.ascontiguousarray(features[np.arange(IMAGES) % 64])}
     context = dataclasses.replace(data.context, feature_dims={output: 2048})

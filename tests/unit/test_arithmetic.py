@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from tests.synthetic import make_family, synthetic
-from vse.arithmetic import settle
+from vse.arithmetic import repeatable, settle
 from vse.data.vocabulary import build_vocabulary
 from vse.embedder import Embedder
 from vse.features.backbone import Network
@@ -118,3 +119,22 @@ def test_settling_again_changes_nothing_that_a_cpu_computes() -> None:
         found.append([p.grad.clone() for p in network.parameters() if p.grad is not None])
         settle(CPU)
     assert all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(*found, strict=True))
+
+
+def _asked() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_backward_pass_on_a_gpu_may_raise_and_leaves_things_as_they_were(settled: bool) -> None:
+    if settled:
+        settle(CUDA)
+    before = _asked()
+    with repeatable(CPU):
+        assert _asked() == before
+    passing = ExitStack()
+    passing.enter_context(repeatable(CUDA))
+    assert _asked() == (True, False)
+    with pytest.raises(ZeroDivisionError), passing:
+        raise ZeroDivisionError
+    assert _asked() == before == (settled, settled)

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from tests.gpu import a_gpu
+from tests.gpu import TRUE, a_gpu
 from tests.unit.training.test_synchronising import CASES, set_up
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper
@@ -28,7 +28,7 @@ def test_a_step_keeps_to_the_gpu_and_computes_what_a_cpu_does(case: str) -> None
     torch.testing.assert_close(weights, dict(family.state_dict()), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="half precision is for GPUs")
+@pytest.mark.skipif(not TRUE, reason="half precision is for GPUs")
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("cca")])
 def test_steps_in_half_precision_find_the_losses_of_single(case: str, precision: str) -> None:
