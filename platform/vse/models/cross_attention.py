@@ -1,4 +1,4 @@
-"""Stacked cross attention (Lee et al., 2018, SCAN, eqs. 4-11) between all images and all captions of a block at once.
+"""Stacked cross attention (Lee et al., 2018, SCAN) between all images and all captions of a block at once.
 
 The published code goes caption by caption and holds the attended vectors, images x captions x words x dim. Here neither
 is needed: an attended vector is c = Σ_k a_k x_k, so its product with a query is Σ_k a_k (x_k · q), and its length is
@@ -47,7 +47,7 @@ def relevance(
     """Score of each context (k vectors) with each query group (l unit vectors) from their products and the Gram matrix.
 
     Similarities are clipped at `slope`, divided by their norm over the query's vectors, and softmaxed over the context;
-    products of absent vectors must be zero.
+    products of absent vectors must be zero. A group without any query vector scores 0, whatever the aggregate.
     """
     least = epsilon(raw.dtype)
     clipped = F.leaky_relu(raw, how.slope) if how.slope else raw.relu()
@@ -58,8 +58,9 @@ def relevance(
     square = (weights * (gram @ weights.flatten(2)).view_as(weights)).sum(1)
     cosine = product / square.clamp_min(max(least**2, torch.finfo(raw.dtype).tiny)).sqrt()
     if how.aggregate in ("lse", "max"):
-        shown = cosine.masked_fill(~query_mask, torch.finfo(raw.dtype).min / how.lse)
-        return shown.amax(-1) if how.aggregate == "max" else (how.lse * shown).logsumexp(-1) / how.lse
+        shown = cosine.masked_fill(~query_mask, -torch.inf)
+        best = shown.amax(-1) if how.aggregate == "max" else (how.lse * shown).logsumexp(-1) / how.lse
+        return best.masked_fill(~query_mask.any(-1), 0)
     total = (cosine * query_mask).sum(-1)
     if how.aggregate == "sum":
         return total

@@ -50,7 +50,7 @@ def _excess(images: Tensor, captions: Tensor) -> Tensor:
 def order_violation(
     images: Float[Tensor, "images dim"], captions: Float[Tensor, "captions dim"]
 ) -> Float[Tensor, "images captions"]:
-    """E_ij = ‖max(0, s_j − v_i)‖² (Vendrov et al., eq. 1, with the caption as the more general term)."""
+    """E_ij = ‖max(0, s_j − v_i)‖² (Vendrov et al., with the caption as the more general term)."""
     kind = torch.promote_types(images.dtype, captions.dtype)  # autocast may have made one of them short
     return _Violation.apply(images.to(kind), captions.to(kind))
 

@@ -1,4 +1,4 @@
-"""A word in its sentence: the states of a bidirectional GRU at that word, mean of both directions (SCAN, eq. 3)."""
+"""A word in its sentence: the states of a bidirectional GRU at that word, mean of both directions (SCAN)."""
 
 import torch
 from jaxtyping import Float, Int

@@ -155,7 +155,8 @@ class UniVSELoss(MatchingObjective):
             losses["comp"] = self._bags(everyone, excluded, epoch)
         if "captions" in everyone:
             scores = products(everyone["frozen_images"], everyone["captions"])
-            losses["cap"] = self.matched(scores, excluded, everyone, epoch)
+            fixed = everyone | {name: everyone[name].detach() for name in self.scalars}  # it moves α alone
+            losses["cap"] = self.matched(scores, excluded, fixed, epoch)
         return losses
 
     def _bags(self, everyone: Encoded, excluded: Tensor, epoch: int) -> Float[Tensor, ""]:
@@ -206,7 +207,10 @@ class UniVSELoss(MatchingObjective):
         return losses
 
     def _foreign(self, encoded: Encoded, everyone: Encoded) -> Bool[Tensor, "own all"]:
-        """Which sampled triples of others are negatives: present, and in no caption of the image (footnote 2)."""
+        """Which sampled triples of others are negatives: present, and in no caption of the image (footnote 2).
+
+        Under `mask=truth` those of captions that are true of the image are none either.
+        """
         triples = everyone["sampled_relation"]
         usable = triples[:, 0] != 0
         known = _any_equal(encoded["mentioned_relations"], triples)
@@ -215,6 +219,8 @@ class UniVSELoss(MatchingObjective):
         same = same_meaning(
             encoded["image_group"], encoded["text_group"], everyone["image_group"], everyone["text_group"]
         )
+        if self.config.mask == "truth":
+            same = same | everyone["true_images"][:, encoded["image_group"]].T
         return usable[None, :] & ~known & ~same
 
 

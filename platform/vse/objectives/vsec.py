@@ -35,7 +35,8 @@ class VSECLoss(HingeObjective):
         """§3.3: all three kinds of adversaries, N = 8 of about 1,000 drawn at each step. Margin: the public code's.
 
         §3.3 samples from the candidates, which is `balance=candidate`. Where a caption has hundreds of nouns to draw
-        and a few numerals and relations, nearly all draws are nouns; `paradigm` (ours) gives each kind its share.
+        and a few numerals and relations, nearly all draws are nouns; `paradigm` (ours) draws one of the caption's
+        paradigms first. Of the four, shuffle and preposition are both relations: these have half of the draws.
         """
 
         margin: float = knob(0.2, "of both hinges", low=0)

@@ -4,9 +4,9 @@ Published: Adam 1e-4, the discriminator's 5e-5, batches of 128 (or 64), both set
 weigh sums over the batch here; `objective.reduction=mean` makes them the released code's, which weigh means beside the
 summed hinge, 128 times less. Ours where the paper is silent: 30 epochs with a tenth of the rate after 15 and clipping
 at 2.0 (released code), hardest negatives (section 3 leaves ψ open, the released commands sum), margin 0.2, ℓ2 for the
-images' reconstruction, features of unit length (but the regions of +SCAN), every width, weights of the MMD and the
-VAE's divergence. COCO trains on 113,287 images, 82,783 and the 30,504 of validation that remain (section 5.1): the
-split restval is among them.
+images' reconstruction, features of unit length (but the regions of +SCAN), words that occur four times, every width,
+weights of the MMD and the VAE's divergence. COCO trains on 113,287 images, 82,783 and the 30,504 of validation that
+remain (section 5.1): the split restval is among them.
 """
 
 from collections.abc import Mapping

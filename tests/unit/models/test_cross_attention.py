@@ -88,14 +88,13 @@ def test_values_and_gradients_against_the_published_loop(seed, direction, aggreg
         torch.testing.assert_close(one * real, other * real, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
 @pytest.mark.parametrize("direction", ["t2i", "i2t"])
-def test_both_routes_of_the_backward_pass_agree(monkeypatch, share, direction):
+def test_both_routes_of_the_backward_pass_agree(monkeypatch, direction):
     how, (regions, words, *_) = dataclasses.replace(T2I, direction=direction), batch(4, images=6, captions=7)
     torch.manual_seed(0)
     weight = torch.randn(6, 7, dtype=torch.float64)
     found = []
-    for few in (share, 0.5):
+    for few in (0.0, 1.0):  # block by block, pair by pair
         monkeypatch.setattr(module, "FEW", few)
         leaves = [regions.clone().requires_grad_(), words.clone().requires_grad_()]
         kept = weight * (torch.rand(6, 7, generator=torch.Generator().manual_seed(1)) < 0.4)
@@ -135,8 +134,9 @@ def test_images_without_regions_and_equal_vectors_stay_finite(direction, aggrega
     regions[0] = regions[0].abs()  # nothing is similar: every similarity is cut to zero
     leaves = [regions.requires_grad_(), words.requires_grad_()]
     scores = cross_attention(leaves[0], leaves[1], how)
-    scores = scores[[0, 2]] if direction == "i2t" else scores  # no region attends: the lowest score there is
     assert scores.isfinite().all()
+    if direction == "i2t":  # no region attends
+        assert not scores[1].any()
     assert all(g.isfinite().all() for g in torch.autograd.grad(scores.sum(), leaves))
 
 

@@ -99,15 +99,19 @@ def test_order_company_and_padding_change_nothing(name):
     torch.testing.assert_close(_scores(family, codes), _scores(family, whole))
 
 
-def _of_regions(name):
-    return make_family(name, DATA.context, image="map") if name == "vsepp" else make_family(name, DATA.context)
+def _of_regions(name, **changes):
+    return make_family(name, DATA.context, **changes, **({"image": "map"} if name == "vsepp" else {}))
 
 
-@pytest.mark.parametrize("name", [n for n in FAMILIES if _of_regions(n).inputs.image == "map"])
+OF_REGIONS = [(n, {}) for n in FAMILIES if _of_regions(n).inputs.image == "map"]
+OF_REGIONS += [("scan", {"direction": "i2t", "aggregate": how, "i2t_lse": 0.5}) for how in ("lse", "max")]
+
+
+@pytest.mark.parametrize(("name", "changes"), OF_REGIONS, ids=str)
 @pytest.mark.parametrize("training", [False, True])
-def test_absent_regions_count_nowhere(name, training):
+def test_absent_regions_count_nowhere(name, changes, training):
     """Regions that an image lacks are zeros; scores, losses and gradients are those of the regions it has."""
-    family, objective = _of_regions(name).train(training), make_objective(name)
+    family, objective = _of_regions(name, **changes).train(training), make_objective(name)
     batch = DATA.collator(family, objective)(np.arange(len(DATA)), 2)
     nothing = torch.zeros(len(DATA), 3, 5, dtype=torch.float64)
     padded = batch | {"map": torch.cat([batch["map"], nothing], dim=1)}
@@ -126,6 +130,7 @@ def test_absent_regions_count_nowhere(name, training):
     total, losses = step_losses(family, objective, empty, 2)
     total.backward()
     assert all(value.isfinite().all() for value in (*losses.values(), *gradients(family).values()))
+    assert all(float(losses[name].detach().abs()) < 1e6 for name in losses)
 
 
 def _scores(family, codes):

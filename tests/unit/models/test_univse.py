@@ -11,6 +11,7 @@ from vse.errors import InputError
 from vse.models.encoders import unit
 from vse.models.family import Context
 from vse.models.univse import TYPES
+from vse.objectives.matching import MATCHES
 from vse.training.step import step_losses
 
 DATA = synthetic(seed=5, images=10)
@@ -116,12 +117,13 @@ def test_opposite_sentence_and_bag_give_a_finite_score():
     assert family.combine(parts, alpha=0.5).isfinite().all()
 
 
-def test_learned_alpha_alone_learns_from_its_loss():
-    family = make_family("univse", DATA.context, learn_alpha=True, alpha=0.75)
+@pytest.mark.parametrize("match", MATCHES)
+def test_learned_alpha_alone_learns_from_its_loss(match):
+    family = make_family("univse", DATA.context, learn_alpha=True, alpha=0.75, match=match)
     with torch.no_grad():
         family.alpha_logit.fill_(np.log(3.0))
     assert float(family.alpha.detach()) == pytest.approx(0.75)
-    objective = make_objective("univse")
+    objective = make_objective("univse", match=match)
     batch = DATA.collator(family, objective)(ROWS, 2)
     total, losses = step_losses(family, objective, batch, 2, frozenset({"cap"}))
     assert set(losses) == {"cap"}
@@ -143,7 +145,7 @@ def test_learned_alpha_alone_learns_from_its_loss():
         rtol=1e-5,
         atol=1e-6,
     )
-    fixed = make_family("univse", DATA.context)
+    fixed = make_family("univse", DATA.context, match=match)
     assert "cap" not in step_losses(fixed, objective, batch, 2)[1]
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.synthetic import make_family, make_objective, synthetic
+from vse.data.batches import Truth
 from vse.objectives.univse import UniVSELoss, masked_mean, region_hinge, region_scores
 from vse.training.step import step_losses
 
@@ -155,3 +156,18 @@ def test_mask_none_still_spares_the_images_own_relations():
     assert found["none"]["sent"] > found["same"]["sent"]
     for name in ("obj", "attr_word", "rel_word"):
         assert found["none"][name] == pytest.approx(found["same"][name])
+
+
+def test_triples_that_are_true_of_an_image_are_no_negatives_under_the_truth():
+    """With nothing true but an image's own captions: as without the truth. With everything true: none is left."""
+    data = synthetic(seed=1)
+    own = np.arange(data.examples.num_images)[:, None] == data.examples.image[None, :]
+    found = []
+    for mask, true in (("same", own), ("truth", own), ("truth", np.ones_like(own))):
+        family, objective = make_family("univse", data.context), make_objective("univse", mask=mask)
+        collate = data.collator(family, objective)
+        collate.extras = (Truth(true), *collate.extras)
+        found.append(step_losses(family, objective, collate(np.arange(len(data)), 2), 2)[1]["rel_batch"])
+    assert float(found[0]) > 0
+    torch.testing.assert_close(found[1], found[0])
+    assert float(found[2]) == 0

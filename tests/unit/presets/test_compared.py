@@ -42,6 +42,7 @@ VSEC = {
     "objective": "vsec",
     "objective.hinge": "hardest",
     "objective.draws": 8,
+    "text.contrast.minimum": 201,  # section 3.2: more than 200
     "objective.balance": "candidate",
     "objective.pool": "own",
     "objective.contrast_epoch": 0,

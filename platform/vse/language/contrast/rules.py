@@ -17,7 +17,8 @@ FREQUENT = 200 / 616_767
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """How candidates are made (VSE-C, section 3.2). Defaults are ours; `PUBLISHED` follows the paper and its code.
+    """How candidates are made (VSE-C, section 3.2). Defaults are ours; `PUBLISHED` follows the paper and its code,
+    which takes words from 200 occurrences where the paper says more than 200.
 
     A run takes the one or the other by name: `text.contrast=published`.
     """
