@@ -74,7 +74,7 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
         content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
         folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
 
-    return Adversaries(split, words, digits, *_kept(config, folder, part, generator.ATTACKS, make))
+    return Adversaries(split, words, digits, *_kept(config, folder, part, words, generator.ATTACKS, make))
 
 
 def some_adversaries(made: Adversaries) -> None:
@@ -136,11 +136,11 @@ def contrast_split(
         content = {"kind": "contrast set", "words": words, "seed": seed, "split": split, **report(made, captions)}
         folder.commit_manifest([FILE], content)
 
-    return Adversaries(split, words, digits, *_kept(config, folder, part, tuple(SETS), make))
+    return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(SETS), make))
 
 
 def _kept(
-    config: RunConfig, folder: Folder, part: Split, attacks: tuple[str, ...], make: Callable[[], None]
+    config: RunConfig, folder: Folder, part: Split, words: str, attacks: tuple[str, ...], make: Callable[[], None]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray], Language]:
     """(texts, owner, parses) of the adversaries in a folder. What is complete is read without its lock, which on S3 one
     process of all nodes holds; what is missing is made under it."""
@@ -158,7 +158,8 @@ def _kept(
         assert kept is not None, "just made"
         texts, owner = kept
         every = [text for each in texts.values() for text in each]
-        return texts, owner, parse_texts_to(every, parser_of(config), folder.child("parses"))
+        label = f"parse adversaries ({part.name}, {words} words)"
+        return texts, owner, parse_texts_to(every, parser_of(config), folder.child("parses"), label=label)
 
 
 def _read(

@@ -51,7 +51,7 @@ class Progress:
         now = time.monotonic()
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, rate=self._rate(now), text=self._text)
-        elif now - self._last >= self.every:
+        elif now - self._last >= self.every and self.done != self.total:
             self._last = now
             self._line(now)
 

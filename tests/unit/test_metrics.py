@@ -141,8 +141,8 @@ def test_rays_endpoint_shows_a_training_the_trials_and_the_spool(tmp_path: Path)
     value: dict[Any, float] = {
         (name, tags.get("of"), tags.get("stage") or tags.get("state")): number for name, tags, number in found
     }
-    assert value["vse_captions_per_second", "the-sweep", "train"] > 10
-    assert value["vse_images_per_second", "the-sweep", "train"] > 10
+    assert value["vse_captions_per_second", "the-sweep", "train"] > 0
+    assert value["vse_images_per_second", "the-sweep", "train"] > 0
     assert 0 < value["vse_step_seconds", "the-sweep", None] < 10
     assert 0 <= value["vse_data_wait_share", "the-sweep", None] < 1
     assert value["vse_trials", "the-sweep", "waiting"] == 3

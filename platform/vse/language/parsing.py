@@ -26,6 +26,7 @@ from vse.workspace import Workspace, dataset_name
 # Starting a process costs about as much as parsing this many captions, a pool of Ray actors some ten times that.
 WORTH_A_PROCESS = 4000
 WORTH_RAY = 20_000
+PARSING = "parse captions"  # how progress names it
 
 
 def language_fingerprint(config: Parser.Config) -> str:
@@ -49,14 +50,19 @@ def parse_captions(
     """
     folder = workspace.language(dataset_name(records), language_fingerprint(config))
     captions = [(caption.id, caption.text) for caption in records.captions]
-    return _parsed(captions, [t for _, t in captions], config, folder, num_workers, cluster)
+    return _parsed(captions, [t for _, t in captions], config, folder, PARSING, num_workers, cluster)
 
 
 def parse_texts_to(
-    texts: Sequence[str], config: Parser.Config, folder: Folder, *, num_workers: int | None = None
+    texts: Sequence[str],
+    config: Parser.Config,
+    folder: Folder,
+    *,
+    label: str = PARSING,
+    num_workers: int | None = None,
 ) -> Language:
-    """Parses of `texts` kept in `folder`, made as far as they are missing there."""
-    return _parsed(None, texts, config, folder, num_workers, None)
+    """Parses of `texts` kept in `folder`, made as far as they are missing there; `label` names the work to users."""
+    return _parsed(None, texts, config, folder, label, num_workers, None)
 
 
 def parse_texts(texts: Sequence[str], config: Parser.Config, num_processes: int = 1) -> list[Parse]:
@@ -93,6 +99,7 @@ def _parsed(
     texts: Sequence[str],
     config: Parser.Config,
     folder: Folder,
+    label: str,
     num_workers: int | None,
     cluster: Cluster | None,
 ) -> Language:
@@ -107,7 +114,7 @@ def _parsed(
     todo = [text for text in wanted if text not in seen]
     if todo:
         shards = [todo[start : start + SHARD_TEXTS] for start in range(0, len(todo), SHARD_TEXTS)]
-        with Progress("parse", total=len(todo), unit="captions") as bar:
+        with Progress(label, total=len(todo), unit="captions") as bar:
             for count in _run(shards, config, folder, num_workers, cluster):
                 bar.advance(count)
     done = finished(folder, digits)

@@ -23,7 +23,7 @@ def lines(metrics: Mapping[str, float], sizes: Mapping[str, Size]) -> Iterator[s
         yield f"{head}: {told_size(sizes[head])}; percent" if head in sizes else f"{head}: percent"
         label = max(len(text) for text in ("attack", *(name.removeprefix(f"{head}/attack_") for name in attacks))) + 2
         if f"{head}/rsum" in metrics:
-            yield f"  {'rsum':{label}}{metrics[f'{head}/rsum']:{_GAP}.3f}"
+            yield f"  {'rsum':{label}}{metrics[f'{head}/rsum']:{_GAP}.1f}"
         ways = [f"{head}/{way}" for way in ("i2t", "t2i") if f"{head}/{way}/r1" in metrics]
         yield from _table("", ways, f"{head}/", _RANKS, label, metrics)
         yield from _table("attack", attacks, f"{head}/attack_", _ATTACKED, label, metrics)
@@ -53,5 +53,5 @@ def _table(
         yield f"  {title:{label}}" + "".join(f"{text:>{_GAP}}" for text in columns.values())
     for row in rows:
         cells = (metrics.get(f"{row}/{metric}") for metric in columns)
-        shown = "".join(f"{'–' if value is None else f'{value:.3f}':>{_GAP}}" for value in cells)
+        shown = "".join(f"{'–' if value is None else f'{value:.1f}':>{_GAP}}" for value in cells)
         yield f"  {row.removeprefix(prefix):{label}}{shown}"
