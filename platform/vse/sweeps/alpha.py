@@ -8,11 +8,11 @@ finished, so a second call runs nothing, and one after a kill runs the rest.
 import functools
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vse import pipeline
+from vse import pipeline, registry
 from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
@@ -25,7 +25,7 @@ from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan, trial_label
 from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
 from vse.sweeps.estimates import expectation, foresee
-from vse.sweeps.experiment import require_finished
+from vse.sweeps.experiment import require_finished, run_sweep
 from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
 from vse.sweeps.ledger import Entry, trial_id
 from vse.training.inputs import REVISION, family_inputs
@@ -114,7 +114,7 @@ class _Sweep:
         self._note_runs(e for e in self.ledger if e.state == "finished" and e.changes["kind"] == "train")
         before = [entry for entry in self.ledger if entry.state == "failed"]
         self.failed_before = {entry.id for entry in before}
-        self.again = {self.seat(entry.changes) for entry in before}
+        self.again = {self.arm_and_seed(entry.changes) for entry in before}
         self.setting = Setting(
             workspace=self.workspace.root.uri,
             parent=self.name,
@@ -157,16 +157,16 @@ class _Sweep:
         self.runs |= {(e.changes["arm"], e.changes["seed"]): e.result["run"] for e in trainings}
         return self.runs
 
-    def seat(self, changes: Mapping[str, Any]) -> tuple[str, int] | None:
+    def arm_and_seed(self, changes: Mapping[str, Any]) -> tuple[str, int] | None:
         """The arm and seed that a trial belongs to; None for codes of a run that is unknown."""
         if changes["kind"] == "encode":
-            return next((seat for seat, run in self.runs.items() if run == changes["run"]), None)
+            return next((whose for whose, run in self.runs.items() if run == changes["run"]), None)
         return changes.get("arm", self.plan.family), changes["seed"]
 
     def wanted(self, changes: Mapping[str, Any]) -> bool:
         """Whether `sweep.run` lets an unfinished trial run."""
         if self.plan.run == "failed":
-            return self.seat(changes) in self.again
+            return self.arm_and_seed(changes) in self.again
         return self.plan.run == "all" or trial_id(changes) not in self.failed_before
 
     def whole_seeds(self, measured: list[Entry], points: list[Entry]) -> list[int]:
@@ -184,7 +184,9 @@ class _Sweep:
             raise InputError(f"sweep.run={self.plan.run}: no seed is whole; sweep.run=all runs what is missing")
         return seeds
 
-    def alpha_trials(self, runs: dict[tuple[str, int], str], folders: dict[str, dict[str, str]]) -> Any:
+    def alpha_trials(
+        self, runs: dict[tuple[str, int], str], folders: dict[str, dict[str, str]]
+    ) -> Iterator[dict[str, Any]]:
         """One trial an α and seed, seed by seed, so that a process meets as few runs as possible."""
         for seed in self.plan.seeds:
             run = runs.get((self.plan.family, seed), "")
@@ -216,12 +218,10 @@ class _Sweep:
         """
         kinds = {changes["kind"] for changes in asked}
         need = self.plan.need_of(next(iter(kinds), ""))
-        from vse.sweeps.experiment import run_sweep
-
         if pending := [changes for changes in self.ledger.pending(asked) if self.wanted(changes)]:
             alike = [entry for entry in self.ledger if entry.changes["kind"] in kinds]
-            foresee = functools.partial(self.foresee, pending)
-            meter = self.plan.budget().meter(self.plan.spent(self.ledger), need, alike, foresee)
+            expected = functools.partial(self.expected_seconds, pending)
+            meter = self.plan.budget().meter(self.plan.spent(self.ledger), need, alike, expected)
             if meter.allows():
                 if not self.frame.worked:
                     self.make_adversaries()
@@ -250,10 +250,12 @@ class _Sweep:
 
     def label(self, changes: Mapping[str, Any]) -> str:
         """A trial as readers know it, its seed last."""
-        seat = self.seat(changes)
-        return f"codes of {seat[0]} seed={seat[1]}" if changes["kind"] == "encode" and seat else trial_label(changes)
+        whose = self.arm_and_seed(changes)
+        if changes["kind"] == "encode" and whose is not None:
+            return f"codes of {whose[0]} seed={whose[1]}"
+        return trial_label(changes)
 
-    def foresee(self, pending: list[dict[str, Any]]) -> float | None:
+    def expected_seconds(self, pending: list[dict[str, Any]]) -> float | None:
         """Seconds of the longest training that is to run; None where nothing says it, or nothing is to be trained."""
         arms = dict.fromkeys(changes["arm"] for changes in pending if changes["kind"] == "train")
         request = self.frame.request
@@ -306,11 +308,9 @@ class _Sweep:
 
     def reference_label(self) -> str:
         """The reference arm's family as readers know it."""
-        from vse.registry import name_of
-
         if self.plan.reference is None:
             return ""
-        family = name_of("family", self.plan.arms[self.plan.reference].model)
+        family = registry.name_of("family", self.plan.arms[self.plan.reference].model)
         return LABELS.get(family, family)
 
     def tell_child(self, entry: Entry) -> None:

@@ -77,7 +77,7 @@ def in_turn(
 
 @pytest.fixture(autouse=True)
 def _made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vse.sweeps.experiment.run_sweep", in_turn)
+    monkeypatch.setattr(alpha, "run_sweep", in_turn)
     monkeypatch.setattr(alpha, "run_trial", trial)
     monkeypatch.setattr(alpha, "offer_best", lambda *_, **__: None)
     monkeypatch.setattr(alpha._Sweep, "prepare", lambda self: "data")
