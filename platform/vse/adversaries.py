@@ -64,6 +64,8 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
     assert material.parses is not None, "attacks need the parses of the captions"
     pools = material.pools
     key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
+    if added := [attack for attack in generator.ATTACKS if attack not in generator.OF_PAPER]:
+        key.append(added)  # adversaries that were kept before lack these
     digits = fingerprint(["attacks", generator.REVISION, *key])
     folder = workspace.language(dataset_name(material.records), digits)
     part = material.records.split(split)
@@ -74,7 +76,7 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
         content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
         folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
 
-    return Adversaries(split, words, digits, *_kept(config, folder, part, generator.ATTACKS, make))
+    return Adversaries(split, words, digits, *_kept(config, folder, part, tuple(generator.ATTACKS), make))
 
 
 def some_adversaries(made: Adversaries) -> None:
