@@ -23,7 +23,7 @@ from vse.language.negatives import NegativeSampler, Pools
 from vse.models.family import Context, Family
 from vse.objectives.objective import Objective
 
-__all__ = ["Synthetic", "make_family", "make_objective", "synthetic", "vse"]
+__all__ = ["Synthetic", "make_family", "make_objective", "synthetic", "vse", "with_word_vectors"]
 
 START, END, UNKNOWN, FIRST = 1, 2, 3, 4
 SENTENCE = 6  # length of a caption's untrained vector
@@ -133,8 +133,22 @@ def synthetic(
     )
 
 
-def make_family(name: str, context: Context, seed: int = 0, double: bool = True, **changes: Any) -> Any:
-    """A family of a few dimensions with seeded weights, in float64 unless `double` is off; its modules are its own."""
+def with_word_vectors(context: Context, dim: int = 5) -> Context:
+    """The context with given vectors of two words out of three; markers and padding have none."""
+    vectors = torch.randn(context.vocabulary_size, dim, generator=torch.Generator().manual_seed(17))
+    vectors[:FIRST] = 0
+    vectors[FIRST + 1 :: 3] = 0
+    return dataclasses.replace(context, word_vectors=vectors)
+
+
+def make_family(
+    name: str, context: Context, seed: int = 0, double: bool = True, *, vectors: bool = False, **changes: Any
+) -> Any:
+    """A family of a few dimensions with seeded weights, in float64 unless `double` is off; its modules are its own.
+
+    vectors: with those of `with_word_vectors`.
+    """
+    context = with_word_vectors(context) if vectors else context
     config = registry.component("family", name).Config()
     sizes = {"dim": 7, "word_dim": 4, "basic_dim": 4, "modifier_dim": 3, "k": 3}
     sizes |= {"hidden_dim": 5, "gru_dim": 3, "discriminator_dim": 4, "product_dim": 4, "convolution_dim": 4}

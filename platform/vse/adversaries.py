@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vse import registry
 from vse.config import fingerprint
+from vse.data import sources
 from vse.data.records import Split
 from vse.data.vocabulary import build_vocabulary
 from vse.errors import InputError
 from vse.language import attacks as generator
-from vse.language.attacks import Adversary, ParsedCaption
+from vse.language.attacks import Adversary, ParsedCaption, Truth
 from vse.language.contrast import rules as contrast
 from vse.language.contrast.candidates import Generator, by_image
 from vse.language.contrast.evaluation_sets import PER_CLASS, PLURAL, SETS, evaluation_set, report
@@ -64,6 +64,8 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
     assert material.parses is not None, "attacks need the parses of the captions"
     pools = material.pools
     key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
+    if added := [attack for attack in generator.ATTACKS if attack not in generator.OF_PAPER]:
+        key.append(added)  # adversaries that were kept before lack these
     digits = fingerprint(["attacks", generator.REVISION, *key])
     folder = workspace.language(dataset_name(material.records), digits)
     part = material.records.split(split)
@@ -74,7 +76,7 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
         content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
         folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
 
-    return Adversaries(split, words, digits, *_kept(config, folder, part, words, generator.ATTACKS, make))
+    return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(generator.ATTACKS), make))
 
 
 def some_adversaries(made: Adversaries) -> None:
@@ -215,10 +217,10 @@ def _parsed(material: Material, part: Split) -> list[ParsedCaption]:
     ]
 
 
-def _judge(config: RunConfig, material: Material) -> Callable[[str, str], bool | None] | None:
+def _judge(config: RunConfig, material: Material) -> Truth | None:
     """What the source knows of the truth of any text, if it is one that knows."""
-    source = registry.component("source", registry.name_of("source", config.data))
-    return source.truth(material.records) if hasattr(source, "truth") else None
+    source = sources.of_config(config.data)
+    return source.truth(material.records) if source.knows_truth else None
 
 
 def _by_attack(

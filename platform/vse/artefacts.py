@@ -100,7 +100,7 @@ def _attacks(
     captions = material.records.split(split).captions
     rules = _SOURCES[kind]
     if rules is None:
-        made, attacks = attack_split(config, workspace, material, split, options.words), ATTACKS
+        made, attacks = attack_split(config, workspace, material, split, options.words), tuple(ATTACKS)
     else:
         made, attacks = contrast_split(config, workspace, material, split, options.words, rules), PARADIGMS
     made = first_of_each(made, attacks, options.per_class)

@@ -7,7 +7,7 @@ which hold neither, may leave it.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import PIL.Image
@@ -16,6 +16,7 @@ import PIL.ImageOps
 
 from vse import registry
 from vse.config import knob
+from vse.data import sources
 from vse.data.images import open_image
 from vse.data.records import Image, Records
 from vse.errors import InputError
@@ -176,12 +177,11 @@ class Judged:
 
 def judged_by_source(config: RunConfig, workspace: Workspace, options: Options) -> list[Judged] | None:
     """A row for every kind; None where the source does not know what is true."""
-    source = registry.component("source", registry.name_of("source", config.data))
-    if not hasattr(source, "truth"):
+    source = sources.of_config(config.data)
+    if not source.knows_truth:
         return None
     records = describe(config, workspace)
-    language = say(config, workspace, records)
-    is_true: Callable[[str, str], bool | None] = source.truth(records)
+    language, is_true = say(config, workspace, records), source.truth(records)
     verdicts: dict[str, list[bool | None]] = {kind: [] for kind in KINDS}
     for name in options.splits:
         for shown in generated(records, language, name, seed=0, is_true=_unsure):

@@ -33,7 +33,6 @@ from vse.language.parsing import language_fingerprint, parse_captions
 from vse.language.sentence.stage import SentenceStore, fitted
 from vse.language.word_vector_files import split_path
 from vse.language.word_vectors import WordVectors, file_digits, word_vectors
-from vse.registry import ComponentConfig
 from vse.storage import MANIFEST, Folder
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, adversaries_wanted, family_inputs, training_vocabulary
@@ -205,7 +204,7 @@ def kept_features(
 ) -> FeatureStore | None:
     """The committed store of these outputs, and perhaps of others; None where features are still to be made."""
     backbone = config.features.backbone
-    others = sorted(set(registry.build("backbone", backbone).shapes()) - set(outputs)) if _has_shapes(backbone) else []
+    others = sorted(set(registry.build("backbone", backbone).shapes()) - set(outputs))
     for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
         store = FeatureStore.find(_features(config, workspace, records, (*outputs, *more)))
         if store is not None:
@@ -222,11 +221,6 @@ def _features(config: RunConfig, workspace: Workspace, records: Records, outputs
 def _shown(config: RunConfig) -> list[object]:
     backbone = config.features.backbone
     return ["features", *_source(config), registry.name_of("backbone", backbone), backbone]
-
-
-def _has_shapes(backbone: ComponentConfig) -> bool:
-    """Ready-made arrays learn their shapes from files; networks know theirs."""
-    return hasattr(registry.component("backbone", registry.name_of("backbone", backbone)), "shapes")
 
 
 def say(config: RunConfig, workspace: Workspace, records: Records, ray: RayConfig | None = None) -> Language:

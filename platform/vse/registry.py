@@ -1,8 +1,8 @@
 """Components by name: sources, backbones, families, objectives. A component registers itself, with its own Config."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 from vse.errors import InputError, did_you_mean
 
@@ -13,7 +13,13 @@ _COMPONENTS: dict[str, dict[str, type]] = {}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComponentConfig:
-    """Base of every component's nested `Config`; the class it belongs to is found through the registry."""
+    """Base of every component's nested `Config`; the class it belongs to is found through the registry.
+
+    `unknown_name_hint` is told where a name is unknown that may be meant for a key of this component: `{key}` stands
+    for the key that chooses a component, `{name}` for what was given.
+    """
+
+    unknown_name_hint: ClassVar[str] = ""
 
 
 def register(kind: str, name: str) -> Callable[[C], C]:
@@ -45,10 +51,11 @@ def component(kind: str, name: str, key: str = "") -> Any:
         return _COMPONENTS[kind][name]
     except KeyError:
         known, near = names(kind), did_you_mean(name, names(kind))
-        hint, key = f"{near} " if near else "", key or kind
-        networks = [each for each in known if any(f.name == "arch" for f in fields(_COMPONENTS[kind][each].Config))]  # type: ignore[attr-defined]  # asserted in register
-        more = f"; a network goes by {key}={networks[0]} {key}.arch={name}" if networks else ""
-        raise InputError(f"{key}={name}: unknown; {hint}known are {', '.join(known) or 'none'}{more}") from None
+        near, key = f"{near} " if near else "", key or kind
+        configs: list[type[ComponentConfig]] = [_COMPONENTS[kind][each].Config for each in known]  # type: ignore[attr-defined]  # asserted in register
+        hints = [f"; {each.unknown_name_hint.format(key=key, name=name)}" for each in configs if each.unknown_name_hint]
+        told = f"{near}known are {', '.join(known) or 'none'}{''.join(hints)}"
+        raise InputError(f"{key}={name}: unknown; {told}") from None
 
 
 def name_of(kind: str, config: ComponentConfig) -> str:

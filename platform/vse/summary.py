@@ -1,18 +1,16 @@
 """`summary.json`: the one file that says what a job did, with which settings, and what came out."""
 
 import datetime
-import json
 import math
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
-from pathlib import Path
 from typing import Any
 
 from vse.config import to_dict
 from vse.environment import command_line, environment
 from vse.redaction import redact, redact_text
+from vse.storage import Folder
 
 SCHEMA_VERSION = 1
 FILE_NAME = "summary.json"
@@ -46,7 +44,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def write_summary(
-    folder: Any,
+    folder: Folder,
     *,
     job: str,
     started: float,
@@ -59,7 +57,7 @@ def write_summary(
     details: Mapping[str, Any] | None = None,
     worked: float | None = None,
 ) -> str:
-    """Write `summary.json` into `folder` (a path or a `storage.Folder`) and return its path.
+    """Write `summary.json` into `folder` and return its path or address.
 
     `started` is `time.time()` at the start; `configuration` and `options` are configuration dataclasses or plain data;
     `headline` holds the numbers a reader wants first (NaN becomes null); `outputs` name -> path of what was made;
@@ -85,15 +83,8 @@ def write_summary(
     }
     if details is not None:
         data["details"] = redact(dict(details))
-    if hasattr(folder, "write_json"):
-        folder.write_json(FILE_NAME, data)
-        return folder.address(FILE_NAME)
-    path = Path(folder) / FILE_NAME
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{FILE_NAME}.{os.getpid()}")
-    unfinished.write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(unfinished, path)
-    return str(path)
+    folder.write_json(FILE_NAME, data)
+    return folder.address(FILE_NAME)
 
 
 def _data(value: Any) -> Any:

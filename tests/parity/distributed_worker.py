@@ -41,6 +41,8 @@ FAMILIES = {
     "univse truth": {"mask": "truth"},
     "univse infonce": {"match": "infonce"},
     "univse sigmoid": {"match": "sigmoid"},
+    "univse given words": {"vectors": True},
+    "vsepp fixed words": {"vectors": True, "fixed_words": True},
     "cse infonce": {"match": "infonce"},
     "jwae sigmoid known pairs": {"match": "sigmoid", "pairs": 0.4},
     "jwae fixed vectors": {"text": "sentence", "discriminator_every": 2},

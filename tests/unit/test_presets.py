@@ -207,10 +207,45 @@ def test_coco_is_trained_on_the_images_that_each_paper_names():
     assert found["cca_coco"]["data.restval"]
 
 
+def _changed(one, other):
+    return {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
+
+
+WHERE = ("coco", "scenes", "small", "flickr8k")
+
+
+@pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize(("kind", "on"), [("obj", "eta_o"), ("attr", "eta_a"), ("rel", "eta_r")])
-def test_ablations_differ_from_the_whole_in_their_losses_alone(kind, on):
+def test_ablations_differ_from_the_whole_in_their_losses_alone(kind, on, where):
     """Section 4.3: "trained with only contrastive samples of noun components"; which make u_comp is Table 2's."""
-    whole, part = flatten(presets.preset("univse_coco")), flatten(presets.preset(f"univse_{kind}_coco"))
+    whole, part = flatten(presets.preset(f"univse_{where}")), flatten(presets.preset(f"univse_{kind}_{where}"))
     off = {f"objective.{eta}" for eta in ("eta_o", "eta_a", "eta_r") if eta != on}
-    assert {key for key in whole if whole[key] != part[key]} == off
+    assert _changed(whole, part) == off
     assert all(part[key] == 0.0 for key in off)
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize(
+    ("name", "of", "keys"),
+    [
+        ("vse", "vsepp", {"objective.hinge"}),
+        ("vse0", "vse", {"model.normalize_images"}),
+        ("vsepp_gpo", "vsepp", {"model.image", "model.pooling"}),
+        ("vsec_noun", "vsec", {"objective.kinds"}),
+        ("vsec_numeral", "vsec", {"objective.kinds"}),
+        ("vsec_relation", "vsec", {"objective.kinds"}),
+    ],
+)
+def test_ablations_on_any_data_differ_in_what_they_ablate(name, of, keys, where):
+    """A sum over negatives has no first phase in which they are summed."""
+    found = _changed(flatten(presets.preset(f"{of}_{where}")), flatten(presets.preset(f"{name}_{where}")))
+    assert found - {"objective.warmup"} == keys
+    assert "objective.warmup" not in found or name == "vse"
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("name", ["infonce", "sigmoid"])
+def test_other_losses_of_vsepp_change_nothing_but_the_loss(name, where):
+    whole, part = flatten(presets.preset(f"vsepp_{where}")), flatten(presets.preset(f"vsepp_{name}_{where}"))
+    assert part["objective"] == name
+    assert all(key.startswith("objective") for key in _changed(whole, part))

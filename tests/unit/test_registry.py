@@ -1,6 +1,7 @@
 """Components by name."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 
@@ -54,6 +55,25 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(InputError, match="wine=green: unknown; known are none"):
         registry.component("wine", "green")
     assert registry.names("wine") == ()
+
+
+def test_a_component_says_what_an_unknown_name_may_be_meant_for() -> None:
+    make("red")
+
+    @register("colour", "mixed")
+    class Mixed:
+        @dataclass(frozen=True, kw_only=True, slots=True)
+        class Config(ComponentConfig):
+            unknown_name_hint: ClassVar[str] = "a pigment goes by {key}=mixed {key}.pigment={name}"
+
+            pigment: str = ""
+
+    with pytest.raises(InputError) as caught:
+        registry.component("colour", "umber", "picture.colour")
+    assert str(caught.value) == (
+        "picture.colour=umber: unknown; known are mixed, red; a pigment goes by picture.colour=mixed "
+        "picture.colour.pigment=umber"
+    )
 
 
 def test_a_name_is_given_once() -> None:

@@ -4,13 +4,24 @@ from dataclasses import dataclass
 
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, inside, name_of, read_json, readable_name
+from vse.data.sources import (
+    Gathered,
+    Source,
+    SourceConfig,
+    arranged,
+    field,
+    folder,
+    inside,
+    name_of,
+    read_json,
+    readable_name,
+)
 from vse.errors import InputError
 from vse.registry import register
 
 
 @register("source", "coco")
-class Coco:
+class Coco(Source):
     """Images and captions of COCO annotation files; ids are COCO's."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)

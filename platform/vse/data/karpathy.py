@@ -4,7 +4,18 @@ from dataclasses import dataclass
 
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, inside, name_of, read_json, readable_name
+from vse.data.sources import (
+    Gathered,
+    Source,
+    SourceConfig,
+    arranged,
+    field,
+    folder,
+    inside,
+    name_of,
+    read_json,
+    readable_name,
+)
 from vse.errors import InputError
 from vse.registry import register
 
@@ -12,7 +23,7 @@ _SPLITS = ("train", "val", "test", "restval")
 
 
 @register("source", "karpathy")
-class Karpathy:
+class Karpathy(Source):
     """Images and raw sentences of one Karpathy JSON file. An image's id is its COCO id, else its file name.
 
     A sentence without a `sentid` is called after its image.

@@ -12,7 +12,7 @@ from vse import named_files
 from vse.config import knob
 from vse.data.places import below
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, folder, readable_name
+from vse.data.sources import Gathered, Source, SourceConfig, arranged, folder, readable_name
 from vse.errors import InputError
 from vse.registry import register
 from vse.storage import Folder
@@ -35,7 +35,7 @@ class PrecompSplit:
 
 
 @register("source", "precomp")
-class Precomp:
+class Precomp(Source):
     """Records whose images exist only as features. A URI is `{split}_ims.npy#{row}`; the dev split is called val."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,9 +4,11 @@ import json
 import os
 import re
 import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from vse.language.tokens import nfc, words
 from vse.registry import ComponentConfig
 from vse.storage import Folder
 
+Truth = Callable[[str, str], bool | None]
+"""(image id, text) -> whether the text is true of the image; None where that is not known."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceConfig(ComponentConfig):
@@ -29,17 +34,41 @@ class SourceConfig(ComponentConfig):
     limit: int = knob(0, "at most so many images of each split, 0 for all", low=0)
 
 
-class Source(Protocol):
-    """A registered source, made from its `Config`.
+class Source(ABC):
+    """Base of the components of kind "source", made from their `Config`.
 
-    `image_root` is the folder, a path or an s3:// address, that the URIs of its images are relative to, for
-    `open_image`; it is no part of the records, which stay the same when a data set moves.
+    A source that knows what its images show says so (`knows_truth`) and has `truth` and `true_pairs`.
     """
 
-    @property
-    def image_root(self) -> str: ...
+    knows_truth: ClassVar[bool] = False
 
-    def describe(self) -> Records: ...
+    @property
+    @abstractmethod
+    def image_root(self) -> str:
+        """The folder, a path or an s3:// address, that the URIs of its images are relative to, for `open_image`.
+
+        It is no part of the records, which stay the same when a data set moves.
+        """
+
+    @abstractmethod
+    def describe(self) -> Records:
+        """All images and captions; raises InputError where the data set is missing or broken."""
+
+    @staticmethod
+    def truth(records: Records) -> Truth:
+        """A judge of any text about the images of these records, where the source knows the truth."""
+        raise TypeError("this source does not know what is true of its images")
+
+    @staticmethod
+    def true_pairs(records: Records, split: str) -> np.ndarray:
+        """(images, captions) of a split, bool: which captions are true of which images, described or not; where the
+        source knows the truth."""
+        raise TypeError("this source does not know what is true of its images")
+
+
+def of_config(config: ComponentConfig) -> type[Source]:
+    """The source that a configuration belongs to."""
+    return registry.component("source", registry.name_of("source", config))
 
 
 def arranged(records: Records, config: SourceConfig) -> Records:
@@ -56,8 +85,8 @@ def true_pairs(config: ComponentConfig, records: Records, split: str, key: str) 
 
     Raises InputError that names `key` where the configured source does not know.
     """
-    source = registry.component("source", registry.name_of("source", config))
-    if not hasattr(source, "true_pairs"):
+    source = of_config(config)
+    if not source.knows_truth:
         raise InputError(f"{key}: only a source that knows what is true of its images can serve it")
     return source.true_pairs(records, split)
 

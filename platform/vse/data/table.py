@@ -14,7 +14,7 @@ from vse import named_files
 from vse.columns import named
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, SourceConfig, arranged, field, folder, inside, name_of, readable_name
+from vse.data.sources import Gathered, Source, SourceConfig, arranged, field, folder, inside, name_of, readable_name
 from vse.errors import InputError
 from vse.registry import register
 from vse.storage import Folder
@@ -34,7 +34,7 @@ class _Row:
 
 
 @register("source", "table")
-class Table:
+class Table(Source):
     """A line for each caption; captions of one image need not stand together. An image's id is its path, in one
     spelling: `./a.jpg` and `b/../a.jpg` are `a.jpg`.
 

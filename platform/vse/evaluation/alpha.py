@@ -242,7 +242,7 @@ def attacks_of(curves: Sequence[Mapping[float, Mapping[str, float]]], split: str
 
 
 def choose_alpha(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: AlphaRule | None = None) -> float:
-    """The α with the largest sum of rsum3 over the three attacks (shared words), mean over seeds, among close ones.
+    """The α with the largest sum of rsum3 over all attacks (shared words), mean over seeds, among close ones.
 
     `curves` has one mapping of α to metrics for each seed. Ties go to the larger α. An attack of which the split has no
     adversaries is left out of the sum. Raises InputError when the seeds have different grids, or the split has no

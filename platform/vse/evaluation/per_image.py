@@ -13,6 +13,7 @@ from torch import Tensor
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked
 from vse.evaluation.metrics import RECALLS, Ranks, Retrieval
+from vse.language.attacks import ATTACKS
 
 PerImage = dict[str, np.ndarray]
 """Metric name without split -> (images, 2): expected hits and number of queries of each image."""
@@ -53,13 +54,12 @@ def _summed(values: np.ndarray, image: np.ndarray, num_images: int) -> np.ndarra
 
 
 def terms_of(metric: str) -> tuple[str, ...]:
-    """The recalls whose sum a metric is: `rsum` and `.../rsum3` have several, `attacks/rsum3` is over three attacks."""
+    """The recalls whose sum a metric is: `rsum` and `.../rsum3` have several, `attacks/rsum3` is over all attacks."""
     if metric == "rsum":
         return tuple(f"{way}/r{k}" for way in ("i2t", "t2i") for k in RECALLS)
     if metric.startswith("attacks/"):
         rest = metric.removeprefix("attacks/")
-        names = ("attack_object", "attack_attribute", "attack_relation")
-        return tuple(term for name in names for term in terms_of(f"{name}/{rest}"))
+        return tuple(term for name in ATTACKS for term in terms_of(f"attack_{name}/{rest}"))
     if metric.endswith("/rsum3"):
         return tuple(f"{metric.removesuffix('/rsum3')}/r{k}" for k in RECALLS)
     return (metric,)

@@ -18,7 +18,7 @@ from vse.config import knob
 from vse.data.places import below
 from vse.data.records import Image, Records
 from vse.errors import InputError, first_line
-from vse.features.backbone import REVISION
+from vse.features.backbone import REVISION, Backbone
 from vse.features.forward import shard_rows
 from vse.features.shards import Output, Receipt, half, read_receipts, write_shard
 from vse.features.store import FeatureStore, commit
@@ -31,7 +31,7 @@ _SAMPLE = 1 << 20
 
 
 @register("backbone", "arrays")
-class ReadyMade:
+class ReadyMade(Backbone):
     """Stands where a backbone would, and copies rows: vectors become `pooled`, several tokens become `map`."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)

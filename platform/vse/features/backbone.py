@@ -79,23 +79,24 @@ class Backbone(ABC):
     """Base of the components of kind "backbone".
 
     Making one is cheap and reads no weights; `identity` may hash a file, `load` builds the network. `config` is plain
-    data, so a backbone is rebuilt in another process from it.
+    data, so a backbone is rebuilt in another process from it. A network has a `transform`, `shapes` and `load`; what
+    reads features that others made has none of these.
     """
 
     config: Any  # the component's own Config
     transform: Transform
 
     @abstractmethod
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Named outputs and the shape of one row of each."""
-
-    @abstractmethod
     def identity(self) -> dict[str, Any]:
         """Plain data that changes whenever the features would: architecture, weight hash, transform, revision."""
 
-    @abstractmethod
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Named outputs and the shape of one row of each; empty where only the files say."""
+        return {}
+
     def load(self, outputs: Sequence[str]) -> Network:
         """The network with these outputs. Raises InputError where its weights cannot be read or do not fit."""
+        raise InputError("features.backbone: reads ready-made features and has no network")
 
     def check(self, outputs: Sequence[str]) -> None:
         """Raises InputError that names an output it lacks, or one that its transform makes meaningless."""

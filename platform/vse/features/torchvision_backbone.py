@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +47,8 @@ class TorchvisionBackbone(Backbone):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         """`resize`, `mean` and `std` default to what the published weights were trained with."""
+
+        unknown_name_hint: ClassVar[str] = "a network goes by {key}=torchvision {key}.arch={name}"
 
         arch: str = knob("resnet152", "name of a torchvision classification network")
         weights: str = knob(

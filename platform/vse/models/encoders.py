@@ -1,6 +1,7 @@
 """Encoders that families share: words, images as one vector, images as regions."""
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,26 +29,69 @@ def unit(x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
 
 
 class WordTable(nn.Module):
-    """Word vectors by vocabulary id: given ones (fixed in UniVSE A.3), otherwise learned from U(-0.1, 0.1) (VSE++)."""
+    """Word vectors by vocabulary id: given ones, and learned ones that begin in U(-0.1, 0.1) (VSE++) for other words.
 
-    def __init__(self, context: Context, dim: int, fixed: bool) -> None:
+    `dim` is the size of a vector where none are given; given ones bring theirs, so a family takes the table's `dim`
+    for what follows, never its own setting. fixed: given vectors stay as they are (UniVSE, A.3). Words without one
+    are learned all the same, unless `learn_missing` is off because a family learns a vector of them elsewhere.
+
+    The state has one table, `embedding.weight` (vocabulary, dim), whatever of it was learned: a trained model needs
+    no given vectors to be loaded. Of fixed vectors that table is kept out of training, and rows that are learned are a
+    parameter of their own: weight decay would move given rows of a shared one, even without a gradient.
+    """
+
+    learned: nn.Parameter | None
+    place: Tensor
+
+    def __init__(self, context: Context, dim: int, fixed: bool, learn_missing: bool = True) -> None:
         super().__init__()
         given = context.word_vectors
         self.embedding = nn.Embedding(context.vocabulary_size, dim if given is None else given.shape[1], padding_idx=0)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
-        if given is not None:
-            with torch.no_grad():
-                known = given.abs().sum(1) > 0
-                self.embedding.weight[known] = given[known].to(self.embedding.weight.dtype)
-            self.embedding.weight.requires_grad_(not fixed)
+        self.register_parameter("learned", None)
+        if given is None:
+            return
+        known = given.abs().sum(1) > 0
+        with torch.no_grad():
+            self.embedding.weight[known] = given[known].to(self.embedding.weight.dtype)
+        if not fixed:
+            return
+        self.embedding.weight.requires_grad_(False)
+        missing = ~known & (torch.arange(len(known)) != 0)  # padding learns nothing
+        if learn_missing and missing.any():
+            self.learned = nn.Parameter(self.embedding.weight[missing].clone())
+            # Row of `learned` that each word has, -1 where its vector is given
+            self.register_buffer("place", torch.where(missing, missing.cumsum(0) - 1, -1), persistent=False)
+            self.register_state_dict_post_hook(_join_table)
+            self.register_load_state_dict_pre_hook(_split_table)
 
     @property
     def dim(self) -> int:
-        """Dimension of a word vector."""
+        """Dimension of a word vector: that of the given ones, else the configured one."""
         return self.embedding.embedding_dim
 
     def forward(self, words: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
-        return self.embedding(words)
+        vectors = self.embedding(words)
+        if self.learned is None:
+            return vectors
+        place = self.place[words]
+        return torch.where((place >= 0)[..., None], F.embedding(place.clamp_min(0), self.learned), vectors)
+
+
+def _join_table(table: nn.Module, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
+    """Put learned rows among the fixed ones of a state that is being saved."""
+    assert isinstance(table, WordTable)
+    whole = state[f"{prefix}embedding.weight"].clone()
+    whole[table.place >= 0] = state.pop(f"{prefix}learned").to(whole.dtype)
+    state[f"{prefix}embedding.weight"] = whole
+
+
+def _split_table(table: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Take learned rows out of a state that is being loaded; one that does not fit is left to torch's complaint."""
+    assert isinstance(table, WordTable)
+    whole = state.get(f"{prefix}embedding.weight")
+    if whole is not None and whole.shape == table.embedding.weight.shape:
+        state[f"{prefix}learned"] = whole[(table.place >= 0).to(whole.device)]
 
 
 def distinct(*ids: Int[Tensor, "..."]) -> tuple[Int[Tensor, " distinct"], list[Tensor]]:

@@ -79,14 +79,18 @@ class VSEC(Family):
 
 
 class GroundedWords(nn.Module):
-    """Word vectors in two parts, [fixed distributional ; learned grounded]; the learned part alone without vectors."""
+    """Word vectors in two parts, [fixed distributional ; learned grounded]; the learned part alone without vectors.
+
+    As in the public code the whole distributional part is fixed: what a word without a given vector means is learned
+    in its grounded part.
+    """
 
     def __init__(self, context: Context, learned_dim: int) -> None:
         super().__init__()
         self.learned = nn.Embedding(context.vocabulary_size, learned_dim, padding_idx=0)
         nn.init.uniform_(self.learned.weight, -0.1, 0.1)
         given = context.word_vectors
-        self.fixed = None if given is None else WordTable(context, given.shape[1], fixed=True)
+        self.fixed = None if given is None else WordTable(context, given.shape[1], fixed=True, learn_missing=False)
 
     @property
     def dim(self) -> int:

@@ -24,8 +24,11 @@ from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.registry import ComponentConfig
 from vse.training.config import FeatureConfig, RunConfig, TextConfig
 
+Changes = Mapping[str, object]
+
 _PRESETS: dict[str, Callable[[], RunConfig]] = {}
-SCENES, FEW_SCENES, PHOTOGRAPHS = "_scenes", "_small", "_flickr8k"
+_ABLATIONS: dict[str, tuple[str, Callable[[], Changes]]] = {}  # system -> (what it ablates, how they differ)
+PAPER, SCENES, FEW_SCENES, PHOTOGRAPHS = "_coco", "_scenes", "_small", "_flickr8k"
 _SMALLEST = {"model.dim": 64}  # other sizes do not fall below 32
 
 
@@ -36,11 +39,26 @@ def published(make: Callable[[], RunConfig]) -> Callable[[], RunConfig]:
     return make
 
 
+def ablates(system: str) -> Callable[[Callable[[], Changes]], Callable[[], Changes]]:
+    """Decorator: the function's name is a system that differs from another one by these changes alone.
+
+    It has the presets `<name>_coco`, `<name>_scenes` and `<name>_flickr8k`, each made from that one's, whether that
+    has a preset of its own there or a twin: on small data too, they can be compared.
+    """
+
+    def decorate(make: Callable[[], Changes]) -> Callable[[], Changes]:
+        assert make.__name__ not in _ABLATIONS, make.__name__
+        _ABLATIONS[make.__name__] = (system, make)
+        return make
+
+    return decorate
+
+
 def names() -> tuple[str, ...]:
     """Names of all presets, sorted. What is published for COCO has twins, `<system>_scenes` and `<system>_flickr8k`;
     what there is for scenes, `<system>_small`."""
-    systems = [name.removesuffix("_coco") for name in _PRESETS if name.endswith("_coco")]
-    found = {system + where for system in systems for where in (SCENES, PHOTOGRAPHS)} | _PRESETS.keys()
+    systems = [*_ABLATIONS, *(name.removesuffix(PAPER) for name in _PRESETS if name.endswith(PAPER))]
+    found = {system + where for system in systems for where in (PAPER, SCENES, PHOTOGRAPHS)} | _PRESETS.keys()
     small = {name.removesuffix(SCENES) + FEW_SCENES for name in found if name.endswith(SCENES)}
     return tuple(sorted(found | small))
 
@@ -50,11 +68,13 @@ def preset(name: str) -> RunConfig:
     if name in _PRESETS:
         return _PRESETS[name]()
     if name in names():
-        system = name.rpartition("_")[0]
+        system, _, where = name.rpartition("_")
         if name.endswith(FEW_SCENES):
             return on_few_scenes(preset(system + SCENES))
-        move = on_scenes if name.endswith(SCENES) else on_photographs
-        return move(_PRESETS[f"{system}_coco"]())
+        if system in _ABLATIONS:
+            whole, changes = _ABLATIONS[system]
+            return override(preset(f"{whole}_{where}"), changes())
+        return (on_scenes if name.endswith(SCENES) else on_photographs)(_PRESETS[system + PAPER]())
     near = did_you_mean(name, names(), most=5)
     raise InputError(" ".join(filter(None, (f"preset {name!r}: unknown;", near, f"--help lists all {len(names())}"))))
 

@@ -7,7 +7,7 @@ from vse.data.karpathy import Karpathy
 from vse.language.pools import PoolConfig
 from vse.models.univse import UniVSE
 from vse.objectives.univse import UniVSELoss
-from vse.presets.catalogue import TINY, published
+from vse.presets.catalogue import TINY, Changes, ablates, published
 from vse.presets.vsepp import vsepp_coco, vsepp_flickr8k, vsepp_scenes
 from vse.training.config import OptimConfig, RunConfig, TrainConfig
 
@@ -35,28 +35,28 @@ def univse_coco() -> RunConfig:
     )
 
 
-def _only(kept: str) -> RunConfig:
+def _only(kept: str) -> Changes:
     """UniVSE trained with the contrastive samples of one type of component only (§4.3, Table 3).
 
     u_comp stays whole: which components make it is Table 2's question, asked of a trained model.
     """
-    return override(univse_coco(), {f"objective.{eta}": 0.0 for eta in ("eta_o", "eta_a", "eta_r") if eta != kept})
+    return {f"objective.{eta}": 0.0 for eta in ("eta_o", "eta_a", "eta_r") if eta != kept}
 
 
-@published
-def univse_obj_coco() -> RunConfig:
+@ablates("univse")
+def univse_obj() -> Changes:
     """UniVSE_obj of Table 3: contrastive samples of nouns only."""
     return _only("eta_o")
 
 
-@published
-def univse_attr_coco() -> RunConfig:
+@ablates("univse")
+def univse_attr() -> Changes:
     """UniVSE_attr of Table 3: contrastive samples of attribute-noun pairs only."""
     return _only("eta_a")
 
 
-@published
-def univse_rel_coco() -> RunConfig:
+@ablates("univse")
+def univse_rel() -> Changes:
     """UniVSE_rel of Table 3: contrastive samples of relational triples only."""
     return _only("eta_r")
 

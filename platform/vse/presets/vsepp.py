@@ -10,7 +10,7 @@ from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.language.parser import Parser
 from vse.models.vsepp import VSEPP
 from vse.objectives.ranking import Ranking
-from vse.presets.catalogue import TINY, published
+from vse.presets.catalogue import TINY, Changes, ablates, published
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TextConfig, TrainConfig
 
 COCO = Karpathy.Config(file="dataset_coco.json")
@@ -40,34 +40,34 @@ def vsepp_flickr30k() -> RunConfig:
     return replace(vsepp_coco(), data=FLICKR30K)
 
 
-@published
-def vse_coco() -> RunConfig:
+@ablates("vsepp")
+def vse() -> Changes:
     """VSE++'s baseline VSE: the sum over negatives (Kiros et al., 2014), everything else as VSE++."""
-    return override(vsepp_coco(), {"objective.hinge": "sum"})
+    return {"objective.hinge": "sum", "objective.warmup": 0}
 
 
-@published
-def vse0_coco() -> RunConfig:
+@ablates("vse")
+def vse0() -> Changes:
     """VSE0 of the public code: as VSE, and images keep their length in training and evaluation."""
-    return override(vse_coco(), {"model.normalize_images": False})
+    return {"model.normalize_images": False}
 
 
-@published
-def vsepp_gpo_coco() -> RunConfig:
+@ablates("vsepp")
+def vsepp_gpo() -> Changes:
     """Ours: VSE++ on a map, pooled by the generalised pooling operator. Does the pooling matter?"""
-    return override(vsepp_coco(), {"model.image": "map", "model.pooling": "gpo"})
+    return {"model.image": "map", "model.pooling": "gpo"}
 
 
-@published
-def vsepp_infonce_coco() -> RunConfig:
+@ablates("vsepp")
+def vsepp_infonce() -> Changes:
     """Ours: VSE++ with InfoNCE at a learned temperature. Does the hinge matter?"""
-    return override(vsepp_coco(), {"objective": "infonce"})
+    return {"objective": "infonce"}
 
 
-@published
-def vsepp_sigmoid_coco() -> RunConfig:
+@ablates("vsepp")
+def vsepp_sigmoid() -> Changes:
     """Ours: VSE++ with the sigmoid loss over all pairs."""
-    return override(vsepp_coco(), {"objective": "sigmoid"})
+    return {"objective": "sigmoid"}
 
 
 @published

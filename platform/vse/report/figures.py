@@ -10,7 +10,9 @@ from vse.report.curve import AlphaResults, Arm
 from vse.report.intervals import Interval, interval
 
 # Okabe & Ito's palette: told apart by readers with any kind of colour vision, and in grey by line style.
-SWEPT, REFERENCE, INK, SOFT = "#0072B2", "#D55E00", "#222222", "#6B7280"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKS = ("o", "s", "^", "D", "v", "P")
+(SWEPT, REFERENCE), INK, SOFT = PALETTE[:2], "#222222", "#6B7280"
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
@@ -33,7 +35,6 @@ HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  #
 BAND_SEEDS = 3  # intervals over two seeds are thirteen times as wide as these are apart: a band would fill its panel
 ROOM = 0.12  # share of a panel's height that a number beside a mark takes
 _PLAIN = (("image → sentence", "i2t/r1"), ("sentence → image", "t2i/r1"))
-_ATTACKED = tuple((f"{name} attack", f"attack_{name}/r1") for name in ATTACKS)
 
 
 def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]:
@@ -47,9 +48,10 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    attacks = [each for each in _ATTACKED if all(f"{split}/{each[1]}" in point for point in results.points)]
+    named = [(f"{name} attack", f"attack_{name}/r1") for name in ATTACKS]
+    attacks = [each for each in named if all(f"{split}/{each[1]}" in point for point in results.points)]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(13.2 - 2.6 * (len(_ATTACKED) - len(attacks)), 4.5), layout="constrained")
+        figure = Figure(figsize=(5.4 + 2.6 * len(attacks), 4.5), layout="constrained")
         FigureCanvasAgg(figure)
         widths = (2.12, len(attacks)) if attacks else (1,)
         parts: Any = figure.subfigures(1, len(widths), width_ratios=widths, wspace=0.03, squeeze=False)

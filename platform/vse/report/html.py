@@ -11,7 +11,7 @@ from typing import Any
 from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Metrics
 from vse.report.intervals import interval
-from vse.report.tables import ATTACKED, PLAIN, Table, plain_table
+from vse.report.tables import PLAIN, Table, attack_groups, plain_table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ def alpha_page(results: AlphaResults, table: Table, figure_png: bytes, provenanc
         figure(figure_png, _figure_text(results, table.split)),
         "<h2>Numbers</h2>",
         f'<div class="panel">{table.only(PLAIN, "Plain retrieval").to_html()}</div>',
-        f'<div class="panel">{table.only(ATTACKED, "Image to sentence under attack").to_html()}</div>',
+        f'<div class="panel">{table.only(attack_groups(), "Image to sentence under attack").to_html()}</div>',
         '<p class="lead">rsum3: R@1 + R@5 + R@10. pairs: share of adversaries that score lower for the image than the '
         "caption they were made from, ties one half.</p>",
         "<h2>The rule and its outcome</h2>",
@@ -125,9 +125,9 @@ def _cards(results: AlphaResults, best: Metrics, split: str) -> list[tuple[str, 
     attacks = [name for attack in ATTACKS if (name := f"{split}/attack_{attack}/r1") in best]
     attacked = _attacked(best, attacks)
     if attacked is not None:
-        theirs, number = _attacked(other, attacks), ("one", "two", "three")[len(attacks) - 1]
+        theirs = _attacked(other, attacks)
         beside = f" ({label} {theirs:.1f})" if theirs is not None else ""
-        cards.append((f"{attacked:.1f}", f"{split} R@1 under attack, mean of {number}{beside}"))
+        cards.append((f"{attacked:.1f}", f"{split} R@1 under attack, mean of {len(attacks)}{beside}"))
     return cards
 
 

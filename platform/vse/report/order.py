@@ -49,6 +49,7 @@ def _place(name: str, heads: list[str]) -> tuple[int, int, int, tuple[int, str],
     plain = RETRIEVAL.index(tail) if kind == "retrieval" else 0
     task, _, metric = tail.rpartition("/")
     attack = task.removeprefix("attack_").partition("/")[0]
-    first = ATTACKS.index(attack) if attack in ATTACKS else len(ATTACKS) if task else -1
+    attacks = list(ATTACKS)
+    first = attacks.index(attack) if attack in attacks else len(attacks) if task else -1
     rank = _METRICS.index(metric) if metric in _METRICS else len(_METRICS)
     return _KINDS.index(kind), heads.index(head), plain, (first, task), rank, metric

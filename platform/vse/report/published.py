@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 
 from vse.errors import InputError, did_you_mean
-from vse.language.attacks import ATTACKS
+from vse.language.attacks import OF_PAPER
 from vse.report.tables import Column
 
 FILE = "published.csv"
@@ -62,7 +62,7 @@ def _columns() -> Iterator[Column]:
     yield Column("rsum", "rsum", "plain")
     for way, sign in (("i2t", "image → sentence"), ("t2i", "sentence → image")):
         yield from (Column(f"{way}/{key}", title, sign) for key, title in (*recalls, *ranks))
-    for attack in ATTACKS:
+    for attack in OF_PAPER:
         for key, title in (*recalls, ("rsum3", "rsum3")):
             yield Column(f"attack_{attack}/{key}", title, f"{attack} attack")
     yield Column("attack_total/rsum3", "sum of rsum3", "all three attacks")

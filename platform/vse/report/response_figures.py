@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from vse.report.figures import INK, REFERENCE, SOFT, STYLE, SWEPT, rendered
+from vse.report.figures import INK, PALETTE, REFERENCE, SOFT, STYLE, SWEPT, rendered
 from vse.report.importance import Importance
 from vse.report.intervals import interval
 from vse.report.response import OBJECTIVE, Point, ResponseResults, is_numeric, lines_of, sortable
 
-COLOURS = (SWEPT, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS = PALETTE
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (4, 1, 1, 1)), (0, (7, 2)), (0, (2, 2)))
 MOST_LINES = len(COLOURS)  # more of them are a cloud, and only points are drawn
 MOST_PAIRS = 6

@@ -132,6 +132,9 @@ def _rates(own: float) -> tuple[Changes, ...]:
 # What the hand-made presets of both GRU families get, and the twins' word embeddings: one schedule, one width.
 _FIFTEEN = {"train.epochs": 15, "objective.warmup": 8}
 _WIDE = {"model.word_dim": 128}
+# What ablates VSE++ has its preset; here it is trained as the twins of other families are.
+_OF_VSEPP = ("vse", "vse0", "vsepp_gpo", "vsepp_infonce", "vsepp_sigmoid")
+_AS_TWINS = {"train.epochs": 15, "optim.every": 8}
 # Family -> systems that train at the rate which its first one chose.
 _FAMILIES = {
     "vse": ("vse", "vse0"),
@@ -163,7 +166,9 @@ def _univse(**changes: Any) -> StudyArm:
 
 def _twins(families: Mapping[str, tuple[str, ...]], where: str, changes: Changes) -> dict[str, StudyArm]:
     return {
-        name: StudyArm(preset=f"{name}_{where}", family=family, changes=changes)
+        name: StudyArm(
+            preset=f"{name}_{where}", family=family, changes={**changes, **(_AS_TWINS if name in _OF_VSEPP else {})}
+        )
         for family, names in families.items()
         for name in names
     }
@@ -184,7 +189,7 @@ FAMILIES_SCENES = Study(
             for name, pooling in (("average_pooling", "avg"), ("max_pooling", "max"))
         },
         "vsepp_maxk": StudyArm(preset="vsepp_maxk_scenes", family="vsepp", changes=_FIFTEEN),
-        "vsepp_gpo": StudyArm(preset="vsepp_gpo_scenes", family="vsepp", changes=_WIDE),
+        **_twins({"vsepp": ("vsepp_gpo",)}, "scenes", {**_WIDE, "objective.warmup": 8}),
         "univse_average_pooling": _univse(model__pooling="avg"),
         "univse_max_pooling": _univse(model__pooling="max"),
         "univse_no_comp": _univse(objective__eta_c=0.0),

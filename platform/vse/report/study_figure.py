@@ -1,31 +1,39 @@
 """The figure of a study: every system with its intervals, plain and under attack."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 from vse.language.attacks import ATTACKS
-from vse.report.figures import INK, SOFT, STYLE, rendered
+from vse.report.figures import INK, MARKS, PALETTE, SOFT, STYLE, rendered
 
 Row = Mapping[str, Any]
-# By split: colour and mark; the hues of `figures`, told apart in grey by their marks.
-_SPLITS = {
-    "test": ("#0072B2", "o", "test"),
-    "shifted": ("#D55E00", "s", "co-occurrences broken"),
-    "drawing": ("#009E73", "^", "second drawing"),
-    "wording": ("#CC79A7", "D", "second wording"),
-}
-_WAYS = {"i2t/r1": ("#0072B2", "o", "image → sentence"), "t2i/r1": ("#D55E00", "s", "sentence → image")}
-_KINDS = {
-    f"attack_{kind}/r1": (colour, mark, kind)
-    for kind, (colour, mark) in zip(ATTACKS, (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^")), strict=True)
-}
+Style = tuple[str, str, str]
+"""Colour, mark and label of a series."""
+
+
+def _styles(labels: Mapping[str, str]) -> dict[str, Style]:
+    """The hues of `figures` in turn, told apart in grey by their marks."""
+    looks = zip(cycle(PALETTE), cycle(MARKS), strict=True)
+    return {name: (*look, label) for (name, label), look in zip(labels.items(), looks, strict=False)}
+
+
+_SPLITS = _styles(
+    {
+        "test": "test",
+        "shifted": "co-occurrences broken",
+        "drawing": "second drawing",
+        "wording": "second wording",
+    }
+)
+_WAYS = _styles({"i2t/r1": "image → sentence", "t2i/r1": "sentence → image"})
 _HEIGHT = 0.21  # inches of a row
 
 
 def study_figure(findings: Mapping[str, Any]) -> dict[str, bytes]:
     """{"png", "svg"}: one line an arm (and α), the best rsum on top; marks are means, lines 95 % intervals.
 
-    Three panels: rsum on every split, R@1 both ways, and R@1 under each of UniVSE's attacks (words that training
+    Three panels: rsum on every split, R@1 both ways, and R@1 under each attack (words that training
     negatives may have had), the last two on the test split.
     """
     import matplotlib
@@ -40,12 +48,13 @@ def study_figure(findings: Mapping[str, Any]) -> dict[str, bytes]:
         for split in _SPLITS
         if any(row["split"] == split for row in rows)
     }
-    panels: list[tuple[str, list[tuple[tuple[str, str, str], list[Sequence[float] | None]]]]] = [
+    panels: list[tuple[str, list[tuple[Style, list[Sequence[float] | None]]]]] = [
         ("rsum", [(_SPLITS[split], [found.get(name) for name in names]) for split, found in by_split.items()]),
         ("R@1, test (%)", [(style, [row.get(metric) for row in tests]) for metric, style in _WAYS.items()]),
     ]
-    if any(metric in row for metric in _KINDS for row in tests):
-        attacked = [(style, [row.get(metric) for row in tests]) for metric, style in _KINDS.items()]
+    kinds = _styles({f"attack_{kind}/r1": kind for kind in ATTACKS})
+    if any(metric in row for metric in kinds for row in tests):
+        attacked = [(style, [row.get(metric) for row in tests]) for metric, style in kinds.items()]
         panels.append(("R@1 under attack, test (%)", attacked))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(12.4, 1.6 + _HEIGHT * len(names)), layout="constrained")
@@ -63,9 +72,7 @@ def _name(row: Row) -> str:
     return name if row["alpha"] is None else f"{name}, α = {row['alpha']:g}"
 
 
-def _panel(
-    axis: Any, title: str, series: Sequence[tuple[tuple[str, str, str], Sequence[Sequence[float] | None]]]
-) -> None:
+def _panel(axis: Any, title: str, series: Sequence[tuple[Style, Sequence[Sequence[float] | None]]]) -> None:
     axis.set_xlabel(title)
     axis.grid(axis="y", color="#EEF0F3", linewidth=0.8)
     axis.grid(axis="x", color="#E5E7EB", linewidth=0.8)

@@ -130,7 +130,11 @@ def _cell(value: Interval | None, best: bool) -> str:
 
 
 PLAIN = ("plain", "image → sentence", "sentence → image")
-ATTACKED = tuple(f"{attack} attack" for attack in ATTACKS)
+
+
+def attack_groups() -> tuple[str, ...]:
+    """Headings of the columns of each attack."""
+    return tuple(f"{attack} attack" for attack in ATTACKS)
 
 
 def _columns() -> tuple[Column, ...]:

@@ -29,9 +29,9 @@ SEED, MATERIAL = "seed", "material"  # keys of a trial beside what is searched
 WORDS = "shared"  # adversaries take words that training negatives use too
 OBJECTIVES = {
     "rsum": "validation rsum of the epoch that the run keeps",
-    "pairs": "pair accuracy on validation, mean over the object, attribute and relation attacks",
+    "pairs": "pair accuracy on validation, mean over the attacks",
     "both": "mean of (validation rsum / 6, which is the mean recall) and pair accuracy on validation (mean over the "
-    "three attacks), both in percent",
+    "attacks), both in percent",
 }
 _HITS_REVISION = 1  # part of the file's name
 

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from vse.data.records import Caption, Image
-from vse.data.sources import Gathered, read_json, readable_name, rejects
+from vse.data.scenes.source import Scenes
+from vse.data.sources import Gathered, of_config, read_json, readable_name, rejects, true_pairs
+from vse.data.table import Table
 from vse.data.vocabulary import build_vocabulary
 from vse.errors import InputError
 from vse.language.tokens import tokenize
@@ -104,3 +106,16 @@ def test_json_with_an_integer_that_python_does_not_read_is_one_line(tmp_path: Pa
         read_json(str(tmp_path / "long.json"))
     with pytest.raises(InputError, match=r"absent\.json: cannot be read"):
         read_json(str(tmp_path / "absent.json"))
+
+
+def test_only_a_source_that_knows_is_asked_what_is_true(tmp_path: Path) -> None:
+    (tmp_path / "captions.csv").write_text("image,caption\na.jpg,A dog\n")
+    config = Table.Config(file="captions.csv", root=str(tmp_path))
+    records = Table(config).describe()
+    assert not of_config(config).knows_truth
+    with pytest.raises(InputError, match=r"^objective.mask=truth: only a source that knows what is true"):
+        true_pairs(config, records, "train", "objective.mask=truth")
+    scenes = Scenes.Config(num_train=2, num_val=0, num_test=0, num_shifted=0)
+    assert of_config(scenes) is Scenes
+    found = true_pairs(scenes, Scenes(scenes).describe(), "train", "objective.mask=truth")
+    assert found.shape[0] == 2

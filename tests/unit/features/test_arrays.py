@@ -5,10 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 
+from vse import registry
 from vse.data.records import Image, Records
 from vse.errors import InputError
 from vse.features import forward
 from vse.features.arrays import ReadyMade
+from vse.features.backbone import Backbone
 from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
 from vse.features.watch import TooManyRejects
 from vse.storage import Folder
@@ -131,3 +133,12 @@ def test_the_fingerprint_follows_the_files(tmp_path):
     assert features_fingerprint(records(["train"]), Config(), ["pooled"], str(tmp_path)) == before
     save(tmp_path, "train", (5, 9), seed=2)
     assert features_fingerprint(records(["train"]), Config(), ["pooled"], str(tmp_path)) != before
+
+
+def test_ready_made_features_are_a_backbone_without_a_network():
+    """Shapes are what the files say; embedding pictures needs a network."""
+    backbone = registry.build("backbone", Config())
+    assert isinstance(backbone, Backbone)
+    assert backbone.shapes() == {}
+    with pytest.raises(InputError, match=r"reads ready-made features and has no network$"):
+        backbone.load(("pooled",))

@@ -61,11 +61,11 @@ def flat(results: AlphaResults) -> AlphaResults:
 
 @pytest.mark.parametrize("left", [0, 1, 2])
 def test_attacks_without_adversaries_have_no_panel(left: int) -> None:
-    gone = [f"attack_{attack}/" for attack in ATTACKS[left:]]
+    gone = [f"attack_{attack}/" for attack in list(ATTACKS)[left:]]
     results = made_up()
     points = [{name: v for name, v in point.items() if not any(g in name for g in gone)} for point in results.points]
     shown = texts(alpha_figure(replace(results, points=points))["svg"])
-    assert [attack for attack in ATTACKS if f"{attack} attack" in shown] == list(ATTACKS[:left])
+    assert [attack for attack in ATTACKS if f"{attack} attack" in shown] == list(ATTACKS)[:left]
     assert ("adversarial captions in the pool" in shown) == bool(left)
     assert "Plain retrieval" in shown
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.report.results import made_up
 from vse.report.intervals import Interval
-from vse.report.tables import ATTACKED, PLAIN, Column, alpha_table, curve_csv, metrics_csv, plain_table
+from vse.report.tables import PLAIN, Column, alpha_table, attack_groups, curve_csv, metrics_csv, plain_table
 
 
 def test_rows_and_numbers() -> None:
@@ -86,7 +86,7 @@ def test_the_best_of_each_column_is_strong() -> None:
 
 def test_parts_of_a_table() -> None:
     table = alpha_table(made_up())
-    plain, attacked = table.only(PLAIN, "Plain"), table.only(ATTACKED, "Attacked")
+    plain, attacked = table.only(PLAIN, "Plain"), table.only(attack_groups(), "Attacked")
     assert plain.columns + attacked.columns == table.columns
     assert plain.rows[1].values + attacked.rows[1].values == table.rows[1].values
     assert plain.title.startswith("Plain: test split")

@@ -61,6 +61,7 @@ CASES = {name: {} for name in registry.names("family")} | {
     "vsepp infonce": {"objective": "infonce"},
     "vsepp sigmoid": {"objective": "sigmoid"},
     "univse infonce": {"match": "infonce"},
+    "univse given words": {"vectors": True},
     "jwae sigmoid": {"match": "sigmoid"},
     "univse dropout": {"dropout": 0.3, "learn_alpha": True},
 }

@@ -1,6 +1,5 @@
 """The data set that the project renders itself, as a source of records."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +12,12 @@ from vse.data.scenes.layout import CANVAS, Address, scene_of
 from vse.data.scenes.truth import clear_relations, text_truth, true_pairs
 from vse.data.scenes.words import WORDINGS
 from vse.data.scenes.world import REVISION
-from vse.data.sources import SourceConfig, arranged
+from vse.data.sources import Source, SourceConfig, Truth, arranged
 from vse.registry import register
 
 
 @register("source", "scenes")
-class Scenes:
+class Scenes(Source):
     """Rendered scenes. Splits draw from disjoint streams of one seed; `pretrain` (for backbones) is no split of it."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +30,8 @@ class Scenes:
         drawing: str = knob("plain", "style of drawing; what is drawn stays the same", choices=("plain", "second"))
         wording: str = knob("plain", "choice of words; what is said stays the same", choices=WORDINGS)
         size: int = knob(CANVAS, "width and height of an image in pixels", low=16, high=4096)
+
+    knows_truth = True
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -65,7 +66,7 @@ class Scenes:
         return true_pairs(records, split)
 
     @staticmethod
-    def truth(records: Records) -> Callable[[str, str], bool | None]:
+    def truth(records: Records) -> Truth:
         """A judge of any text: (image id, text) -> whether it holds, None where the text cannot be read."""
         return text_truth(records)
 

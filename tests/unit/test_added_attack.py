@@ -1,0 +1,109 @@
+"""An attack that is added to `ATTACKS`, and nowhere else, is made, measured, tabulated and drawn like the others."""
+
+import numpy as np
+import pytest
+
+from tests.unit.report.results import made_up
+from tests.unit.report.test_study_figure import LEVELS, findings, texts
+from vse import pipeline
+from vse.adversaries import attack_split
+from vse.config import override
+from vse.evaluation.alpha import choose_alpha
+from vse.evaluation.per_image import counts_of, terms_of
+from vse.evidence import Task, perform, read_table
+from vse.language.attack_edits import Change, Edit, Editor
+from vse.language.attacks import ATTACKS, OF_PAPER
+from vse.measure import MeasureOptions, measure_run
+from vse.presets import preset
+from vse.report.figures import alpha_figure
+from vse.report.html import Provenance, alpha_page
+from vse.report.study_figure import study_figure
+from vse.report.tables import alpha_table
+from vse.workspace import Workspace
+
+TIMES = ("night", "dawn", "noon")
+CONFIG = override(preset("univse_tiny"), {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 3})
+
+
+def at_some_time(editor: Editor) -> Change | None:
+    """Says when it is, which no caption of scenes does."""
+    time, end = editor.rng.choice(TIMES), len(editor.text.rstrip(" ."))
+    return Change((Edit(end, end, f" at {time}"),), f"at {time}", (time,))
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ATTACKS, "time", at_some_time)
+
+
+def test_it_is_made_beside_the_others(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adversaries that were kept before lack it: others are made, the same of every other attack."""
+    material = pipeline.prepare(CONFIG, workspace)
+    before = attack_split(CONFIG, workspace, material, "test", "shared")
+    monkeypatch.setitem(ATTACKS, "time", at_some_time)
+    made = attack_split(CONFIG, workspace, material, "test", "shared")
+    assert made.fingerprint != before.fingerprint
+    assert list(made.texts) == [*OF_PAPER, "time"]
+    assert {name: made.texts[name] for name in OF_PAPER} == before.texts
+    captions = material.records.split("test").captions
+    assert (np.bincount(made.owner["time"], minlength=len(captions)) == len(TIMES)).all()  # of five numbers: all new
+    for text, owner in zip(made.texts["time"], made.owner["time"], strict=True):
+        plain = captions[owner].text.rstrip(" .")
+        assert any(text.startswith(f"{plain} at {time}") for time in TIMES)
+
+
+@pytest.mark.usefixtures("added")
+def test_it_is_measured_and_counts_in_sums(workspace: Workspace) -> None:
+    config = override(CONFIG, {"train.epochs": 1, "model.dim": 32})
+    results = workspace.root.child("evidence").uri
+    task = Task("planted", config, (0.5, 1.0), ("test",), workspace.root.uri, results)
+    perform(task)
+    table = read_table(task, "test", "shared", "0.5")
+    assert terms_of("attacks/rsum3") == tuple(
+        f"attack_{attack}/r{k}" for attack in (*OF_PAPER, "time") for k in (1, 5, 10)
+    )
+    hits, queries = counts_of(table, "attacks/rsum3")
+    assert hits.shape == queries.shape == (8, 12)
+    (run,) = workspace.root.child("runs").names()
+    found = measure_run(workspace.run(run), workspace, MeasureOptions(alpha=0.5))
+    for k, column in ((1, 9), (5, 10), (10, 11)):
+        share = 100 * hits[:, column].sum() / queries[:, column].sum()
+        assert found[f"test/attack_time/r{k}"] == pytest.approx(share)
+    wins, pairs = counts_of(table, "attack_time/pair_accuracy")
+    assert found["test/attack_time/pair_accuracy"] == pytest.approx(100 * wins.sum() / pairs.sum())
+
+
+@pytest.mark.usefixtures("added")
+def test_alpha_is_chosen_with_it() -> None:
+    curve = {
+        alpha: {"val/rsum": 300.0, **{f"val/attack_{name}/rsum3": 100.0 for name in OF_PAPER}} for alpha in (0.5, 1.0)
+    }
+    for alpha, more in ((0.5, 80.0), (1.0, 20.0)):
+        curve[alpha]["val/attack_time/rsum3"] = more
+    assert choose_alpha([curve]) == 0.5
+
+
+@pytest.mark.usefixtures("added")
+def test_pages_and_figures_show_it() -> None:
+    results = made_up()
+    table, drawn = alpha_table(results), alpha_figure(results)
+    assert "time attack" in texts(drawn["svg"])
+    page = alpha_page(results, table, drawn["png"], Provenance(commands=(), configuration={}, versions={}))
+    assert "mean of 4" in page
+    assert page.count(">time attack<") == 1
+    measured = findings()
+    for row in measured["table"]["shared"]:
+        if row["split"] == "test":
+            row["attack_time/r1"] = [LEVELS[row["arm"]] / 20] * 3
+    svg = study_figure(measured)["svg"]
+    assert [text for text in texts(svg) if text in ATTACKS] == list(ATTACKS)
+
+
+@pytest.mark.usefixtures("added")
+def test_more_attacks_than_hues_are_told_apart_as_far_as_these_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(8):
+        monkeypatch.setitem(ATTACKS, f"time {number}", at_some_time)
+    measured = findings()
+    for row in measured["table"]["shared"]:
+        row |= {f"attack_{name}/r1": [1.0, 0.0, 2.0] for name in ATTACKS}
+    assert [text for text in texts(study_figure(measured)["svg"]) if text in ATTACKS] == list(ATTACKS)
