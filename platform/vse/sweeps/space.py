@@ -11,6 +11,7 @@ what is there instead of replacing it.
 import importlib
 import importlib.util
 import itertools
+import math
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -113,6 +114,10 @@ def _check_form(space: Mapping[Any, Any], where: str, *, drawn: bool = False) ->
             raise InputError(f"{where}: key {key!r} of SPACE: expected a dotted key of the run configuration")
         if isinstance(domain, dict) and set(domain) != {"grid_search"}:
             raise InputError(f"{where}: {key}: nested spaces are not served; write {key}.<field> as a key of its own")
+        values = domain["grid_search"] if isinstance(domain, dict) else getattr(domain, "categories", [None])
+        if not isinstance(values, list | tuple | range) or not values:
+            kind = "grid_search" if isinstance(domain, dict) else "choice"
+            raise InputError(f"{where}: {key}: {kind} takes a list of one or more values")
         if drawn and isinstance(domain, dict):
             raise InputError(f"{where}: {key}: a grid below alternatives that are drawn; use choice, or a grid of them")
         inner = alternatives(domain)
@@ -169,8 +174,6 @@ def describe_domain(domain: Any, where: str) -> Any:
             plain = canonical(values)
         except AssertionError as error:
             raise InputError(f"{where}: {error}") from None
-        if not plain:
-            raise InputError(f"{where}: the grid is empty")
         return {"grid": plain} if isinstance(domain, dict) else plain[0]
     if isinstance(domain, sample.Function):
         raise InputError(f"{where}: sample_from hides what is searched; use choice, uniform, randint or a grid")
@@ -233,7 +236,7 @@ def _probes(domain: Any, key: str) -> list[Any]:
         return values
     if hasattr(domain, "categories"):
         return list(domain.categories)
-    return _ends(domain) + [plain(draw(domain, f"probe {key} {index}")) for index in range(PROBES)]
+    return _ends(domain) + [_drawn(domain, f"probe {key} {index}") for index in range(PROBES)]
 
 
 def _ends(domain: Any) -> list[Any]:
@@ -249,6 +252,17 @@ def _ends(domain: Any) -> list[Any]:
 def draw(domain: Any, keyed_by: str) -> Any:
     """One value of a domain, decided by the text alone."""
     return domain.sample(random_state=np.random.default_rng(int(fingerprint(keyed_by), 16)))
+
+
+def _drawn(domain: Any, keyed_by: str) -> Any:
+    return _within(domain, plain(draw(domain, keyed_by)))
+
+
+def _within(domain: Any, value: Any) -> Any:
+    """A value of a domain, moved into its range: Tune and HyperOpt round to multiples of q, and 3 * 0.1 > 0.3."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not hasattr(domain, "lower"):
+        return value
+    return type(value)(min(max(value, domain.lower), domain.upper))
 
 
 def plain(value: Any) -> Any:
@@ -282,7 +296,7 @@ def _points(domains: Mapping[str, Any], keyed_by: str) -> Iterator[dict[str, Any
         elif values is not None:
             parts.append([{key: value} for value in values])
         else:
-            parts.append([{key: plain(draw(domain, f"{keyed_by} {key}"))}])
+            parts.append([{key: _drawn(domain, f"{keyed_by} {key}")}])
     for combination in itertools.product(*parts):
         yield {key: value for part in combination for key, value in part.items()}
 
@@ -317,15 +331,17 @@ def _placed(
 
 
 def _position(domain: Any, value: Any) -> Any:
-    """The place of a value in a list, the value itself where it lies in a range; None for one that is neither."""
+    """The place of a value in a list, the value itself where it lies in a range; None for one that is neither.
+
+    A rounding error outside a range is inside: older ledgers hold quantised values as they were drawn.
+    """
     listed = choices(domain) or [plain(each) for each in getattr(domain, "categories", [])]
     if listed:
         return listed.index(value) if value in listed else None
     if isinstance(value, bool | str) or not isinstance(value, int | float):
         return None
-    low, high = getattr(domain, "lower", None), getattr(domain, "upper", None)
-    inside = (low is None or value >= low) and (high is None or value <= high)
-    return value if inside else None
+    inside = _within(domain, value)
+    return inside if math.isclose(value, inside, rel_tol=1e-9) else None
 
 
 def at_labels(domains: Mapping[str, Any], labels: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -343,7 +359,7 @@ def at_labels(domains: Mapping[str, Any], labels: Mapping[str, Any], prefix: str
         elif hasattr(domain, "categories"):
             changes[key] = plain(domain.categories[int(labels[name])])
         else:
-            value = plain(labels[name])
+            value = _within(domain, plain(labels[name]))
             changes[key] = round(value) if isinstance(domain, sample.Integer) else value
     return changes
 

@@ -91,6 +91,20 @@ def test_claims_are_answered_from_the_file_that_the_ledger_names(tmp_path: Path)
     assert verdict["mean"] == pytest.approx(np.mean(mine))
 
 
+def test_a_draw_that_misses_the_end_of_its_range_counts(tmp_path: Path) -> None:
+    """3 * 0.1 > 0.3, as ledgers hold it that were written when draws were not moved into their range."""
+    (tmp_path / "s.py").write_text("from ray import tune\nSPACE = {'objective.margin': tune.quniform(0.1, 0.3, 0.1)}\n")
+    plan = make_plan(request(space=str(tmp_path / "s.py"), sweep__method="random", sweep__samples=3))
+    assert {point["objective.margin"] for point in plan.listed} <= {0.1, 0.2, 0.3}
+    ledger = Ledger(Folder.open(tmp_path / "sweep"))
+    for k, objective in ((2, 300.0), (1, 300.0), (3, 400.0)):
+        (trial,) = plan.trials_of({"objective.margin": k * 0.1}, "m")
+        ledger.finish(trial, finished(objective), 4.0)
+    found = results(plan, ledger)
+    assert [point.label for point in found.points] == ["margin=0.2", "margin=0.1", "margin=0.3"]
+    assert headline(found)["objective"] == 400.0
+
+
 def test_only_the_seeds_that_were_asked_for(tmp_path: Path, ledger: Ledger) -> None:
     found = results(make_plan(request(sweep__seeds="0")), ledger)
     assert found.points[found.best].label == "eta_c=2"

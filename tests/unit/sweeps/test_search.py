@@ -236,6 +236,25 @@ def test_a_space_that_is_used_up_ends(tmp_path: Path) -> None:
     assert len(seen) == 4
 
 
+STEPPED = Space("here", {"alpha": tune.quniform(0.1, 0.3, 0.1), "sizes": tune.choice([[1], [1, 2], [2]])})
+
+
+def test_steps_whose_multiples_miss_the_end_of_their_range(tmp_path: Path) -> None:
+    """HyperOpt draws 3 * 0.1 > 0.3."""
+    done = Searched(tmp_path, STEPPED, samples=9, num_initial=3).work()
+    assert {changes["alpha"] for changes in done} == {0.1, 0.2, 0.3}
+    assert len({trial_id(changes) for changes in done}) == 9
+
+
+def test_a_ledger_that_holds_such_draws_is_gone_on_from(tmp_path: Path) -> None:
+    """As it was written when draws were not moved into their range."""
+    ledger = Ledger(Folder.open(tmp_path))
+    for k, sizes in enumerate(([1], [1, 2], [2])):
+        ledger.finish({"alpha": 3 * 0.1, "sizes": sizes, "seed": 0}, {"objective": float(k)}, 1.0)
+    searched = Searched(tmp_path, STEPPED, samples=5)
+    assert len(searched.work()) == 2
+
+
 def test_refusals() -> None:
     with pytest.raises(InputError, match="alpha: a grid cannot be searched"):
         check_searchable(Space("here", {"alpha": tune.grid_search([0.1])}))

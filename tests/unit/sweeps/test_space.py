@@ -36,6 +36,11 @@ class Config:
     types: tuple[str, ...] = knob(("a",), "types", choices=("a", "b"))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bounded:
+    weight: float = knob(0.2, "weight", low=0.1, high=0.3)
+
+
 def of(**domains: Any) -> Space:
     return Space("here", {key.replace("__", "."): domain for key, domain in domains.items()})
 
@@ -60,7 +65,11 @@ def test_a_space_from_a_file(tmp_path: Path) -> None:
         ("SPACE = {}", "expected a dict named SPACE"),
         ("SPACE = {1: 2}", "expected a dotted key"),
         ("SPACE = {'optim': {'lr': 1}}", "nested spaces are not served; write optim.<field>"),
-        ("SPACE = {'alpha': {'grid_search': []}}", "the grid is empty"),
+        ("SPACE = {'alpha': {'grid_search': []}}", "alpha: grid_search takes a list of one or more values"),
+        ("SPACE = {'alpha': {'grid_search': 5}}", "alpha: grid_search takes a list"),
+        ("SPACE = {'alpha': {'grid_search': 'abc'}}", "alpha: grid_search takes a list"),
+        ("from ray import tune\nSPACE = {'alpha': tune.choice([])}", "alpha: choice takes a list of one or more values"),
+        ("from ray import tune\nSPACE = {'w': tune.choice([{'a': tune.choice([])}])}", "w: a: choice takes a list"),
         ("from ray import tune\nSPACE = {'alpha': tune.sample_from(lambda: 1)}", "sample_from"),
         ("from ray import tune\nSPACE = {'alpha': tune.choice([{'a': 1}, 2])}", "alternatives that are all dicts"),
         (
@@ -149,6 +158,45 @@ def test_draws_are_keyed_so_that_more_samples_extend() -> None:
     assert ten[0]["u"] == ten[1]["u"]  # both points of the grid meet the same draw
     assert len({t["u"] for t in ten}) == 10
     assert all(type(t["u"]) is float and type(t["n"]) is int for t in ten)
+
+
+STEPS = [
+    tune.quniform(0.1, 0.3, 0.1),
+    tune.quniform(0.05, 0.35, 0.05),
+    tune.qloguniform(1e-4, 3e-4, 1e-4),
+    tune.quniform(-0.3, -0.1, 0.1),
+]
+
+
+@pytest.mark.parametrize("domain", STEPS)
+def test_draws_of_steps_stay_in_their_range(domain: Any) -> None:
+    """3 * 0.1 > 0.3: multiples of the step miss the ends of a range by a rounding error."""
+    drawn = {point["alpha"] for point in expand(of(alpha=domain), 200)}
+    assert min(drawn) == domain.lower
+    assert max(drawn) == domain.upper
+    step = domain.get_sampler().q
+    assert {round(value / step) for value in drawn} == set(
+        range(round(domain.lower / step), round(domain.upper / step) + 1)
+    )
+    assert all(value == pytest.approx(round(value / step) * step, rel=1e-12) for value in drawn)
+
+
+@pytest.mark.parametrize("domain", STEPS)
+def test_a_rounding_error_outside_a_range_is_inside(domain: Any) -> None:
+    """As ledgers have it that were written when draws were not moved into their range."""
+    ends = {domain.lower, domain.upper}
+    step, space = domain.get_sampler().q, {"alpha": domain}
+    for k in range(round(domain.lower / step), round(domain.upper / step) + 1):
+        (labels,) = placements(space, {"alpha": k * step})
+        assert domain.lower <= labels["alpha"] <= domain.upper
+        assert at_labels(space, {"alpha": k * step}) == labels
+    for wrong in (domain.lower - 0.01 * step, domain.upper + 0.01 * step):
+        assert wrong not in ends
+        assert not list(placements(space, {"alpha": wrong}))
+
+
+def test_the_end_of_a_range_may_be_the_end_of_a_setting() -> None:
+    check_space(of(weight=tune.quniform(0.1, 0.3, 0.1)), Bounded())
 
 
 def test_points_have_one_form() -> None:
