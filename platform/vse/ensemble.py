@@ -18,7 +18,7 @@ from vse.training.inputs import Material, Parses
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A trained run with what earlier stages made for it; `knobs` of its family that are not as configured.
+    """A trained run with what earlier stages made for it; `settings` of its family that are not as configured.
 
     drop, drop_seed: share of parsed attributes and relations that it is not told of, and which (`DroppedParses`).
     """
@@ -26,7 +26,7 @@ class Member:
     name: str
     trained: Trained
     material: Material
-    knobs: Mapping[str, Any]
+    settings: Mapping[str, Any]
     drop: float = 0.0
     drop_seed: int = 0
 
@@ -54,7 +54,7 @@ class Members:
     @cached_property
     def model(self) -> Ensemble:
         """The mean of the members' scores; of one member, its scores."""
-        return Ensemble([member.trained.family for member in self.each], [member.knobs for member in self.each])
+        return Ensemble([member.trained.family for member in self.each], [member.settings for member in self.each])
 
     @property
     def names(self) -> str:

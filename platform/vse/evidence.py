@@ -50,7 +50,7 @@ REVISION = 3  # of what is measured: adversaries included
 class Task:
     """One training: configuration, what to measure of it, and the name of its result file.
 
-    `alphas` is empty for families without the knob; `splits` is empty for trainings of the search, which have their
+    `alphas` is empty for families without an alpha; `splits` is empty for trainings of the search, which have their
     validation numbers; `contrast`: so many of VSE-C's adversaries of each class and caption attack too; `transfers`:
     test splits of other data, a name and the changes that lead there. `results`: the folder of the result's files.
     """
@@ -186,8 +186,8 @@ def _own_pools(
     owner, num_images = codes.owner.cpu().numpy(), len(next(iter(codes.images.values())))
     tables: dict[str, np.ndarray] = {}
     for alpha in alphas or (None,):
-        knobs, name = (None, "none") if alpha is None else ({"alpha": alpha}, f"{alpha:g}")
-        pools = evaluate_own_pool(family, codes.images, codes.captions, owner, sets, knobs=knobs).folds[0]
+        settings, name = (None, "none") if alpha is None else ({"alpha": alpha}, f"{alpha:g}")
+        pools = evaluate_own_pool(family, codes.images, codes.captions, owner, sets, settings=settings).folds[0]
         tables |= {f"{head}|{name}|{m}": v for m, v in own_pools({k: pools[k] for k in sets}, num_images).items()}
     return tables
 

@@ -124,7 +124,7 @@ def measure_with_sizes(
     device = device_of(options.device, "measure.device")
     loaded = [load_run(run, changes) for run in runs]
     parsed, alpha = bool(options.attacks or options.contrast), options.alpha
-    if alpha is not None and not any("alpha" in trained.family.knobs for trained in loaded):
+    if alpha is not None and not any("alpha" in trained.family.inference_parameters for trained in loaded):
         names = ", ".join(run.name for run in runs)
         raise InputError(f"measure.alpha={alpha:g}: the family of {names} has no alpha; leave it out")
     members = Members(
@@ -133,7 +133,7 @@ def measure_with_sizes(
                 run.name,
                 trained,
                 pipeline.prepare(trained.config, workspace, parsed=parsed),
-                {"alpha": alpha} if alpha is not None and "alpha" in trained.family.knobs else {},
+                {"alpha": alpha} if alpha is not None and "alpha" in trained.family.inference_parameters else {},
                 options.drop_components,
                 options.drop_seed,
             )

@@ -126,8 +126,12 @@ def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = Non
     with target.locked():
         if target.read_manifest() is None:
             _fill(target, trained, sentences)
-    knobs = {key: value for key, value in flatten(config).items() if key.removeprefix("model.") in trained.family.knobs}
-    return Packed(target, {"epoch": source.name, "family": registry.name_of("family", config.model), **knobs})
+    settings = {
+        key: value
+        for key, value in flatten(config).items()
+        if key.removeprefix("model.") in trained.family.inference_parameters
+    }
+    return Packed(target, {"epoch": source.name, "family": registry.name_of("family", config.model), **settings})
 
 
 def _outside(config: RunConfig) -> dict[str, Path]:

@@ -108,10 +108,10 @@ def gather_ragged(rank: int, workers: int) -> dict[str, torch.Tensor]:
     rows = torch.arange(rank * 2, dtype=torch.float64).reshape(rank, 2) + 10 * rank
     rows.requires_grad_()
     encoded = {"image_group": torch.arange(rank) + 100 * rank, "flag": torch.arange(rank) % 2 == 0, "codes": rows}
-    everyone = gather(encoded, frozenset({"image_group", "flag", "codes", "absent"}))
-    (everyone["codes"] * (rank + 1)).sum().backward()
+    gathered = gather(encoded, frozenset({"image_group", "flag", "codes", "absent"}))
+    (gathered["codes"] * (rank + 1)).sum().backward()
     assert rows.grad is not None
-    return {**{k: v.detach() for k, v in everyone.items()}, "own": rows.grad}
+    return {**{k: v.detach() for k, v in gathered.items()}, "own": rows.grad}
 
 
 def validated(case: str) -> dict[str, torch.Tensor]:

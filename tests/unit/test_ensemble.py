@@ -36,9 +36,9 @@ def runs(place):
     return trained("vsepp_tiny"), trained("univse_tiny"), trained("univse_tiny", seed=1, **{"model.alpha": 0.4})
 
 
-def member(run, place, **knobs):
+def member(run, place, **settings):
     trained = load_run(run)
-    return Member(run.name, trained, pipeline.prepare(trained.config, place, parsed=True), knobs)
+    return Member(run.name, trained, pipeline.prepare(trained.config, place, parsed=True), settings)
 
 
 def test_a_run_with_itself_measures_as_the_run(place, runs):
@@ -80,9 +80,9 @@ def test_each_is_scored_at_its_own_alpha_unless_one_is_given(place, runs):
     codes = members.encode("test")
     with torch.inference_mode():
         own = members.model.score_parts(codes.images, codes.captions)["mean"]
-        same = Members((members.each[0], replace(members.each[1], knobs={"alpha": 0.75}))).model
+        same = Members((members.each[0], replace(members.each[1], settings={"alpha": 0.75}))).model
         one = same.score_parts(codes.images, codes.captions)["mean"]
-        configured = Members(tuple(replace(each, knobs={}) for each in members.each)).model
+        configured = Members(tuple(replace(each, settings={}) for each in members.each)).model
         assert torch.equal(configured.score_parts(codes.images, codes.captions)["mean"], own)
     assert not torch.allclose(own, one)
     assert at(alpha=0.75) != at()

@@ -80,7 +80,7 @@ def own_pairs(
     counter: RetrievalCounter,
     adversaries: AttackSet,
     *,
-    knobs: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> tuple[Float[Tensor, " adversaries"], Int[Tensor, " adversaries"]]:
     """(wins, image) of each adversary against the caption that it was made from, both scored with that image alone."""
     caption = as_owner(adversaries.caption, images)
@@ -88,7 +88,7 @@ def own_pairs(
     if len(caption) == 0:
         return torch.zeros(0, dtype=torch.float64), image
     assert num_items(adversaries.encoded) == len(caption), "one caption position for each adversary"
-    own = model.combine(pair_parts(model, images, adversaries.encoded, image), **(knobs or {}))[0].float()
+    own = model.combine(pair_parts(model, images, adversaries.encoded, image), **(settings or {}))[0].float()
     return pair_wins(counter.pairs[caption], own, counter.ties), image
 
 
@@ -99,15 +99,15 @@ def attack(
     counter: RetrievalCounter,
     adversaries: AttackSet,
     *,
-    knobs: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     blocks: Blocks | None = None,
 ) -> Attacked:
     """Add one kind of adversaries to what plain retrieval has counted; `counter` itself is left as it was."""
     attacked = counter.fork()
-    wins, image = own_pairs(model, images, counter, adversaries, knobs=knobs)
+    wins, image = own_pairs(model, images, counter, adversaries, settings=settings)
     if len(wins):
         for rows, _, parts in part_blocks(model, images, adversaries.encoded, blocks or Blocks()):
-            attacked.add_distractors(model.combine(parts, **(knobs or {})).float(), rows)
+            attacked.add_distractors(model.combine(parts, **(settings or {})).float(), rows)
     return Attacked(i2t=attacked.result().i2t, wins=wins, image=image)
 
 
@@ -130,7 +130,7 @@ def evaluate_attacks(
     attacks: Mapping[str, AttackSet],
     protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
     *,
-    knobs: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     ties: Ties | None = None,
     blocks: Blocks | None = None,
 ) -> AttackResult:
@@ -141,10 +141,10 @@ def evaluate_attacks(
     folds = []
     for fold in protocol.select(owner, num_items(images)):
         some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
-        counter = count_retrieval(model, some, texts, fold.owner, knobs=knobs, ties=ties, blocks=blocks)
+        counter = count_retrieval(model, some, texts, fold.owner, settings=settings, ties=ties, blocks=blocks)
         folds.append(
             {
-                name: attack(model, some, counter, adversaries, knobs=knobs, blocks=blocks)
+                name: attack(model, some, counter, adversaries, settings=settings, blocks=blocks)
                 for name, adversaries in restrict(attacks, fold).items()
             }
         )

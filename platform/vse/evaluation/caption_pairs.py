@@ -20,7 +20,7 @@ def evaluate_pairs(
     image: Sequence[int],
     categories: Sequence[str],
     *,
-    knobs: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     ties: Ties | None = None,
 ) -> dict[str, float]:
     """Percent of pairs that are right, ties one half, by category, with `mean` over categories as the paper averages.
@@ -29,7 +29,7 @@ def evaluate_pairs(
     """
     owner, chosen = as_owner(torch.as_tensor(image), captions), ties or Ties()
     true, false = (
-        model.combine(pair_parts(model, images, texts, owner), **(knobs or {}))[0].float()
+        model.combine(pair_parts(model, images, texts, owner), **(settings or {}))[0].float()
         for texts in (captions, negatives)
     )
     wins = pair_wins(true, false, chosen).tolist()

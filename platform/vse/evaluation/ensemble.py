@@ -13,24 +13,24 @@ from vse.evaluation.retrieval import Encoded, ScoresParts
 class Ensemble:
     """Models whose scores are averaged with equal weights, block by block: no matrix of a whole split is ever held.
 
-    Scores are averaged as they are, so a model whose scores spread more counts for more. `knobs[k]` are arguments of
+    Scores are averaged as they are, so a model whose scores spread more counts for more. `settings[k]` are arguments of
     the k-th model's `combine`, such as its own α. Codes of all models travel together, as `joined` puts them.
     """
 
     models: Sequence[ScoresParts]
-    knobs: Sequence[Mapping[str, Any]]
+    settings: Sequence[Mapping[str, Any]]
 
     def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]:
         """The one part `mean`, images x captions; parts of one model at a time are in memory beside the sum."""
         total: Tensor | None = None
-        for k, (model, knobs) in enumerate(zip(self.models, self.knobs, strict=True)):
-            scores = model.combine(model.score_parts(_of_model(images, k), _of_model(captions, k)), **knobs)
+        for k, (model, settings) in enumerate(zip(self.models, self.settings, strict=True)):
+            scores = model.combine(model.score_parts(_of_model(images, k), _of_model(captions, k)), **settings)
             total = scores if total is None else total + scores
         assert total is not None, "an ensemble of no model"
         return {"mean": total / len(self.models)}
 
     def combine(self, parts: Mapping[str, Tensor]) -> Tensor:
-        """The mean itself: every model is scored at its own knobs before."""
+        """The mean itself: every model is scored at its own settings before."""
         return parts["mean"]
 
 

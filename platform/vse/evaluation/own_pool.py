@@ -63,13 +63,13 @@ def own_scores(
     images: Encoded,
     adversaries: AttackSet,
     owner: Int[Tensor, " captions"],
-    **knobs: Any,
+    **settings: Any,
 ) -> tuple[Float[Tensor, " adversaries"], Int[Tensor, " adversaries"]]:
     """(scores, image) of each adversary with the image of the caption that it was made from."""
     image = owner[as_owner(adversaries.caption, images)]
     if not len(image):
         return torch.zeros(0, device=owner.device), image
-    return model.combine(pair_parts(model, images, adversaries.encoded, image), **knobs)[0].float(), image
+    return model.combine(pair_parts(model, images, adversaries.encoded, image), **settings)[0].float(), image
 
 
 def evaluate_own_pool(
@@ -81,7 +81,7 @@ def evaluate_own_pool(
     protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
     *,
     together: Iterable[str] | None = None,
-    knobs: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     ties: Ties | None = None,
     blocks: Blocks | None = None,
 ) -> OwnPoolResult:
@@ -90,11 +90,11 @@ def evaluate_own_pool(
     folds = []
     for fold in protocol.select(owner, num_items(images)):
         some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
-        counter = count_retrieval(model, some, texts, fold.owner, knobs=knobs, ties=ties, blocks=blocks)
+        counter = count_retrieval(model, some, texts, fold.owner, settings=settings, ties=ties, blocks=blocks)
         ranks = {NONE: counter.result().i2t}
         every = counter
         for name, adversaries in restrict(attacks, fold).items():
-            scores, image = own_scores(model, some, adversaries, counter.owner, **(knobs or {}))
+            scores, image = own_scores(model, some, adversaries, counter.owner, **(settings or {}))
             ranks[name] = add_own(counter, scores, image).result().i2t
             if name in wanted:
                 every = add_own(every, scores, image)

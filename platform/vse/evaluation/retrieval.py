@@ -24,7 +24,7 @@ class ScoresParts(Protocol):
     """What retrieval needs of a family.
 
     `score_parts` gives named matrices images x captions; a part with one row holds one value per caption.
-    `combine(parts, **knobs)` must work element by element, because true pairs are combined as a single row.
+    `combine(parts, **settings)` must work element by element, because true pairs are combined as a single row.
     """
 
     def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]: ...
@@ -109,7 +109,7 @@ def count_retrieval(
     captions: Encoded,
     owner: np.ndarray | Tensor,
     *,
-    knobs: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     ties: Ties | None = None,
     blocks: Blocks | None = None,
     share: tuple[int, int] = (0, 1),
@@ -118,11 +118,11 @@ def count_retrieval(
 
     share: (worker, number of workers) that score every so many-th block each; their `counts` are to be added up.
     """
-    knobs, own = knobs or {}, as_owner(owner, captions)
-    pairs = model.combine(pair_parts(model, images, captions, own), **knobs)[0].float()
+    settings, own = settings or {}, as_owner(owner, captions)
+    pairs = model.combine(pair_parts(model, images, captions, own), **settings)[0].float()
     counter = RetrievalCounter(pairs, own, num_items(images), ties)
     for rows, cols, parts in part_blocks(model, images, captions, blocks or Blocks(), share):
-        counter.add(model.combine(parts, **knobs).float(), rows, cols)
+        counter.add(model.combine(parts, **settings).float(), rows, cols)
     return counter
 
 

@@ -18,7 +18,7 @@ def evaluate_true_pairs(
     captions: Encoded,
     truth: np.ndarray,
     split: str = "test",
-    knobs: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> dict[str, float]:
     """R@k, ranks and mAP@R in percent both ways, `{split}/true_pairs/i2t/...`; truth: (images, captions), bool.
 
@@ -27,7 +27,7 @@ def evaluate_true_pairs(
     """
     scores = torch.empty(num_items(images), num_items(captions), device=next(iter(images.values())).device)
     for rows, cols, parts in part_blocks(model, images, captions, Blocks()):
-        scores[rows, cols] = model.combine(parts, **(knobs or {})).float()
+        scores[rows, cols] = model.combine(parts, **(settings or {})).float()
     positive = torch.from_numpy(truth).to(scores.device)
     found: dict[str, float] = {}
     for side, ranked, true in (("i2t", scores, positive), ("t2i", scores.T, positive.T)):

@@ -1,4 +1,51 @@
-"""What a model family is: encoders of both sides, and how their codes are scored."""
+"""What a model family is: encoders of both sides, and how their codes are scored.
+
+A family and an objective meet by the names of tensors. `forward` reads a batch and returns codes; the objective
+compares those it knows, and names in its `gathers` those of which it needs the rows of every worker.
+
+A batch has one row a caption (B), of which a worker holds its share. Ids are of the vocabulary: 0 padding, 1 <start>,
+2 <end>, 3 <unk>. In evaluation a batch has one side alone: features, one row an image, or what is said of captions
+down to `sentence`.
+
+| batch key | shape, dtype | meaning | there where |
+|---|---|---|---|
+| pooled, fc1 | (B, channels), float16 of the store | one vector of each caption's image | `Inputs.image` names it |
+| map | (B, regions, channels), float16 | regions row by row; one of zeros is absent | `Inputs.image` names it |
+| tokens | (B, time), int64 | <start>, words, <end>, padding | always |
+| lengths | (B,), int64 | tokens, both markers counted; at least 2 | always |
+| objects | (B, M), int64 | nouns; 0 behind the last | `Inputs.components` |
+| attributes | (B, M, 2), int64 | (adjective, noun) | `Inputs.components` |
+| relations | (B, M, 3), int64 | (subject, relation, object) | `Inputs.components` |
+| sentence | (B, length), float32 | a vector made without training | `Inputs.sentence` |
+| draw | (B,), int64 | a key of caption and epoch, for random numbers of the family's own | training |
+| sample | (B,), int64 | number of the caption in its split | training |
+| image_group, text_group | (B,), int64 | equal for captions of one image, of one text | training |
+| paired | (B,), bool | whether the image is known to be the caption's | `train.unpaired` |
+| true_images | (B, images of the split), bool | which images the caption is true of | `objective.mask=truth` |
+| sibling, has_sibling | (B, length) float32, (B,) bool | vector of another caption of the image | `Inputs.siblings` |
+| contrast | (B, adversaries, time), int64 | adversaries of the caption, as tokens | `Inputs.contrast` |
+| contrast_lengths | (B, adversaries), int64 | their lengths, 0 where there is none | `Inputs.contrast` |
+| object_negatives | (B, M, nouns), int64 | nouns that the image lacks | `Objective.negatives` |
+| attribute_word_negatives, attribute_noun_negatives | (B, M, words), int64 | replace one of a pair | same |
+| relation_negatives | (B, M, triples, 3), int64 | triples with one word replaced | same |
+| sampled_relation | (B, 3), int64 | a triple lent to the other captions, zeros for none | same |
+| mentioned_relations | (B, any, 3), int64 | all triples of the image's captions | same |
+
+Codes keep the batch's rows. "Any" objective: ranking, infonce, sigmoid, logistic, cse, embedding_network, jwae,
+relational, vsec; all but the first four read more, of their own families alone (`Objective.families`).
+
+| codes | shape | emitted by | read by |
+|---|---|---|---|
+| images, captions | (B, dim) | all but univse, scan, jwae_scan, each of unit length or not (`unit_codes`) | any |
+| scores | (B, captions of all workers) | the step, by `scores` of a `pairwise` family | any, in place of both codes |
+| regions, words | (B, regions, dim), (B, time, dim) | scan, jwae_scan | `score_parts` |
+| images, sentences, bags, bag_mask | (B, dim), (B,) bool | univse, which documents the rest | univse |
+| contrast, contrast_mask | (B, adversaries, dim), (B, adversaries) bool | vsec | vsec |
+| image_codes, caption_codes and more | (B, dim) | jwae, jwae_scan | jwae |
+| middle | (B, layers, dim) | cse | cse |
+| siblings, has_sibling | (B, dim), (B,) bool | embedding_network | embedding_network |
+| image_pools, caption_pools, image_nodes, caption_nodes | (B, pools or nodes, dim) | relational | relational |
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -62,7 +109,7 @@ class Family(nn.Module):
 
     inputs: Inputs
     Config: ClassVar[type[ComponentConfig]]
-    knobs: tuple[str, ...] = ()  # arguments of `combine` that may be swept without training again
+    inference_parameters: tuple[str, ...] = ()  # keys of Config that `combine` takes too: swept without training again
     unit_codes: bool = True  # every code is a unit vector (or zero) over its last dimension
     vectors_of_paper: ClassVar[str] = ""  # given word vectors that its paper begins with; empty: learned ones, or none
     # A pairwise family scores a batch itself, its own images against everybody's captions, and the objective compares
@@ -76,7 +123,10 @@ class Family(nn.Module):
         raise TypeError(f"{cls.__name__} does not say what it reads")
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """Named tensors for the objective, one row an item; a family of several phases makes what `phase` compares."""
+        """Codes by name for the objective, one row a caption of the batch, images repeated as its captions have them.
+
+        A family of several phases makes what `phase` compares.
+        """
         return {**self.encode_images(batch), **self.encode_captions(batch)}
 
     def prepared(self, batch: Batch) -> Batch:
@@ -84,24 +134,41 @@ class Family(nn.Module):
         return batch
 
     def encode_images(self, batch: Batch) -> Encoded:
-        """Codes of the images of a batch, first dimension = images."""
+        """Codes of images by name, one row an image, from `batch[inputs.image]` (images, ...) alone.
+
+        `images` (images, dim) where the family has one vector an image; others are named as its objective knows them.
+        """
         raise TypeError(f"{type(self).__name__} does not encode images alone")
 
     def encode_captions(self, batch: Batch) -> Encoded:
-        """Codes of the captions of a batch, first dimension = captions."""
+        """Codes of captions by name, one row a caption, from `tokens` (captions, time), `lengths` (captions,) and what
+        `inputs` asks for besides.
+
+        `captions` (captions, dim) where the family has one vector a caption. Nothing depends on the other rows, nor on
+        how many zeros stand behind a caption.
+        """
         raise TypeError(f"{type(self).__name__} does not encode captions alone")
 
     def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
-        """Matrices images x captions from which `combine` makes the score."""
+        """Matrices (images, captions) by name from which `combine` makes the score; one of a single row (1, captions)
+        holds a number a caption.
+
+        images: codes of `encode_images`, captions: of `encode_captions`, of any numbers of rows. What the parts cost is
+        paid once for all values of `inference_parameters`. Here `score`, the product of both vectors.
+        """
         return {"score": images["images"] @ captions["captions"].T}
 
-    def combine(self, parts: Mapping[str, Tensor], **knobs: float) -> Tensor:
-        """The score matrix at given knobs; configured values where none are given."""
-        assert not knobs, f"{type(self).__name__} has no knobs"
+    def combine(self, parts: Mapping[str, Tensor], **settings: float) -> Tensor:
+        """The score matrix (images, captions) of these parts, higher for what belongs together.
+
+        settings: values of some `inference_parameters`; the configured or learned ones stand for the others. Element by
+        element, so that parts may be any block of the matrix.
+        """
+        assert not settings, f"{type(self).__name__} has no inference parameters"
         return parts["score"]
 
     def scores(self, images: Encoded, captions: Encoded) -> Float[Tensor, "images captions"]:
-        """`combine(score_parts(...))` at the configured knobs."""
+        """`combine(score_parts(...))` as configured."""
         return self.combine(self.score_parts(images, captions))
 
     def phases(self) -> tuple[Phase, ...]:

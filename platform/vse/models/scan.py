@@ -49,7 +49,7 @@ class SCAN(Family):
     def __init__(self, config: "SCAN.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__()
         self.config, self.inputs = config, self.requires(config)
-        self.knobs = ("weight",) if config.direction == "both" else ()
+        self.inference_parameters = ("weight",) if config.direction == "both" else ()
         channels = context.feature_dims["map"]
         self.scale = FeatureScale(channels, scale)
         self.project = linear_xavier(channels, config.dim)
@@ -78,10 +78,10 @@ class SCAN(Family):
         chosen = ("t2i", "i2t") if self.config.direction == "both" else (self.config.direction,)
         return {d: cross_attention(images["regions"], captions["words"], self.attention(d)) for d in chosen}
 
-    def combine(self, parts: Mapping[str, Tensor], **knobs: float) -> Tensor:
+    def combine(self, parts: Mapping[str, Tensor], **settings: float) -> Tensor:
         """The one part, or weight · t2i + (1 - weight) · i2t: at 1/2 the ensemble, up to its factor."""
-        assert knobs.keys() <= set(self.knobs), f"unknown knobs {sorted(knobs)}"
+        assert settings.keys() <= set(self.inference_parameters), f"unknown inference parameters {sorted(settings)}"
         if len(parts) == 1:
             return next(iter(parts.values()))
-        weight = knobs.get("weight", self.config.weight)
+        weight = settings.get("weight", self.config.weight)
         return weight * parts["t2i"] + (1 - weight) * parts["i2t"]

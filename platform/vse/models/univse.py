@@ -60,7 +60,7 @@ class ObjectEncoder(nn.Module):
 class UniVSE(Family):
     """Emits images, regions, sentences (u_sent), bags (u_comp) and tables of components with their negatives."""
 
-    knobs = ("alpha",)
+    inference_parameters = ("alpha",)
     vectors_of_paper = "GloVe's of 300 dimensions, kept fixed (supplement A.3)"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,10 +147,10 @@ class UniVSE(Family):
         v, sentences, bags = images["images"], captions["sentences"], captions["bags"]
         return {"sentence": v @ sentences.T, "bag": v @ bags.T, "dot": (sentences * bags).sum(1)[None]}
 
-    def combine(self, parts: Mapping[str, Tensor], **knobs: float) -> Tensor:
+    def combine(self, parts: Mapping[str, Tensor], **settings: float) -> Tensor:
         """Score at `alpha` (configured or learned where not given); exact without encoding again."""
-        assert set(knobs) <= {"alpha"}, f"unknown knobs {sorted(knobs)}"
-        alpha = knobs["alpha"] if "alpha" in knobs else float(torch.as_tensor(self.alpha).detach())
+        assert set(settings) <= {"alpha"}, f"unknown inference parameters {sorted(settings)}"
+        alpha = settings["alpha"] if "alpha" in settings else float(torch.as_tensor(self.alpha).detach())
         mixed = alpha * parts["sentence"] + (1 - alpha) * parts["bag"]
         if not self.config.renormalize:
             return mixed

@@ -36,17 +36,17 @@ class CSELoss(Objective):
     def __init__(self, config: "CSELoss.Config") -> None:
         self.config, self.scalars = config, first_scalars(config.match)
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        excluded = excluded_pairs(everyone, self.config.mask)
-        losses = {"sent": self._matched(everyone["captions"], excluded, everyone)}
-        if lower := everyone["middle"].unbind(1):
-            losses["middle"] = torch.stack([self._matched(codes, excluded, everyone) for codes in lower]).mean()
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
+        excluded = excluded_pairs(gathered, self.config.mask)
+        losses = {"sent": self._matched(gathered["captions"], excluded, gathered)}
+        if lower := gathered["middle"].unbind(1):
+            losses["middle"] = torch.stack([self._matched(codes, excluded, gathered) for codes in lower]).mean()
         return losses
 
-    def _matched(self, codes: Tensor, excluded: Tensor, everyone: Encoded) -> Tensor:
-        config, scores = self.config, products(everyone["images"], codes)
-        hardest, known = config.hinge == "hardest", everyone.get("paired")
-        return matched(config.match, scores, excluded, everyone, config.margin, hardest, known)
+    def _matched(self, codes: Tensor, excluded: Tensor, gathered: Encoded) -> Tensor:
+        config, scores = self.config, products(gathered["images"], codes)
+        hardest, known = config.hinge == "hardest", gathered.get("paired")
+        return matched(config.match, scores, excluded, gathered, config.margin, hardest, known)
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0, "middle": self.config.middle}

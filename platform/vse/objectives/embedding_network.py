@@ -55,19 +55,19 @@ class EmbeddingNetworkLoss(Objective):
     def __init__(self, config: "EmbeddingNetworkLoss.Config") -> None:
         self.config = config
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        config, captions = self.config, everyone["captions"]
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
+        config, captions = self.config, gathered["captions"]
         own = torch.eye(len(captions), dtype=torch.bool, device=captions.device)
-        excluded = excluded_pairs(everyone, config.mask) | own
-        across = distances(everyone["images"], captions)
+        excluded = excluded_pairs(gathered, config.mask) | own
+        across = distances(gathered["images"], captions)
         positives = across.diagonal()
         losses = {
             "sent": violations(positives, across, excluded, config.margin, config.most)
             + violations(positives, across.T, excluded.T, config.margin, config.most)
         }
-        if "siblings" in everyone:
-            without = excluded_pairs(everyone, "same") | own | ~everyone["has_sibling"][:, None]
-            near = (2 - 2 * (single(captions) * single(everyone["siblings"])).sum(1)).clamp_min(1e-12).sqrt()
+        if "siblings" in gathered:
+            without = excluded_pairs(gathered, "same") | own | ~gathered["has_sibling"][:, None]
+            near = (2 - 2 * (single(captions) * single(gathered["siblings"])).sum(1)).clamp_min(1e-12).sqrt()
             among = distances(captions, captions)
             losses["text"] = violations(near, among, without, config.margin, config.most)
         return losses

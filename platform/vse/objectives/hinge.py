@@ -20,22 +20,22 @@ def same_meaning(
 MASKS = ("same", "truth", "none")
 
 
-def excluded_pairs(everyone: Mapping[str, Tensor], mask: str) -> Bool[Tensor, "items items"]:
+def excluded_pairs(gathered: Mapping[str, Tensor], mask: str) -> Bool[Tensor, "items items"]:
     """Pairs (image i, caption j) of a batch that are no negatives, beside the diagonal.
 
     `same`: captions of one image or of one text; `none`: no pair, as published; `truth`: also every caption that is
     true of the image, which only a data set that knows can say (`true_images` (items, images of the split)). Items
     that are not `paired` are nobody's negatives and have none: a pair of their own is not known.
     """
-    images, texts = everyone["image_group"], everyone["text_group"]
+    images, texts = gathered["image_group"], gathered["text_group"]
     if mask == "none":
         excluded = torch.zeros(len(images), len(images), dtype=torch.bool, device=images.device)
     else:
         excluded = same_meaning(images, texts, images, texts)
     if mask == "truth":
-        excluded = excluded | everyone["true_images"][:, images].T
-    if "paired" in everyone:
-        excluded = excluded | ~(everyone["paired"][:, None] & everyone["paired"][None, :])
+        excluded = excluded | gathered["true_images"][:, images].T
+    if "paired" in gathered:
+        excluded = excluded | ~(gathered["paired"][:, None] & gathered["paired"][None, :])
     return excluded
 
 

@@ -31,9 +31,9 @@ class HingeObjective(Objective):
         """Whether an epoch (0-based) takes the hardest negative alone."""
         return self._hinge.hinge == "hardest" and epoch >= self._hinge.warmup
 
-    def excluded(self, everyone: Encoded) -> Bool[Tensor, "items items"]:
+    def excluded(self, gathered: Encoded) -> Bool[Tensor, "items items"]:
         """Pairs that are no negatives, by the configured mask."""
-        return excluded_pairs(everyone, self._hinge.mask)
+        return excluded_pairs(gathered, self._hinge.mask)
 
     def ranked(
         self, scores: Float[Tensor, "items items"], excluded: Bool[Tensor, "items items"], epoch: int

@@ -67,10 +67,10 @@ class InfoNCE(Objective):
         self.config = config
         self.scalars: Mapping[str, float] = {SCALE: -math.log(config.temperature)} if config.learn else {}
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        scores = batch_scores(everyone)
-        scale = bounded_exp(everyone[SCALE]) if self.config.learn else 1 / self.config.temperature
-        return {"sent": cross_entropies(scores, excluded_pairs(everyone, self.config.mask), scale)}
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
+        scores = batch_scores(gathered)
+        scale = bounded_exp(gathered[SCALE]) if self.config.learn else 1 / self.config.temperature
+        return {"sent": cross_entropies(scores, excluded_pairs(gathered, self.config.mask), scale)}
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0}

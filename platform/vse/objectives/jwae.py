@@ -68,11 +68,11 @@ class JWAELoss(MatchingObjective):
         self.config = config
         self.averaged = self.local | {"mmd"} if config.reduction == "mean" else frozenset()
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         if "judged_prior" in encoded:
             judged = (encoded[f"judged_{who}"] for who in ("prior", "images", "captions"))
             return {"discriminator": telling_apart(*judged)}
-        losses = {**self._matching(encoded, everyone, epoch), **self._reconstructions(encoded)}
+        losses = {**self._matching(encoded, gathered, epoch), **self._reconstructions(encoded)}
         if "fooling_images" in encoded:
             losses["gauss_image"] = fooling(encoded["fooling_images"])
             losses["gauss_text"] = fooling(encoded["fooling_captions"])
@@ -80,7 +80,7 @@ class JWAELoss(MatchingObjective):
             losses["gauss_image"] = gaussian_divergence(encoded["image_mean"], encoded["image_log_variance"])
             losses["gauss_text"] = gaussian_divergence(encoded["caption_mean"], encoded["caption_log_variance"])
         if self.config.mmd:
-            codes = everyone["image_codes"], everyone["caption_codes"]
+            codes = gathered["image_codes"], gathered["caption_codes"]
             losses["mmd"] = mean_discrepancy(*codes) * len(codes[0])
         return losses
 
@@ -97,12 +97,12 @@ class JWAELoss(MatchingObjective):
             "discriminator": 1.0,
         }
 
-    def _matching(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+    def _matching(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         if self.config.match == "mse":
             codes = encoded["image_codes"], encoded["caption_codes"]
             return {"mse": squared_distance(*codes, encoded.get("paired"), self.config.errors == "mean")}
-        scores, known = batch_scores(everyone), everyone.get("paired")
-        return {"sent": self.matched(scores, self.excluded(everyone), everyone, epoch, known)}
+        scores, known = batch_scores(gathered), gathered.get("paired")
+        return {"sent": self.matched(scores, self.excluded(gathered), gathered, epoch, known)}
 
     def _reconstructions(self, encoded: Encoded) -> dict[str, Tensor]:
         mean = self.config.errors == "mean"

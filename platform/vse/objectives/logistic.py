@@ -31,11 +31,11 @@ class Logistic(Objective):
     def __init__(self, config: "Logistic.Config") -> None:
         self.config = config
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        scores = batch_scores(everyone) + everyone["logistic_bias"]
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
+        scores = batch_scores(gathered) + gathered["logistic_bias"]
         own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-        negative = (~(excluded_pairs(everyone, self.config.mask) | own)).to(scores.dtype)
-        known = everyone["paired"] if "paired" in everyone else torch.ones_like(own[0] if len(own) else own.any(1))
+        negative = (~(excluded_pairs(gathered, self.config.mask) | own)).to(scores.dtype)
+        known = gathered["paired"] if "paired" in gathered else torch.ones_like(own[0] if len(own) else own.any(1))
         positive = (F.softplus(-scores.diagonal()) * known.to(scores.dtype)).sum()
         share = known.sum() / negative.sum().clamp_min(1)
         return {"sent": positive + share * (F.softplus(scores) * negative).sum()}

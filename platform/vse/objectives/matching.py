@@ -33,19 +33,19 @@ def matched(
     match: str,
     scores: Float[Tensor, "items items"],
     excluded: Bool[Tensor, "items items"],
-    everyone: Encoded,
+    gathered: Encoded,
     margin: float,
     hardest: bool,
     known: Bool[Tensor, " items"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The loss of scores of images x captions, summed over both; `everyone` holds the scalars that it asks for.
+    """The loss of scores of images x captions, summed over both; `gathered` holds the scalars that it asks for.
 
     known: items that are pairs, None for all; all pairs of others are among those excluded.
     """
     if match == "infonce":
-        return infonce.cross_entropies(scores, excluded, infonce.bounded_exp(everyone[infonce.SCALE]))
+        return infonce.cross_entropies(scores, excluded, infonce.bounded_exp(gathered[infonce.SCALE]))
     if match == "sigmoid":
-        return sigmoid.pairwise_sigmoid(sigmoid.logits_of(scores, everyone), excluded, known)
+        return sigmoid.pairwise_sigmoid(sigmoid.logits_of(scores, gathered), excluded, known)
     return bidirectional_hinge(scores, excluded, margin, hardest)
 
 
@@ -60,12 +60,12 @@ class MatchingObjective(HingeObjective):
         self,
         scores: Float[Tensor, "items items"],
         excluded: Bool[Tensor, "items items"],
-        everyone: Encoded,
+        gathered: Encoded,
         epoch: int,
         known: Bool[Tensor, " items"] | None = None,
     ) -> Float[Tensor, ""]:
         """See `matched`; as configured for the epoch."""
-        return matched(self._match, scores, excluded, everyone, self._hinge.margin, self.hardest(epoch), known)
+        return matched(self._match, scores, excluded, gathered, self._hinge.margin, self.hardest(epoch), known)
 
     def collapse_level(self, epoch: int) -> tuple[str, float] | None:
         return super().collapse_level(epoch) if self._match == "hinge" else None

@@ -28,14 +28,14 @@ def products(a: Float[Tensor, "rows dim"], b: Float[Tensor, "columns dim"]) -> F
         return single(a) @ single(b).T
 
 
-def batch_scores(everyone: Encoded) -> Float[Tensor, "items items"]:
+def batch_scores(gathered: Encoded) -> Float[Tensor, "items items"]:
     """Scores of a global batch, images x captions, in single precision at least.
 
     A pairwise family's own, else the product of the two codes.
     """
-    if "scores" in everyone:
-        return single(everyone["scores"])
-    return products(everyone["images"], everyone["captions"])
+    if "scores" in gathered:
+        return single(gathered["scores"])
+    return products(gathered["images"], gathered["captions"])
 
 
 class ContrastDraws(NamedTuple):
@@ -52,7 +52,7 @@ class ContrastDraws(NamedTuple):
 class Objective:
     """Compares encoded items. It owns no parameters; learnable scalars belong to the family and come in `encoded`.
 
-    `gathers` names the tensors of which it needs the rows of every worker; they come in `everyone` (in one process, the
+    `gathers` names the tensors of which it needs the rows of every worker; they come in `gathered` (in one process, the
     same tensors as in `encoded`); those also in `ragged` are codes over time, padded with zeros to the longest. Losses
     in `local` sum over the worker's own rows only and add up over workers; others are computed whole by every worker.
     Losses in `averaged` enter what is descended as means over the global batch, others as sums; logged are the sums.
@@ -73,7 +73,7 @@ class Objective:
     adversaries: ContrastDraws | None = None  # what batches must draw, for objectives over adversaries of captions
     scalars: Mapping[str, float] = MappingProxyType({})  # learnable scalars the family holds for it, with first values
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         """Named losses, each summed over the captions of the (global or own) batch; weight 0 may be left out."""
         raise TypeError(f"{type(self).__name__} computes nothing")
 

@@ -20,8 +20,8 @@ class Ranking(HingeObjective):
     class Config(HingeConfig):
         """VSE++: margin 0.2, hardest negatives; VSE: their sum."""
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        return {"sent": self.ranked(batch_scores(everyone), self.excluded(everyone), epoch)}
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
+        return {"sent": self.ranked(batch_scores(gathered), self.excluded(gathered), epoch)}
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0}

@@ -85,19 +85,19 @@ class RelationalLoss(HingeObjective):
         c = self.config
         return {"sent": c.global_weight, "pool": c.pool_weight, "attention": c.attention_weight}
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        c, scores = self.config, batch_scores(everyone)
-        excluded = self.excluded(everyone)
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
+        c, scores = self.config, batch_scores(gathered)
+        excluded = self.excluded(gathered)
         losses = {"sent": self.ranked(scores, excluded, epoch)}
         caption, some_caption = hardest(scores, excluded)
         image, some_image = hardest(scores.T, excluded.T)
-        if "image_pools" in everyone:
-            pools, others = everyone["image_pools"], everyone["caption_pools"]
+        if "image_pools" in gathered:
+            pools, others = gathered["image_pools"], gathered["caption_pools"]
             losses["pool"] = pool_hinge(pools, others, caption, some_caption, c.structure_margin) + pool_hinge(
                 others, pools, image, some_image, c.structure_margin
             )
-        if "image_nodes" in everyone:
-            nodes, others = everyone["image_nodes"], everyone["caption_nodes"]
+        if "image_nodes" in gathered:
+            nodes, others = gathered["image_nodes"], gathered["caption_nodes"]
             own_nodes, own_others = attended(nodes, others)
             wrong_nodes, wrong_others = attended(nodes, others[caption])[0], attended(nodes[image], others)[1]
             of_nodes = (c.structure_margin + wrong_nodes - own_nodes).clamp_min(0)

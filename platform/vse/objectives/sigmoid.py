@@ -21,9 +21,9 @@ from vse.registry import ComponentConfig, register
 SCALE, BIAS = "log_scale", "bias"
 
 
-def logits_of(scores: Float[Tensor, "items items"], everyone: Encoded) -> Float[Tensor, "items items"]:
+def logits_of(scores: Float[Tensor, "items items"], gathered: Encoded) -> Float[Tensor, "items items"]:
     """Scores at the learned scale and bias."""
-    return scores * everyone[SCALE].exp() + everyone[BIAS]
+    return scores * gathered[SCALE].exp() + gathered[BIAS]
 
 
 def pairwise_sigmoid(
@@ -57,9 +57,9 @@ class Sigmoid(Objective):
         self.config = config
         self.scalars: Mapping[str, float] = {SCALE: math.log(config.scale), BIAS: config.bias}
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        scores = batch_scores(everyone)
-        return {"sent": pairwise_sigmoid(logits_of(scores, everyone), excluded_pairs(everyone, self.config.mask))}
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
+        scores = batch_scores(gathered)
+        return {"sent": pairwise_sigmoid(logits_of(scores, gathered), excluded_pairs(gathered, self.config.mask))}
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0}

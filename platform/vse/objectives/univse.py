@@ -135,40 +135,40 @@ class UniVSELoss(MatchingObjective):
         weights |= dict.fromkeys(("rel_word", "rel_subject", "rel_object", "rel_batch"), eta_r)
         return weights | {"cap": 1.0}
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         weights = self.weights(epoch)
-        losses = self._whole_captions(everyone, weights, epoch)
+        losses = self._whole_captions(gathered, weights, epoch)
         if weights["obj"]:
             losses |= self._regions(encoded, "object", "words", {"obj": "object_negative"})
         if weights["attr_word"]:
             parts = {"attr_word": "attribute_word", "attr_noun": "attribute_noun"}
             losses |= self._regions(encoded, "attribute", "pairs", parts)
         if weights["rel_word"]:
-            losses |= self._relations(encoded, everyone)
+            losses |= self._relations(encoded, gathered)
         return losses
 
-    def _whole_captions(self, everyone: Encoded, weights: dict[str, float], epoch: int) -> dict[str, Tensor]:
+    def _whole_captions(self, gathered: Encoded, weights: dict[str, float], epoch: int) -> dict[str, Tensor]:
         """ℓ_sent and ℓ_comp: eq. 1 on u_sent and on u_comp; captions without components take no part in ℓ_comp."""
-        excluded, images = self.excluded(everyone), everyone["images"]
-        losses = {"sent": self.matched(products(images, everyone["sentences"]), excluded, everyone, epoch)}
+        excluded, images = self.excluded(gathered), gathered["images"]
+        losses = {"sent": self.matched(products(images, gathered["sentences"]), excluded, gathered, epoch)}
         if weights["comp"]:
-            losses["comp"] = self._bags(everyone, excluded, epoch)
-        if "captions" in everyone:
-            scores = products(everyone["frozen_images"], everyone["captions"])
-            fixed = everyone | {name: everyone[name].detach() for name in self.scalars}  # it moves α alone
+            losses["comp"] = self._bags(gathered, excluded, epoch)
+        if "captions" in gathered:
+            scores = products(gathered["frozen_images"], gathered["captions"])
+            fixed = gathered | {name: gathered[name].detach() for name in self.scalars}  # it moves α alone
             losses["cap"] = self.matched(scores, excluded, fixed, epoch)
         return losses
 
-    def _bags(self, everyone: Encoded, excluded: Tensor, epoch: int) -> Float[Tensor, ""]:
+    def _bags(self, gathered: Encoded, excluded: Tensor, epoch: int) -> Float[Tensor, ""]:
         """Eq. 1 among the captions that have components: on a CPU these are picked, a GPU, which would have to count
         them first, excludes the others."""
-        images, bags, some = everyone["images"], everyone["bags"], everyone["bag_mask"]
+        images, bags, some = gathered["images"], gathered["bags"], gathered["bag_mask"]
         if some.is_cuda:
             excluded = excluded | ~(some[:, None] & some[None, :])
-            return self.matched(products(images, bags), excluded, everyone, epoch, some)
+            return self.matched(products(images, bags), excluded, gathered, epoch, some)
         chosen = some.nonzero().squeeze(1)
         scores = products(images[chosen], bags[chosen])
-        return self.matched(scores, excluded[chosen][:, chosen], everyone, epoch) if len(chosen) else scores.sum()
+        return self.matched(scores, excluded[chosen][:, chosen], gathered, epoch) if len(chosen) else scores.sum()
 
     def _regions(self, encoded: Encoded, positive: str, table: str, negatives: dict[str, str]) -> dict[str, Tensor]:
         """ℓ_obj, or the two parts of ℓ_attr: local alignment of components in `table`, one loss a type of negative."""
@@ -185,7 +185,7 @@ class UniVSELoss(MatchingObjective):
             losses[name] = masked_mean(each, encoded[f"{positive}_mask"]).sum()
         return losses
 
-    def _relations(self, encoded: Encoded, everyone: Encoded) -> dict[str, Tensor]:
+    def _relations(self, encoded: Encoded, gathered: Encoded) -> dict[str, Tensor]:
         """ℓ_rel: text-side negatives of four types against the whole image, one loss each (A.1)."""
         margin, mask = self.config.margin, encoded["relation_mask"]
         table = products(encoded["images"], encoded["triples"])
@@ -199,28 +199,28 @@ class UniVSELoss(MatchingObjective):
             means = masked_mean(hinges[..., part], encoded["relation_negative_mask"][..., part])
             losses[f"rel_{kind}"] = masked_mean(means, mask).sum()
             start += num
-        others = products(encoded["images"], everyone["sampled_relations"])
-        usable = self._foreign(encoded, everyone)
+        others = products(encoded["images"], gathered["sampled_relations"])
+        usable = self._foreign(encoded, gathered)
         hinges = (margin + others[:, None, :] - positive[..., None]).clamp_min(0)
         means = masked_mean(hinges, usable[:, None, :].expand_as(hinges))
         losses["rel_batch"] = masked_mean(means, mask).sum()
         return losses
 
-    def _foreign(self, encoded: Encoded, everyone: Encoded) -> Bool[Tensor, "own all"]:
+    def _foreign(self, encoded: Encoded, gathered: Encoded) -> Bool[Tensor, "own all"]:
         """Which sampled triples of others are negatives: present, and in no caption of the image (footnote 2).
 
         Under `mask=truth` those of captions that are true of the image are none either.
         """
-        triples = everyone["sampled_relation"]
+        triples = gathered["sampled_relation"]
         usable = triples[:, 0] != 0
         known = _any_equal(encoded["mentioned_relations"], triples)
         if self.config.mask == "none":
             return usable[None, :] & ~known
         same = same_meaning(
-            encoded["image_group"], encoded["text_group"], everyone["image_group"], everyone["text_group"]
+            encoded["image_group"], encoded["text_group"], gathered["image_group"], gathered["text_group"]
         )
         if self.config.mask == "truth":
-            same = same | everyone["true_images"][:, encoded["image_group"]].T
+            same = same | gathered["true_images"][:, encoded["image_group"]].T
         return usable[None, :] & ~known & ~same
 
 

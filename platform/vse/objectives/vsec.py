@@ -58,13 +58,13 @@ class VSECLoss(HingeObjective):
         self.local = frozenset({"contrast"})
         self.adversaries = ContrastDraws(config.kinds, config.draws, config.balance)
 
-    def __call__(self, encoded: Encoded, everyone: Encoded, epoch: int) -> dict[str, Tensor]:
-        losses = {"sent": self.ranked(batch_scores(everyone), self.excluded(everyone), epoch)}
+    def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
+        losses = {"sent": self.ranked(batch_scores(gathered), self.excluded(gathered), epoch)}
         if epoch >= self.config.contrast_epoch and "contrast" in encoded:
-            losses["contrast"] = self._contrast(encoded, everyone)
+            losses["contrast"] = self._contrast(encoded, gathered)
         return losses
 
-    def _contrast(self, encoded: Encoded, everyone: Encoded) -> Tensor:
+    def _contrast(self, encoded: Encoded, gathered: Encoded) -> Tensor:
         images = single(encoded["images"])
         positive = (images * single(encoded["captions"])).sum(-1)
         if self.config.pool == "own":
@@ -72,8 +72,8 @@ class VSECLoss(HingeObjective):
                 scores = torch.einsum("bd,bnd->bn", images, single(encoded["contrast"]))
             mask = encoded["contrast_mask"]
         else:
-            scores = products(images, everyone["contrast"].flatten(0, 1))
-            mask = everyone["contrast_mask"].flatten()[None].expand(len(images), -1)
+            scores = products(images, gathered["contrast"].flatten(0, 1))
+            mask = gathered["contrast_mask"].flatten()[None].expand(len(images), -1)
         return intra_pair_hinge(scores, mask, positive, self.config.margin)
 
     def weights(self, epoch: int) -> dict[str, float]:

@@ -125,7 +125,7 @@ def make_plan(request: Request) -> Plan:
     """The plan of a request. Raises InputError for whatever cannot be meant."""
     config, options = request.config, request.options.sweep
     family = registry.name_of("family", config.model)
-    if "alpha" not in registry.component("family", family).knobs:
+    if "alpha" not in registry.component("family", family).inference_parameters:
         raise InputError(f"model={family}: has no alpha to sweep; use model=univse")
     if "seed" in request.changed:
         raise InputError("seed: a sweep takes its seeds from sweep.seeds")

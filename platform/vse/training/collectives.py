@@ -96,7 +96,7 @@ def gather(
         return {name: encoded[name] for name in present}
     over_time = [name for name in present if name in ragged]
     sizes, longest = _sizes(encoded["image_group"], [encoded[name].shape[1] for name in over_time])
-    everyone = {}
+    gathered = {}
     for name in present:
         rows = encoded[name]
         if name in ragged:
@@ -104,10 +104,10 @@ def gather(
             rows = torch.cat([rows, rows.new_zeros(len(rows), missing, *rows.shape[2:])], dim=1)
         assert len(rows) == sizes[rank], f"{name}: {len(rows)} rows, the batch has {sizes[rank]}"
         if rows.dtype == torch.bool:
-            everyone[name] = _GatherRows.apply(rows.to(torch.uint8), sizes).bool()
+            gathered[name] = _GatherRows.apply(rows.to(torch.uint8), sizes).bool()
         else:
-            everyone[name] = _GatherRows.apply(rows, sizes)
-    return everyone
+            gathered[name] = _GatherRows.apply(rows, sizes)
+    return gathered
 
 
 def _sizes(group: Tensor, times: list[int]) -> tuple[list[int], list[int]]:

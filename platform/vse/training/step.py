@@ -48,17 +48,17 @@ def step_losses(
     encoded = dict(model(batch, phase)) | {name: batch[name] for name in BOOKKEEPING if name in batch}
     if family.pairwise <= encoded.keys() and family.pairwise:
         encoded["scores"] = family.scores(encoded, gather(encoded, family.pairwise, ragged=family.pairwise))
-    everyone = gather(encoded, objective.gathers | set(BOOKKEEPING), ragged=objective.ragged)
+    gathered = gather(encoded, objective.gathers | set(BOOKKEEPING), ragged=objective.ragged)
     scalars = family.scalars()
-    everyone.update({name: encoded.get(name, scalars[name]) for name in objective.scalars})
-    losses = objective(encoded, everyone, epoch)
+    gathered.update({name: encoded.get(name, scalars[name]) for name in objective.scalars})
+    losses = objective(encoded, gathered, epoch)
     if chosen is not None:
         losses = {name: loss for name, loss in losses.items() if name in chosen}
     weights = objective.weights(epoch)
     workers = world()[1]
     total = torch.zeros((), device=next(iter(losses.values())).device)
     for name, loss in losses.items():
-        descended = loss / _captions_of(name, objective, everyone) if name in objective.averaged else loss
+        descended = loss / _captions_of(name, objective, gathered) if name in objective.averaged else loss
         total = total + weights[name] * descended * (workers if name in objective.local else 1)
     logged = {name: loss.detach().clone() for name, loss in losses.items()}
     if workers > 1:
@@ -67,11 +67,11 @@ def step_losses(
     return total, logged
 
 
-def _captions_of(name: str, objective: Objective, everyone: Mapping[str, Tensor]) -> Tensor | int:
+def _captions_of(name: str, objective: Objective, gathered: Mapping[str, Tensor]) -> Tensor | int:
     """Captions of the global batch that enter a loss."""
-    if name in objective.matching and "paired" in everyone:
-        return everyone["paired"].sum().clamp_min(1)
-    return max(len(everyone["image_group"]), 1)
+    if name in objective.matching and "paired" in gathered:
+        return gathered["paired"].sum().clamp_min(1)
+    return max(len(gathered["image_group"]), 1)
 
 
 class Stepper:

@@ -49,7 +49,7 @@ def three():
     return [planted(width, seed) for width, seed in ((16, 0), (8, 1), (12, 2))]
 
 
-MODELS, KNOBS = (Cosine(), Mixed(), Mixed()), ({}, {}, {"alpha": 0.3})
+MODELS, SETTINGS = (Cosine(), Mixed(), Mixed()), ({}, {}, {"alpha": 0.3})
 ALPHAS = (None, 0.75, 0.3)
 
 
@@ -59,7 +59,7 @@ def mean_by_hand(three, texts):
 
 @pytest.mark.parametrize("blocks", [None, Blocks(images=4, captions=7), Blocks(images=100, captions=1)])
 def test_ranks_are_those_of_the_mean_of_whole_matrices(three, blocks):
-    model, owner = Ensemble(MODELS, KNOBS), three[0][3]
+    model, owner = Ensemble(MODELS, SETTINGS), three[0][3]
     assert isinstance(model, ScoresParts)
     whole = mean_by_hand(three, 1)
     images, captions = (joined([one[side] for one in three]) for side in (0, 1))
@@ -68,7 +68,7 @@ def test_ranks_are_those_of_the_mean_of_whole_matrices(three, blocks):
     counter.add(whole, slice(0, IMAGES), slice(0, CAPTIONS))
     found = retrieve(model, images, captions, owner, blocks=blocks)
     assert found.metrics() == counter.result().metrics()
-    alone = [retrieve(m, one[0], one[1], owner, knobs=k) for m, one, k in zip(MODELS, three, KNOBS, strict=True)]
+    alone = [retrieve(m, one[0], one[1], owner, settings=k) for m, one, k in zip(MODELS, three, SETTINGS, strict=True)]
     assert all(found.metrics() != each.metrics() for each in alone)
 
 
@@ -78,7 +78,7 @@ def test_attacks_are_those_of_the_mean_of_whole_matrices(three):
     attacked = AttackSet(encoded=joined([one[2] for one in three]), caption=caption.numpy())
     images, captions = (joined([one[side] for one in three]) for side in (0, 1))
     result = evaluate_attacks(
-        Ensemble(MODELS, KNOBS), images, captions, owner.numpy(), {"object": attacked}, blocks=Blocks(captions=9)
+        Ensemble(MODELS, SETTINGS), images, captions, owner.numpy(), {"object": attacked}, blocks=Blocks(captions=9)
     )
     wins = [float(true[owner[c], c] > false[owner[c], a]) for a, c in enumerate(caption)]
     assert result.metrics["test/attack_object/pair_accuracy"] == pytest.approx(100 * np.mean(wins))
@@ -97,7 +97,7 @@ def test_a_model_with_itself_is_the_model(three, times):
     model = Ensemble([Mixed()] * times, [{"alpha": 0.4}] * times)
     halves = Protocol(name="part", num_images=20, folds=2)
     found = evaluate_retrieval(model, joined([images] * times), joined([captions] * times), owner.numpy(), halves)
-    alone = evaluate_retrieval(Mixed(), images, captions, owner.numpy(), halves, knobs={"alpha": 0.4})
+    alone = evaluate_retrieval(Mixed(), images, captions, owner.numpy(), halves, settings={"alpha": 0.4})
     assert found.metrics == alone.metrics
 
 

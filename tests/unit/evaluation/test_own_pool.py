@@ -66,7 +66,7 @@ def test_ranks_by_hand(seed):
 
 def test_only_those_together_count_in_all_and_knobs_pass():
     images, captions, owner, attacks = random_split(5)
-    some = evaluate_own_pool(Cosine(), images, captions, owner, attacks, together=("noun",), knobs={"shift": 2.0})
+    some = evaluate_own_pool(Cosine(), images, captions, owner, attacks, together=("noun",), settings={"shift": 2.0})
     assert some.metrics["test/own_pool_all/meanr"] == some.metrics["test/own_pool_noun/meanr"]
     assert set(some.folds[0]) == {"none", "noun", "numeral", "all"}
 

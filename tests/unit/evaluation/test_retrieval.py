@@ -82,7 +82,7 @@ def test_captions_that_say_the_same_tie_whatever_the_scale_and_the_blocks(length
 
 def test_knobs_reach_combine():
     images, captions, owner = planted()
-    flipped = retrieve(Cosine(), images, captions, owner, knobs={"sign": -1.0}).metrics()
+    flipped = retrieve(Cosine(), images, captions, owner, settings={"sign": -1.0}).metrics()
     assert flipped["i2t/r1"] < retrieve(Cosine(), images, captions, owner).metrics()["i2t/r1"]
 
 

@@ -1,4 +1,4 @@
-"""SCAN's codes against plain layers, its knobs, and the memory of a training step."""
+"""SCAN's codes against plain layers, its settings, and the memory of a training step."""
 
 import dataclasses
 import os
@@ -52,7 +52,7 @@ def test_scores_are_those_of_the_published_loop(direction, slope, aggregate):
 
 def test_the_share_of_both_directions_is_a_knob():
     family = make_family("scan", DATA.context, direction="both", weight=0.25)
-    assert family.knobs == ("weight",)
+    assert family.inference_parameters == ("weight",)
     _, codes = _codes(family)
     parts = family.score_parts(codes, codes)
     assert set(parts) == {"t2i", "i2t"}

@@ -17,20 +17,20 @@ def _everyone(layers=2):
 
 @pytest.mark.parametrize("hinge", ["sum", "hardest"])
 def test_each_layer_has_its_hinge(hinge):
-    everyone, objective = _everyone(), CSELoss(CSELoss.Config(hinge=hinge, margin=0.3, middle=0.25))
-    losses = objective(everyone, everyone, 0)
+    gathered, objective = _everyone(), CSELoss(CSELoss.Config(hinge=hinge, margin=0.3, middle=0.25))
+    losses = objective(gathered, gathered, 0)
 
     def loss(codes):
-        excluded = excluded_pairs(everyone, "same")
-        return bidirectional_hinge(everyone["images"] @ codes.T, excluded, 0.3, hinge == "hardest")
+        excluded = excluded_pairs(gathered, "same")
+        return bidirectional_hinge(gathered["images"] @ codes.T, excluded, 0.3, hinge == "hardest")
 
-    torch.testing.assert_close(losses["sent"], loss(everyone["captions"]))
-    lower = (loss(everyone["middle"][:, 0]) + loss(everyone["middle"][:, 1])) / 2
+    torch.testing.assert_close(losses["sent"], loss(gathered["captions"]))
+    lower = (loss(gathered["middle"][:, 0]) + loss(gathered["middle"][:, 1])) / 2
     torch.testing.assert_close(losses["middle"], lower)
     assert objective.weights(0) == {"sent": 1.0, "middle": 0.25}
     assert objective.collapse_level(0) == (("sent", 0.6) if hinge == "hardest" else None)
 
 
 def test_without_lower_layers_there_is_one_loss():
-    everyone = _everyone(0)
-    assert CSELoss(CSELoss.Config())(everyone, everyone, 0).keys() == {"sent"}
+    gathered = _everyone(0)
+    assert CSELoss(CSELoss.Config())(gathered, gathered, 0).keys() == {"sent"}

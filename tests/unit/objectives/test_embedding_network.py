@@ -19,16 +19,16 @@ def _everyone(raw):
     }
 
 
-def _negatives(everyone, i):
-    images, texts = everyone["image_group"].tolist(), everyone["text_group"].tolist()
+def _negatives(gathered, i):
+    images, texts = gathered["image_group"].tolist(), gathered["text_group"].tolist()
     return [j for j in range(len(images)) if images[j] != images[i] and texts[j] != texts[i]]
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])
 def test_against_a_loop(most):
     raw = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
-    everyone, margin = _everyone(raw), 0.4
-    images, captions, siblings = (everyone[name] for name in ("images", "captions", "siblings"))
+    gathered, margin = _everyone(raw), 0.4
+    images, captions, siblings = (gathered[name] for name in ("images", "captions", "siblings"))
 
     def d(a, b):
         return (a - b).square().sum().sqrt()
@@ -39,13 +39,13 @@ def test_against_a_loop(most):
 
     sent, text = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for i in range(6):
-        others = _negatives(everyone, i)
+        others = _negatives(gathered, i)
         own = d(images[i], captions[i])
         sent = sent + worst(own, [d(images[i], captions[j]) for j in others])
         sent = sent + worst(own, [d(images[j], captions[i]) for j in others])
-        if everyone["has_sibling"][i]:
+        if gathered["has_sibling"][i]:
             text = text + worst(d(captions[i], siblings[i]), [d(captions[i], captions[j]) for j in others])
-    losses = EmbeddingNetworkLoss(EmbeddingNetworkLoss.Config(margin=margin, most=most))(everyone, everyone, 0)
+    losses = EmbeddingNetworkLoss(EmbeddingNetworkLoss.Config(margin=margin, most=most))(gathered, gathered, 0)
     assert float(text.detach()) > 0
     for name, expected in (("sent", sent), ("text", text)):
         torch.testing.assert_close(losses[name], expected)
@@ -55,25 +55,25 @@ def test_against_a_loop(most):
 
 
 def test_unknown_pairs_cost_nothing():
-    everyone = _everyone(torch.randn(3, 6, 4))
+    gathered = _everyone(torch.randn(3, 6, 4))
     objective = EmbeddingNetworkLoss(EmbeddingNetworkLoss.Config(margin=0.4))
     losses = objective(
-        everyone | {"paired": torch.zeros(6, dtype=torch.bool)}, everyone | {"paired": torch.zeros(6) > 0}, 0
+        gathered | {"paired": torch.zeros(6, dtype=torch.bool)}, gathered | {"paired": torch.zeros(6) > 0}, 0
     )
     assert float(losses["sent"].detach()) == float(losses["text"].detach()) == 0
 
 
 def test_without_siblings_there_is_no_constraint():
-    everyone = {name: value for name, value in _everyone(torch.randn(3, 6, 4)).items() if "sibling" not in name}
+    gathered = {name: value for name, value in _everyone(torch.randn(3, 6, 4)).items() if "sibling" not in name}
     objective = EmbeddingNetworkLoss(EmbeddingNetworkLoss.Config(neighbours=0.3))
-    assert objective(everyone, everyone, 0).keys() == {"sent"}
+    assert objective(gathered, gathered, 0).keys() == {"sent"}
     assert objective.weights(0) == {"sent": 1.0, "text": 0.3}
 
 
 def test_codes_that_coincide_have_a_finite_gradient():
     codes = torch.ones(3, 4, dtype=torch.float64) / 2
     codes.requires_grad_()
-    everyone = {"images": codes, "captions": codes, "image_group": torch.arange(3), "text_group": torch.arange(3)}
-    loss = EmbeddingNetworkLoss(EmbeddingNetworkLoss.Config())(everyone, everyone, 0)["sent"]
+    gathered = {"images": codes, "captions": codes, "image_group": torch.arange(3), "text_group": torch.arange(3)}
+    loss = EmbeddingNetworkLoss(EmbeddingNetworkLoss.Config())(gathered, gathered, 0)["sent"]
     assert float(loss.detach()) == pytest.approx(2 * 3 * 2 * 0.1)
     assert torch.autograd.grad(loss, codes)[0].isfinite().all()

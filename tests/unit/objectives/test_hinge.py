@@ -59,11 +59,11 @@ def test_same_meaning():
 def test_excluded_pairs_of_every_mask():
     images, texts = torch.tensor([2, 0, 2]), torch.tensor([5, 5, 6])
     truth = torch.tensor([[True, False, False], [False, True, False], [True, False, False]])
-    everyone = {"image_group": images, "text_group": texts, "true_images": truth}
+    gathered = {"image_group": images, "text_group": texts, "true_images": truth}
     same = same_meaning(images, texts, images, texts)
-    assert torch.equal(excluded_pairs(everyone, "same"), same)
-    assert not excluded_pairs(everyone, "none").any()
-    found = excluded_pairs(everyone, "truth")
+    assert torch.equal(excluded_pairs(gathered, "same"), same)
+    assert not excluded_pairs(gathered, "none").any()
+    found = excluded_pairs(gathered, "truth")
     for i in range(3):
         for j in range(3):  # image i is no negative of caption j if caption j is true of it
             assert bool(found[i, j]) == (bool(same[i, j]) or bool(truth[j, images[i]]))

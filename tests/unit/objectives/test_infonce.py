@@ -9,7 +9,7 @@ from vse.objectives.hinge import excluded_pairs
 from vse.objectives.infonce import HIGHEST, SCALE, InfoNCE, bounded_exp, info_nce
 
 
-def everyone(seed=0, num=7, groups=True):
+def gathered(seed=0, num=7, groups=True):
     torch.manual_seed(seed)
     codes = torch.nn.functional.normalize(torch.randn(2, num, 5, dtype=torch.float64), dim=-1)
     image = torch.tensor([0, 0, 1, 2, 3, 3, 4])[:num] if groups else torch.arange(num)
@@ -31,7 +31,7 @@ def _loop(scores, excluded, scale):
 @pytest.mark.parametrize("mask", ["same", "none"])
 @pytest.mark.parametrize("seed", range(3))
 def test_against_a_loop(mask, seed):
-    batch = everyone(seed)
+    batch = gathered(seed)
     leaves = [batch["images"].requires_grad_(), batch["captions"].requires_grad_()]
     scale = torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
     objective = InfoNCE(InfoNCE.Config(mask=mask))
@@ -47,7 +47,7 @@ def test_against_a_loop(mask, seed):
 
 
 def test_a_fixed_temperature_asks_the_family_for_nothing():
-    batch = everyone()
+    batch = gathered()
     fixed = InfoNCE(InfoNCE.Config(learn=False, temperature=0.2))
     assert not fixed.scalars
     learned = InfoNCE(InfoNCE.Config(temperature=0.2))
@@ -76,7 +76,7 @@ def test_the_scale_is_bounded_and_can_come_back():
 
 
 def test_scores_of_a_pairwise_family_are_taken_as_they_are():
-    batch = everyone()
+    batch = gathered()
     objective = InfoNCE(InfoNCE.Config(learn=False))
     own = objective(batch, batch, 0)["sent"]
     scores = batch["images"] @ batch["captions"].T

@@ -18,38 +18,38 @@ def _everyone(num=5, seed=0):
 @pytest.mark.parametrize("paired", [None, [True, True, False, True, True]])
 @pytest.mark.parametrize("mask", ["same", "none"])
 def test_both_sides_count_alike(mask, paired):
-    everyone = _everyone()
+    gathered = _everyone()
     if paired is not None:
-        everyone["paired"] = torch.tensor(paired)
+        gathered["paired"] = torch.tensor(paired)
     known = paired or [True] * 5
-    images, texts = everyone["image_group"].tolist(), everyone["text_group"].tolist()
+    images, texts = gathered["image_group"].tolist(), gathered["text_group"].tolist()
     positive, negative, count = torch.zeros(()), torch.zeros(()), 0
     for i in range(5):
         for j in range(5):
-            logit = everyone["scores"][i, j] + everyone["logistic_bias"]
+            logit = gathered["scores"][i, j] + gathered["logistic_bias"]
             if i == j:
                 positive = positive + known[i] * torch.log1p(torch.exp(-logit))
             elif known[i] and known[j] and (mask == "none" or (images[i] != images[j] and texts[i] != texts[j])):
                 negative, count = negative + torch.log1p(torch.exp(logit)), count + 1
     expected = positive + sum(known) / count * negative
-    found = Logistic(Logistic.Config(mask=mask))(everyone, everyone, 0)["sent"]
+    found = Logistic(Logistic.Config(mask=mask))(gathered, gathered, 0)["sent"]
     torch.testing.assert_close(found, expected)
-    inputs = everyone["scores"], everyone["logistic_bias"]
+    inputs = gathered["scores"], gathered["logistic_bias"]
     for one, other in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
         torch.testing.assert_close(one, other)
 
 
 def test_no_opinion_costs_two_log_two_a_caption():
-    everyone = _everyone() | {"scores": torch.zeros(5, 5), "logistic_bias": torch.zeros(())}
-    assert float(Logistic(Logistic.Config(mask="none"))(everyone, everyone, 0)["sent"]) == pytest.approx(
+    gathered = _everyone() | {"scores": torch.zeros(5, 5), "logistic_bias": torch.zeros(())}
+    assert float(Logistic(Logistic.Config(mask="none"))(gathered, gathered, 0)["sent"]) == pytest.approx(
         10 * math.log(2)
     )
 
 
 @pytest.mark.parametrize("num", [0, 1])
 def test_a_batch_without_negatives(num):
-    everyone = _everyone(num)
-    everyone["image_group"], everyone["text_group"] = torch.arange(num), torch.arange(num)
-    found = Logistic(Logistic.Config())(everyone, everyone, 0)["sent"]
+    gathered = _everyone(num)
+    gathered["image_group"], gathered["text_group"] = torch.arange(num), torch.arange(num)
+    found = Logistic(Logistic.Config())(gathered, gathered, 0)["sent"]
     assert found.isfinite()
     assert float(found.detach()) >= 0

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.unit.objectives.test_infonce import everyone
+from tests.unit.objectives.test_infonce import gathered
 from vse.objectives import infonce, sigmoid
 from vse.objectives.cse import CSELoss
 from vse.objectives.hinge import bidirectional_hinge, excluded_pairs
@@ -17,7 +17,7 @@ ALONE = {"infonce": InfoNCE(InfoNCE.Config()), "sigmoid": Sigmoid(Sigmoid.Config
 
 def _batch(match, seed=0):
     """Codes of seven items, and scalars away from their first values, both with gradients."""
-    batch = everyone(seed)
+    batch = gathered(seed)
     leaves = {name: batch[name].requires_grad_() for name in ("images", "captions")}
     for k, (name, value) in enumerate(first_scalars(match).items()):
         leaves[name] = torch.tensor(value / 2 + k, dtype=torch.float64, requires_grad=True)

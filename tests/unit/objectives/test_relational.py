@@ -13,15 +13,15 @@ def _batch(seed=0, kind="pool"):
     torch.manual_seed(seed)
     unit = torch.nn.functional.normalize
     kinds = {"image": (ITEMS, 4, 3), "caption": (ITEMS, 4 if kind == "pool" else 5, 3)}
-    everyone = {f"{name}s": unit(torch.randn(ITEMS, 3, dtype=torch.float64), dim=-1) for name in kinds}
+    gathered = {f"{name}s": unit(torch.randn(ITEMS, 3, dtype=torch.float64), dim=-1) for name in kinds}
     for name, shape in kinds.items():
         codes = unit(torch.randn(shape, dtype=torch.float64), dim=-1)
         if kind == "node":
             there = torch.rand(shape[:2]) < 0.7
             there[:, 0] = True
             codes = codes * there[..., None]
-        everyone[f"{name}_{kind}s"] = codes
-    return everyone | {
+        gathered[f"{name}_{kind}s"] = codes
+    return gathered | {
         "image_group": torch.tensor([0, 0, 1, 2, 3, 3]),
         "text_group": torch.tensor([0, 1, 2, 0, 3, 4]),
     }
@@ -64,17 +64,17 @@ def _node_loop(a, b, negatives, margin):
 @pytest.mark.parametrize("kind", ["pool", "node"])
 @pytest.mark.parametrize("seed", range(3))
 def test_against_loops(seed, kind, mask):
-    everyone = _batch(seed, kind)
-    leaves = [v.requires_grad_() for v in everyone.values() if v.is_floating_point()]
+    gathered = _batch(seed, kind)
+    leaves = [v.requires_grad_() for v in gathered.values() if v.is_floating_point()]
     objective = RelationalLoss(RelationalLoss.Config(mask=mask, structure_margin=0.3))
-    losses = objective({}, everyone, 0)
+    losses = objective({}, gathered, 0)
     name = {"pool": "pool", "node": "attention"}[kind]
     assert set(losses) == {"sent", name}
-    excluded = excluded_pairs(everyone, mask)
-    scores = everyone["images"] @ everyone["captions"].T
+    excluded = excluded_pairs(gathered, mask)
+    scores = gathered["images"] @ gathered["captions"].T
     assert torch.equal(losses["sent"], bidirectional_hinge(scores, excluded, 0.2, True))
     loop = {"pool": _pool_loop, "node": _node_loop}[kind]
-    a, b = everyone[f"image_{kind}s"], everyone[f"caption_{kind}s"]
+    a, b = gathered[f"image_{kind}s"], gathered[f"caption_{kind}s"]
     naive = loop(a, b, list(_negatives(scores, excluded)), 0.3)
     naive = naive + loop(b, a, list(_negatives(scores.T, excluded.T)), 0.3)
     assert float(naive.detach()) > 0
@@ -95,8 +95,8 @@ def test_items_without_negatives_have_none():
     column, some = hardest(scores, excluded)
     assert some.tolist() == [True, False, True, True]
     assert all(column[i] != i for i in (0, 2, 3))
-    everyone = _batch(0) | {"image_group": torch.zeros(ITEMS, dtype=torch.long)}
-    losses = RelationalLoss(RelationalLoss.Config())({}, everyone, 0)
+    gathered = _batch(0) | {"image_group": torch.zeros(ITEMS, dtype=torch.long)}
+    losses = RelationalLoss(RelationalLoss.Config())({}, gathered, 0)
     assert not losses["pool"]
 
 
@@ -105,11 +105,11 @@ def test_weights_and_warmup():
     assert objective.weights(0) == {"sent": 0.2, "pool": 0.8, "attention": 0.15}
     assert objective.collapse_level(1) is None
     assert objective.collapse_level(2) == ("sent", 0.4)
-    everyone = _batch()
-    scores, excluded = everyone["images"] @ everyone["captions"].T, excluded_pairs(everyone, "same")
+    gathered = _batch()
+    scores, excluded = gathered["images"] @ gathered["captions"].T, excluded_pairs(gathered, "same")
     for epoch, mined in ((1, False), (2, True)):
         expected = bidirectional_hinge(scores, excluded, 0.2, mined)
-        assert torch.equal(objective({}, everyone, epoch)["sent"], expected)
+        assert torch.equal(objective({}, gathered, epoch)["sent"], expected)
 
 
 def test_one_node_is_what_is_attended():

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.unit.objectives.test_infonce import everyone
+from tests.unit.objectives.test_infonce import gathered
 from vse.objectives.hinge import excluded_pairs
 from vse.objectives.sigmoid import BIAS, SCALE, Sigmoid, pairwise_sigmoid
 
@@ -13,7 +13,7 @@ from vse.objectives.sigmoid import BIAS, SCALE, Sigmoid, pairwise_sigmoid
 @pytest.mark.parametrize("mask", ["same", "none"])
 @pytest.mark.parametrize("seed", range(3))
 def test_against_a_loop(mask, seed):
-    batch = everyone(seed)
+    batch = gathered(seed)
     leaves = [batch["images"].requires_grad_(), batch["captions"].requires_grad_()]
     scalars = {SCALE: torch.tensor(0.9, dtype=torch.float64), BIAS: torch.tensor(-1.3, dtype=torch.float64)}
     leaves += [value.requires_grad_() for value in scalars.values()]

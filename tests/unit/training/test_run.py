@@ -345,8 +345,8 @@ def test_a_diverged_run_says_so_and_keeps_what_it_had(workspace, monkeypatch):
 
     loss = Ranking.__call__
 
-    def broken(self: Ranking, encoded: Any, everyone: Any, epoch: int) -> dict[str, torch.Tensor]:
-        return {n: v * (torch.nan if epoch else 1.0) for n, v in loss(self, encoded, everyone, epoch).items()}
+    def broken(self: Ranking, encoded: Any, gathered: Any, epoch: int) -> dict[str, torch.Tensor]:
+        return {n: v * (torch.nan if epoch else 1.0) for n, v in loss(self, encoded, gathered, epoch).items()}
 
     monkeypatch.setattr(Ranking, "__call__", broken)
     with pytest.raises(Diverged, match=r"epoch 2, step 1: sent is nan; try a lower"):
