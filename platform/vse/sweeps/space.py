@@ -114,6 +114,10 @@ def _check_form(space: Mapping[Any, Any], where: str, *, drawn: bool = False) ->
             raise InputError(f"{where}: key {key!r} of SPACE: expected a dotted key of the run configuration")
         if isinstance(domain, dict) and set(domain) != {"grid_search"}:
             raise InputError(f"{where}: {key}: nested spaces are not served; write {key}.<field> as a key of its own")
+        values = domain["grid_search"] if isinstance(domain, dict) else getattr(domain, "categories", [None])
+        if not isinstance(values, list | tuple | range) or not values:
+            kind = "grid_search" if isinstance(domain, dict) else "choice"
+            raise InputError(f"{where}: {key}: {kind} takes a list of one or more values")
         if drawn and isinstance(domain, dict):
             raise InputError(f"{where}: {key}: a grid below alternatives that are drawn; use choice, or a grid of them")
         inner = alternatives(domain)
@@ -170,8 +174,6 @@ def describe_domain(domain: Any, where: str) -> Any:
             plain = canonical(values)
         except AssertionError as error:
             raise InputError(f"{where}: {error}") from None
-        if not plain:
-            raise InputError(f"{where}: the grid is empty")
         return {"grid": plain} if isinstance(domain, dict) else plain[0]
     if isinstance(domain, sample.Function):
         raise InputError(f"{where}: sample_from hides what is searched; use choice, uniform, randint or a grid")
