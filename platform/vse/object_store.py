@@ -190,20 +190,20 @@ class ObjectStore:
         """
         token = _take(self, name, seconds, wait)
         hurried = replace(self, patience=max(1.0, seconds / 3), attempts=1)
-        over, lost = threading.Event(), threading.Event()
+        over, lost, unanswered = threading.Event(), threading.Event(), set[bytes]()
 
         def renew() -> None:
             nonlocal token
-            unanswered: set[bytes] = set()
             pause = seconds / 3
             while not over.wait(pause):
                 mark = uuid.uuid4().hex.encode()
                 try:
                     token = hurried._renewed(name, mark, token, unanswered)
-                except OSError as error:
+                except (OSError, InputError) as error:  # credentials that are refused may be mended meanwhile
+                    if not unanswered:
+                        log.warning("%s/%s: cannot be renewed (%s)", self.uri, name, error)
                     unanswered.add(mark)
                     pause = min(1.0, seconds / 30)
-                    log.warning("%s/%s: cannot be renewed (%s)", self.uri, name, error)
                     continue
                 if not token:
                     lost.set()
@@ -220,8 +220,15 @@ class ObjectStore:
             over.set()
             thread.join()
             if not lost.is_set():
-                with contextlib.suppress(OSError):
-                    self.delete(name)
+                with contextlib.suppress(OSError, InputError):
+                    self._give_back(name, token, unanswered)
+
+    def _give_back(self, name: str, token: str, unanswered: Set[bytes]) -> None:
+        """Delete the object of that tag, or of a write that was done unanswered. Another's stays: nobody may have
+        renewed this one for long, as while the machine was suspended."""
+        info = self.info(name)
+        if info is not None and (info.tag == token or self.tag_of(name, unanswered)):
+            self.delete(name)
 
     def _renewed(self, name: str, mark: bytes, token: str, unanswered: Set[bytes]) -> str:
         """The tag of what was written over the object of that tag, or over a write that was done unanswered; nothing

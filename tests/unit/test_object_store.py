@@ -1,5 +1,6 @@
 """Objects on a server that speaks S3's protocol, while its answers go wrong."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -299,6 +300,40 @@ def test_a_lease_that_was_lost_is_left_to_the_other(store, caplog):
         time.sleep(0.5)
     assert store.read("lock") == b"of another"
     assert "took this over" in caplog.text
+
+
+DENIED = s3.error(403, "AccessDenied")
+
+
+def test_a_lease_outlives_refusals(store, proxy, place, caplog):
+    """Credentials are refused for a while, as when they are replaced."""
+    rival = replace(store, endpoint=f"http://{place}")
+    with store.lease("lock", seconds=3.0):
+        proxy.faults = [("PUT", DENIED)] * 3
+        with pytest.raises(TimeoutError, match="held by another job"), rival.lease("lock", seconds=3.0, wait=6.0):
+            raise AssertionError("entered")
+        assert proxy.faults == []
+    assert caplog.text.count("cannot be renewed") == 1
+    assert "took this over" not in caplog.text
+    assert store.info("lock") is None
+
+
+def test_who_was_refused_for_long_leaves_the_lease_to_its_next_holder(store, proxy, place):
+    rival = replace(store, endpoint=f"http://{place}")
+    with contextlib.ExitStack() as second:
+        with store.lease("lock", seconds=1.0):
+            proxy.faults = [("PUT", DENIED)] * 1000
+            second.enter_context(rival.lease("lock", seconds=1.0))
+        with pytest.raises(TimeoutError, match="held by another job"), rival.lease("lock", seconds=1.0, wait=0.0):
+            raise AssertionError("entered")
+    assert rival.info("lock") is None
+
+
+def test_who_was_suspended_leaves_the_lease_to_its_next_holder(store):
+    """The clock of its renewals stood still meanwhile, and the first thing it does is to leave."""
+    with store.lease("lock", seconds=60.0):
+        store.write("lock", b"of another, that took it over")
+    assert store.read("lock") == b"of another, that took it over"
 
 
 def test_two_jobs_that_lack_a_folder_leave_one_manifest(place):
