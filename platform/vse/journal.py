@@ -207,8 +207,8 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 class Story:
     """A journal as read: what is known of one run.
 
-    `metrics` is (key, step) -> (value, milliseconds since 1970), `models` (name, alias) -> path, digest, tags and when
-    it was offered.
+    `metrics` is (key, step) -> (value, milliseconds since 1970 when it became that), `models` (name, alias) -> path,
+    digest, tags and when it was offered.
     """
 
     run: str = ""
@@ -264,8 +264,10 @@ def _take(story: Story, kind: str, when: int, record: Mapping[str, Any]) -> None
             story.tags.update(record["values"])
         case "metrics":
             for key, value in record["values"].items():
-                _, first = story.metrics.get((key, record["step"]), (value, when))
-                story.metrics[key, record["step"]] = (value, first)
+                before, first = story.metrics.get((key, record["step"]), (value, when))
+                # of two values of a step trackers show the later one
+                at = first if value == before else max(when, first + 1)
+                story.metrics[key, record["step"]] = (value, at)
         case "artifact":
             story.artifacts[record["path"], record["under"]] = when
         case "model":

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from vse.errors import InputError, NotMadeError, StorageError, first_line, storage_failure
+from vse.errors import InputError, StorageError, first_line, storage_failure
 from vse.file_lock import take
-from vse.object_store import LEASE_SECONDS, ObjectStore
+from vse.object_store import LEASE_SECONDS, Info, ObjectStore
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
@@ -141,11 +141,18 @@ class Folder:
             found = _remote(self.uri).children()
         return tuple(sorted(name for name in found if not name.startswith(_TEMPORARY)))
 
+    def info(self, name: str) -> Info | None:
+        """Size of a file and a tag that changes whenever it is written, None where there is no such file."""
+        if not self.is_local:
+            return _remote(self.uri).info(name)
+        if not self.local(name).is_file():
+            return None
+        found = self.local(name).stat()
+        return Info(found.st_size, f"{found.st_size}-{found.st_mtime_ns}", found.st_mtime)
+
     def size(self, name: str) -> int | None:
         """Bytes of a file, None where there is no such file."""
-        if self.is_local:
-            return self.local(name).stat().st_size if self.local(name).is_file() else None
-        info = _remote(self.uri).info(name)
+        info = self.info(name)
         return None if info is None else info.size
 
     def last_written(self) -> float:
@@ -159,16 +166,19 @@ class Folder:
             return latest
         return max((info.written for _, info in _remote(self.uri).walk()), default=0.0)
 
-    def folders_with(self, name: str) -> Iterator["Folder"]:
-        """Every folder at or below this one that holds a file of that name; on S3 one listing, whatever the depth."""
+    def folders_with(self, name: str) -> Iterator[tuple["Folder", Info]]:
+        """Every folder at or below this one that holds a file of that name, and what `info` says of that; on S3 one
+        listing, whatever the depth."""
         if self.is_local:
             for file in sorted(self.local().rglob(name)):
-                yield Folder(str(file.parent))
+                folder = Folder(str(file.parent))
+                if (info := folder.info(name)) is not None:
+                    yield folder, info
             return
-        for key, _ in _remote(self.uri).walk():
+        for key, info in _remote(self.uri).walk():
             *steps, last = key.split("/")
             if last == name:
-                yield self.child(*steps)
+                yield self.child(*steps), info
 
     def read_bytes(self, name: str) -> bytes:
         """The whole file. Raises FileNotFoundError."""
@@ -372,28 +382,3 @@ class Folder:
     def is_committed(self) -> bool:
         """Whether `read_manifest` finds everything there, by size."""
         return self.read_manifest(checksums=False) is not None
-
-
-class SealedFolder(Folder):
-    """A folder that can only be read. Stages that find in it what they make open it; others raise NotMadeError."""
-
-    __slots__ = ()
-
-    def child(self, *names: str) -> "SealedFolder":
-        """The folder below this one, sealed too."""
-        return SealedFolder(Folder.child(self, *names).uri)
-
-    @contextlib.contextmanager
-    def locked(self, wait: float = math.inf) -> Iterator[None]:
-        """What is complete needs no lock to be read. Raises NotMadeError where it is not."""
-        if not self.is_committed():
-            raise NotMadeError(self.uri)
-        yield
-
-    def write_bytes(self, name: str, data: bytes) -> None:
-        """Raises NotMadeError."""
-        raise NotMadeError(self.uri)
-
-    def delete(self, name: str) -> None:
-        """Raises NotMadeError."""
-        raise NotMadeError(self.uri)

@@ -86,6 +86,17 @@ def test_a_repeated_epoch_counts_once_and_keeps_its_first_time(path: Path) -> No
     assert (story.status, story.ended) == ("running", 0)
 
 
+def test_another_value_of_a_step_has_a_later_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trackers show the later one of two; clocks may be set back."""
+    book, clock = Journal(path), iter([1000, 1000, 900, 5000])
+    monkeypatch.setattr(journal.time, "time_ns", lambda: next(clock) * 1_000_000)
+    told = []
+    for value in (380.0, 402.0, 410.0, 410.0):
+        book.metrics({"objective": value}, step=0)
+        told.append(read(path).metrics["objective", 0])
+    assert told == [(380.0, 1000), (402.0, 1001), (410.0, 1002), (410.0, 1002)]
+
+
 @given(cut=st.integers(min_value=0, max_value=400))
 def test_any_torn_end_costs_only_the_torn_record(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     file = tmp_path_factory.mktemp("torn") / "journal.jsonl"

@@ -10,7 +10,8 @@ import pytest
 
 from vse.data.records import Image, Records
 from vse.errors import InputError, NotMadeError
-from vse.storage import Folder, SealedFolder, sha256_of, sha256_of_file
+from vse.sealed_folder import SealedFolder
+from vse.storage import Folder, sha256_of, sha256_of_file
 from vse.workspace import Workspace, dataset_name
 
 

@@ -43,6 +43,22 @@ def test_files_folders_and_manifests(address):
     assert folder.names() == ()
 
 
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_a_tag_changes_with_what_is_written(address, tmp_path, kind):
+    folder = Folder.open(tmp_path if kind == "local" else address).child("tags")
+    assert folder.info("x") is None
+    tags = []
+    for text in ("one", "two", "three"):
+        folder.child("deep").write_text("x", text)
+        info = folder.child("deep").info("x")
+        assert info.size == len(text)
+        tags.append(info.tag)
+        assert folder.child("deep").info("x") == info
+        assert list(folder.folders_with("x")) == [(folder.child("deep"), info)]
+    assert len(set(tags)) == 3
+    assert folder.info("deep") is None
+
+
 def test_an_address_of_a_file_leads_back_to_it(address, tmp_path):
     for folder in (Folder.open(address).child("a"), Folder.open(tmp_path / "a?b"), Folder.open("/")):
         assert Folder.holding(folder.address("best.json")) == (folder, "best.json")

@@ -351,7 +351,8 @@ def _report(sweep: _Sweep, results: AlphaResults, trials: int, results_digest: s
     facts = {**{f"seed {seed} is missing": why for seed, why in sweep.missing.items()}, **facts_of(frame.ledger)}
     names = write_report(frame.folder, results, [command_of(frame.request)], configuration, facts)
     numbers = headline(results)
-    journal = tell_report(frame, "alpha sweep", results_digest, names, numbers, charted(results))
+    told = {**numbers, "trials": trials, "left": 0}  # in the place of what was told when a cap held trials back
+    journal = tell_report(frame, "alpha sweep", results_digest, names, told, charted(results))
     for seed, run in results.runs.get(plan.family, {}).items():
         _tell_checkpoint(journal, frame.workspace.run(run), f"checkpoints/seed-{seed}")
     offer_best(frame.workspace, results.runs.get(plan.family, {}).values(), changes={ALPHA: results.chosen})

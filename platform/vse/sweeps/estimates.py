@@ -10,7 +10,7 @@ from vse.command import Request
 from vse.config import to_dict
 from vse.environment import gpus
 from vse.errors import InputError, NotMadeError
-from vse.storage import SealedFolder
+from vse.sealed_folder import SealedFolder
 from vse.training.config import RunConfig
 from vse.training.inputs import family_inputs
 from vse.workspace import Workspace

@@ -2,9 +2,9 @@
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vse import journal
 from vse.errors import InputError, first_line
@@ -21,15 +21,26 @@ def one_line(error: Exception) -> str:
     return redact_text(first_line(error))[:300]
 
 
+class Waiting(NamedTuple):
+    """A run with something to send: its folder, what its journal tells, the whole lines of that, and the tag the file
+    had (`Folder.info`) before it was read."""
+
+    folder: Folder
+    story: Story
+    data: bytes
+    tag: str
+
+
 class RunShipper:
     """Sends runs of a workspace to a store; `warn` is told what is left out."""
 
     def __init__(self, store: Any, workspace: str, warn: Callable[[str], None]) -> None:
         self._store, self.workspace, self._warn = store, workspace, warn
 
-    def ship(self, sent: dict[str, Sent], key: str, folder: Folder, story: Story, data: bytes) -> dict[str, int]:
-        """Send what the run in `folder` has more than `sent[key]` says, and note that there; `data` is its journal and
-        `story` what that tells. Returns the versions of models by their addresses."""
+    def ship(self, sent: dict[str, Sent], key: str, waiting: Waiting) -> dict[str, int]:
+        """Send what a run has more than `sent[key]` says, and note that there. Returns the versions of models by their
+        addresses."""
+        folder, story, data, tag = waiting
         state = sent.get(key)
         for last in (False, True):
             if state is None:
@@ -37,13 +48,8 @@ class RunShipper:
                     story.experiment, story.run, name=story.name, started=story.started
                 )
                 state = sent[key] = Sent(run_id)
-                params, points = self._store.known(run_id) if there else (set(), set())
-                clean = clean_key
-                before = Story(
-                    params={k: v for k, v in story.params.items() if clean(k) in params},
-                    metrics={(k, n): v for (k, n), v in story.metrics.items() if (clean(k), n) in points},
-                )
-            elif len(data) < state.offset:
+                before = self._there(run_id, story) if there else Story()
+            elif not state.begins(data):
                 sent.pop(key)  # not the journal that was shipped
                 state = None
                 continue
@@ -51,7 +57,7 @@ class RunShipper:
                 before = journal.parse(data[: state.offset])
             try:
                 models = self._send(state, before, story, folder)
-                state.offset = len(data)
+                state.reached(data, tag)
                 return models
             except RunUnknownError:
                 if last:
@@ -64,6 +70,15 @@ class RunShipper:
                 break
         return {}
 
+    def _there(self, run_id: str, story: Story) -> Story:
+        """What MLflow has of a story, as far as it can be asked."""
+        params, points = self._store.known(run_id)
+        return Story(
+            params={key: value for key, value in story.params.items() if clean_key(key) in params},
+            metrics={(key, n): points[clean_key(key), n] for key, n in story.metrics if (clean_key(key), n) in points},
+            ended=-1,  # so that its status is sent in any case
+        )
+
     def _send(self, state: Sent, before: Story, story: Story, folder: Folder) -> dict[str, int]:
         if story.parent and (not state.parent or story.parent != before.parent):
             state.parent, _ = self._store.find_or_create(
@@ -74,7 +89,7 @@ class RunShipper:
             state.run_id,
             params={k: v for k, v in story.params.items() if k not in before.params},
             tags={k: v for k, v in story.tags.items() if before.tags.get(k) != v},
-            metrics={k: v for k, v in story.metrics.items() if k not in before.metrics},
+            metrics=dict(_news(story, before)),
             parent=state.parent if before.parent != story.parent else "",
             notes=notes,
         )
@@ -123,19 +138,19 @@ class RunShipper:
                 self._warn(f"{file}: named by a journal, but not of this workspace; it is not sent")
                 return
             status = file.stat()
-            mark = [status.st_size, status.st_mtime_ns]
+            tag = f"{status.st_size}-{status.st_mtime_ns}"
         else:
-            size = folder.size(path)
-            if size is None:
+            info = folder.info(path)
+            if info is None:
                 return
-            mark = [size, 0]
+            tag = info.tag
             file = scratch / Path(path).name
-        if state.files.get(f"{under}|{path}") == mark:
+        if state.files.get(f"{under}|{path}") == tag:
             return
         if not file.exists():
             file.write_bytes(folder.read_bytes(path))
         self._store.send_file(state.run_id, file, under)
-        state.files[f"{under}|{path}"] = mark
+        state.files[f"{under}|{path}"] = tag
 
     def _own(self, file: Path, run: Folder) -> bool:
         """Whether a file, or all that a folder holds, lies in the workspace (or where it has a link to keep this run),
@@ -145,3 +160,11 @@ class RunShipper:
         places = [place.local().resolve() for place in (space.root, space.cache(), run) if place.is_local]
         parts = [file, *file.rglob("*")] if file.is_dir() else [file]
         return all(any(part.resolve().is_relative_to(place) for place in places) for part in parts)
+
+
+def _news(story: Story, before: Story) -> Iterator[tuple[tuple[str, int], tuple[float, int]]]:
+    """The metrics that are new or have another value, later than the one they replace: that is the one MLflow shows."""
+    for key, (value, when) in story.metrics.items():
+        old, told = before.metrics.get(key, (None, -1))
+        if value != old:
+            yield key, (value, max(when, told + 1))

@@ -1,8 +1,8 @@
 """Brings MLflow up to date with the journals of a workspace.
 
-Journals only grow, so what was shipped is the story told by the first so many bytes of each; the rest is what is new.
-That byte count, with MLflow's id of the run, is the whole state. Losing it costs one look at what MLflow has. Whatever
-goes wrong is one warning and a later try: tracking cannot fail a job.
+A journal only grows until its run is removed and made anew, so what was shipped is the story told by its first so many
+bytes; the rest is new. That byte count, the digest of these bytes and MLflow's id of the run are the state. Losing it
+costs one look at what MLflow has. Whatever goes wrong is one warning and a later try: tracking cannot fail a job.
 """
 
 import contextlib
@@ -19,16 +19,17 @@ from typing import Any
 from vse import journal, metrics
 from vse.errors import InputError, StorageError
 from vse.file_lock import take
-from vse.journal import Story
+from vse.object_store import Info
 from vse.redaction import redact_text
 from vse.storage import Folder
-from vse.tracking.run import RunShipper, one_line
+from vse.tracking.run import RunShipper, Waiting, one_line
 from vse.tracking.state import Sent, newest, read_state, write_state
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 _DEPTHS = ("runs/*", "ensembles/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "reports/*", "reports/*/*/*")
+Pending = dict[tuple[str, str], Waiting]  # by (experiment, run)
 _SAVE_EVERY = 20  # runs; a crash in between repeats at most these, to no effect
 
 
@@ -124,12 +125,12 @@ class Shipper:
 
     def survey(self) -> Iterator[tuple[str, Folder, bool]]:
         """(key, folder, whether something waits to be sent) of every run with a journal. Changes nothing."""
-        yield from self._survey(self._load())
+        for key, folder, _, waiting in self._survey(self._load()):
+            yield key, folder, waiting
 
-    def _survey(self, sent: dict[str, Sent]) -> Iterator[tuple[str, Folder, bool]]:
-        for key, folder in self._journals():
-            there = folder.size(journal.FILE_NAME)
-            yield key, folder, key not in sent or not (sent[key].refused or sent[key].offset == there)
+    def _survey(self, sent: dict[str, Sent]) -> Iterator[tuple[str, Folder, Info, bool]]:
+        for key, folder, info in self._journals():
+            yield key, folder, info, _waits(sent.get(key), folder, info)
 
     @contextlib.contextmanager
     def every(self, seconds: float = 30.0) -> Iterator["Shipper"]:
@@ -165,15 +166,15 @@ class Shipper:
         store = self._connected()
         shipper = RunShipper(store, self.workspace, self._warn)
         try:
-            for folder, story, data in _parents_first(pending):
+            for each in _parents_first(pending):
                 try:
-                    result.models |= shipper.ship(sent, self._key(folder), folder, story, data)
+                    result.models |= shipper.ship(sent, self._key(each.folder), each)
                 except StorageError:
                     raise  # the workspace's trouble, not this run's
                 except Exception as error:
                     if not store.answers():
                         raise
-                    result.trouble = f"{story.name}: {one_line(error)}"
+                    result.trouble = f"{each.story.name}: {one_line(error)}"
                     self._warn(f"{result.trouble}; this run stays in its journal and is tried again")
                     continue
                 result.runs, result.waiting = result.runs + 1, result.waiting - 1
@@ -182,15 +183,14 @@ class Shipper:
         finally:
             self._save(sent)
 
-    def _pending(self, sent: dict[str, Sent]) -> dict[tuple[str, str], tuple[Folder, Story, bytes]]:
-        pending = {}
-        for _, folder, waiting in self._survey(sent):
+    def _pending(self, sent: dict[str, Sent]) -> Pending:
+        pending: Pending = {}
+        for _, folder, info, waiting in self._survey(sent):
             if waiting:
-                data = folder.read_bytes(journal.FILE_NAME)
-                data = data[: data.rfind(b"\n") + 1]  # a line being written is for the next pass
+                data = _whole_lines(folder)
                 story = journal.parse(data)
                 if story.run:
-                    pending[story.experiment, story.run] = (folder, story, data)
+                    pending[story.experiment, story.run] = Waiting(folder, story, data, info.tag)
         return pending
 
     def _connected(self) -> Any:
@@ -200,17 +200,18 @@ class Shipper:
             self._store = Store(self.uri, self._home / "artifacts" if self._embedded else None)
         return self._store
 
-    def _journals(self) -> Iterator[tuple[str, Folder]]:
+    def _journals(self) -> Iterator[tuple[str, Folder, Info]]:
         root = Folder.open(self.workspace)
         if root.is_local:
             for depth in _DEPTHS:
                 for file in sorted(root.local().glob(f"{depth}/{journal.FILE_NAME}")):
                     folder = Folder(str(file.parent))
-                    yield self._key(folder), folder
+                    if (info := folder.info(journal.FILE_NAME)) is not None:
+                        yield self._key(folder), folder, info
         else:
             for place in sorted({depth.split("/")[0] for depth in _DEPTHS}):
-                for folder in root.child(place).folders_with(journal.FILE_NAME):
-                    yield self._key(folder), folder
+                for folder, info in root.child(place).folders_with(journal.FILE_NAME):
+                    yield self._key(folder), folder, info
 
     def _key(self, folder: Folder) -> str:
         """A run's folder relative to the workspace, so that a workspace can be moved."""
@@ -241,16 +242,28 @@ class Shipper:
             log.warning("tracking: %s", text)
 
 
-def _parents_first(
-    pending: dict[tuple[str, str], tuple[Folder, Story, bytes]],
-) -> Iterator[tuple[Folder, Story, bytes]]:
+def _waits(state: Sent | None, folder: Folder, info: Info) -> bool:
+    """Whether a journal has more than was shipped, or is another one; read only where size and tag do not say it."""
+    if state is None:
+        return True
+    if state.refused or state.tag == info.tag:
+        return False
+    return state.offset != info.size or not state.begins(_whole_lines(folder))
+
+
+def _whole_lines(folder: Folder) -> bytes:
+    data = folder.read_bytes(journal.FILE_NAME)
+    return data[: data.rfind(b"\n") + 1]  # a line being written is for the next pass
+
+
+def _parents_first(pending: Pending) -> Iterator[Waiting]:
     done: set[tuple[str, str]] = set()
 
-    def visit(key: tuple[str, str]) -> Iterator[tuple[Folder, Story, bytes]]:
+    def visit(key: tuple[str, str]) -> Iterator[Waiting]:
         if key in done or key not in pending:
             return
         done.add(key)
-        yield from visit((key[0], pending[key][1].parent))
+        yield from visit((key[0], pending[key].story.parent))
         yield pending[key]
 
     for key in pending:

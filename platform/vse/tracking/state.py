@@ -1,5 +1,6 @@
 """What a machine knows of what it shipped to one MLflow: a JSON file, whose loss costs one look at what is there."""
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -8,14 +9,25 @@ from pathlib import Path
 
 @dataclass(slots=True)
 class Sent:
-    """How far a run has been shipped: MLflow's id of it and of its parent, bytes of its journal, and of each file its
-    size and time. `refused`: MLflow will not have it."""
+    """How far a run has been shipped: MLflow's id of it and of its parent; of its journal the first `offset` bytes,
+    their SHA-256 and the tag that the file had (`Folder.info`); the tags of its other files. `refused`: MLflow will not
+    have it."""
 
     run_id: str
     offset: int = 0
+    digest: str = hashlib.sha256().hexdigest()
+    tag: str = ""
     parent: str = ""
-    files: dict[str, list[int]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
     refused: bool = False
+
+    def begins(self, data: bytes) -> bool:
+        """Whether what was shipped is how this journal begins; a run that was made anew has another one."""
+        return hashlib.sha256(data[: self.offset]).hexdigest() == self.digest
+
+    def reached(self, data: bytes, tag: str) -> None:
+        """All of this journal has been shipped."""
+        self.offset, self.digest, self.tag = len(data), hashlib.sha256(data).hexdigest(), tag
 
 
 def read_state(file: Path) -> dict[str, Sent]:

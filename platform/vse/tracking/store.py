@@ -101,11 +101,14 @@ class Store:
         made = self._client.create_run(place, start_time=started or None, tags={RUN_TAG: text}, run_name=name)
         return made.info.run_id, False
 
-    def known(self, run_id: str) -> tuple[set[str], set[tuple[str, int]]]:
-        """(keys of parameters, (key, step) of metrics) that a run has, keys as `clean_key` makes them; for a run whose
-        shipping state was lost."""
+    def known(self, run_id: str) -> tuple[set[str], dict[tuple[str, int], tuple[float, int]]]:
+        """(keys of parameters, metrics by (key, step) as (value, milliseconds)) that a run has, keys as `clean_key`
+        makes them, of several values of a step the one that MLflow shows; for a run whose shipping state was lost."""
         data = self._client.get_run(run_id).data
-        points = {(key, m.step) for key in data.metrics for m in self._client.get_metric_history(run_id, key)}
+        points: dict[tuple[str, int], tuple[float, int]] = {}
+        for key in data.metrics:
+            for m in sorted(self._client.get_metric_history(run_id, key), key=lambda m: (m.timestamp, m.value)):
+                points[key, m.step] = (m.value, m.timestamp)
         return set(data.params), points
 
     def send(

@@ -145,6 +145,7 @@ def test_capped_and_gone_on_is_the_undisturbed_sweep(
     first = swept(tmp_path / "capped", **cap)
     assert first.kinds == kinds
     assert first.headline["left"] > 0
+    assert read(first.folder / "journal.jsonl").latest()["left"] == first.headline["left"]
     (line,) = [record.getMessage() for record in caplog.records if "the cap is reached" in record.getMessage()]
     assert "nothing says what a trial takes: one starts alone" in caplog.text
     assert said in line
@@ -159,6 +160,9 @@ def test_capped_and_gone_on_is_the_undisturbed_sweep(
     assert end.kinds == WHOLE
     assert results(end) == results(calm)
     assert end.headline == calm.headline
+    told = read(end.folder / "journal.jsonl").latest()
+    assert (told["left"], told["trials"]) == (0, calm.headline["trials"])
+    assert told["alpha"] == calm.headline["alpha"]
 
 
 def test_fewer_seeds_are_whole_within_a_cap(tmp_path: Path) -> None:

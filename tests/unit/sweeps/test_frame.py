@@ -106,7 +106,7 @@ def test_its_summary_names_what_can_be_opened(place: str) -> None:
 def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
     for prefix in ("one", "two"):
         sweep(s3.address(place, prefix))
-        (folder,) = Folder.open(s3.address(place, prefix)).child("sweeps").folders_with(journal.FILE_NAME)
+        ((folder, _),) = Folder.open(s3.address(place, prefix)).child("sweeps").folders_with(journal.FILE_NAME)
         story = journal.parse(folder.read_bytes(journal.FILE_NAME))
         assert (story.status, story.tags["kind"], len(story.notes)) == ("finished", "square", 0)
         assert story.params["rule"] == prefix

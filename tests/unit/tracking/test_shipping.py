@@ -25,28 +25,6 @@ from vse.tracking import shipping
 from vse.tracking.shipping import Shipper, ship_all, tracking_uri
 
 
-@pytest.fixture(autouse=True)
-def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-
-
-@pytest.fixture(scope="module")
-def fresh_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An embedded store with its tables and nothing else; making them takes longer than any test here."""
-    from vse.tracking.store import Store
-
-    database = tmp_path_factory.mktemp("fresh") / "mlflow.db"
-    Store(f"sqlite:///{database}")
-    return database
-
-
-@pytest.fixture
-def workspace(tmp_path: Path, fresh_store: Path) -> Path:
-    (tmp_path / "workspace" / "mlflow").mkdir(parents=True)
-    shutil.copy(fresh_store, tmp_path / "workspace" / "mlflow" / "mlflow.db")
-    return tmp_path / "workspace"
-
-
 def write_run(workspace: Path, run: str, parent: str = "", epochs: int = 2, folder: str = "runs") -> Journal:
     book = Journal(workspace / folder / run / journal.FILE_NAME)
     book.start(run, name=f"run {run}", experiment="alpha", parent=parent, tags={"seed": 0})

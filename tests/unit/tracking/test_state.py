@@ -16,7 +16,7 @@ from vse.tracking.state import Sent, newest, read_state, write_state
 
 
 def test_the_state_is_what_was_written_and_nothing_where_it_is_torn(tmp_path: Path) -> None:
-    file, sent = tmp_path / "shipped.json", {"runs/a": Sent("1", 12, files={"|x": [1, 2]}), "runs/b": Sent("2")}
+    file, sent = tmp_path / "shipped.json", {"runs/a": Sent("1", 12, files={"|x": "1-2"}), "runs/b": Sent("2")}
     assert read_state(file) == {}
     write_state(file, sent)
     assert read_state(file) == sent
@@ -24,6 +24,15 @@ def test_the_state_is_what_was_written_and_nothing_where_it_is_torn(tmp_path: Pa
     for torn in ("{", "[]", '{"runs/a": 3}', '{"runs/a": {"id": 3}}'):
         file.write_text(torn)
         assert read_state(file) == {}
+
+
+def test_the_state_tells_a_journal_that_goes_on_from_another() -> None:
+    sent = Sent("1")
+    assert sent.begins(b"one\n")
+    sent.reached(b"one\n", "4-1")
+    assert (sent.offset, sent.tag) == (4, "4-1")
+    assert sent.begins(b"one\ntwo\n")
+    assert not any(map(sent.begins, (b"", b"one", b"two\n", b"two\nthree\n")))
 
 
 def test_the_run_to_ask_for_is_the_last_that_was_not_refused() -> None:
@@ -83,8 +92,8 @@ class Served(Store):
         Served.runs |= {run}
         return run, there
 
-    def known(self, run_id: str) -> tuple[set[str], set[tuple[str, int]]]:
-        return set(), set()
+    def known(self, run_id: str) -> tuple[set[str], dict[tuple[str, int], tuple[float, int]]]:
+        return set(), {}
 
     def knows(self, run_id: str) -> bool:
         Served.asked += (run_id,)
