@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.synthetic import synthetic
+from tests.synthetic import synthetic, with_word_vectors
 from vse import presets, registry
 from vse.config import flatten, override
 from vse.data.karpathy import Karpathy
@@ -19,9 +19,7 @@ from vse.data.table import Table
 from vse.objectives.ranking import Ranking
 from vse.presets import catalogue
 from vse.training.config import OptimConfig
-from vse.training.run import run_training
 from vse.training.step import Stepper
-from vse.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -84,22 +82,26 @@ def test_what_pages_link_to_exists(page):
             assert heading in titles, link
 
 
-def test_the_example_family_trains(monkeypatch):
+@pytest.mark.parametrize("given", [False, True], ids=["learned words", "given words"])
+def test_the_example_family_trains(monkeypatch, given):
+    """Given vectors (`text.word_vectors`) bring their own size, which is neither of the configured ones."""
     sources = blocks("python")
     assert sum(len(source.splitlines()) for source in sources) <= 60
+    data = synthetic(0)
+    context = with_word_vectors(data.context, 11) if given else data.context
     try:
         for name, source in zip(("vse.models.mean_words", "vse.presets.mean_words"), sources, strict=True):
             monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
             exec(source, vars(sys.modules[name]))  # the text alone: what it uses it imports
         config = override(presets.preset("mean_words_scenes"), {"model.dim": 16})
-        family = registry.component("family", "mean_words")(config.model, synthetic(0).context)
-        data = synthetic(0)
+        family = registry.component("family", "mean_words")(config.model, context)
         objective = Ranking(Ranking.Config(hinge="sum"))
         collate = data.collator(family, objective)
         stepper = Stepper(family, family, objective, OptimConfig(lr=1e-2), "float32")
         rows = torch.arange(len(data)).numpy()
         losses = [float(stepper.step(collate(rows, epoch), epoch)["sent"]) for epoch in range(30)]
         assert losses[-1] < 0.7 * losses[0]
+        assert family.encode_captions(collate(rows, 0))["captions"].shape == (len(data), 16)
     finally:
         registry._COMPONENTS["family"].pop("mean_words", None)
         catalogue._PRESETS.pop("mean_words_scenes", None)
@@ -118,16 +120,17 @@ def test_the_example_data_are_read(tmp_path):
     assert [(caption.id, caption.text) for caption in records.captions] == [("7", "A dog runs.")]
 
 
-def test_the_example_of_embedding_runs(tmp_path, monkeypatch):
-    """In the folder that holds `workspace`, with the name of a run."""
+def test_the_example_from_python_runs(tmp_path, monkeypatch):
+    """On fewer images, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    few = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 0, "data.num_shifted": 0, "train.epochs": 1}
-    run = run_training(override(presets.preset("vsepp_tiny"), few), Workspace.open("workspace")).run
     Image.new("RGB", (40, 30), "red").save("ball.png")
     (source,) = blocks("py")
-    names: dict[str, Any] = {"RUN": run}
-    exec(source, names)
+    assert '"vsepp_small"' in source
+    names: dict[str, Any] = {}
+    exec(source.replace("vsepp_small", "vsepp_tiny"), names)
     assert names["sentences"].shape == names["pictures"].shape == (1, names["embedder"].dim)
+    assert names["scores"].shape == (1, 2)
+    assert names["scores"][0, 0] == pytest.approx((names["pictures"] @ names["sentences"].T).item(), abs=1e-5)
 
 
 def test_every_published_system_stands_in_the_table():
