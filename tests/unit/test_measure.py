@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from safetensors.torch import load, save
 
-from vse import ensemble, measure
+from vse import caption_pairs, ensemble, measure
 from vse.config import override, validate
 from vse.errors import Diverged, InputError
 from vse.evaluation.codes import Codes
@@ -194,7 +194,7 @@ def test_folds_average_equal_parts(place, vsepp, monkeypatch):
 def test_sizes_are_of_what_was_measured(place, vsepp, monkeypatch):
     few = Protocol(name="two images in folds", num_images=4, captions_per_image=1, folds=2)
     monkeypatch.setitem(measure.PUBLISHED, "coco_1k_first", few)
-    whole = measure.measure_with_sizes(
+    whole = measure.measure_with_outcomes(
         [vsepp], vsepp.child("evaluation"), place, MeasureOptions(attacks=(), splits=("test", "val"))
     )
     assert whole.sizes.keys() == {"test", "val"}
@@ -203,7 +203,7 @@ def test_sizes_are_of_what_was_measured(place, vsepp, monkeypatch):
     assert whole.sizes["test"].captions == len(records.split("test").captions)
     options = MeasureOptions(attacks=(), protocol="coco_1k_first")
     for _ in ("measured", "read again"):
-        found = measure.measure_with_sizes([vsepp], vsepp.child("evaluation"), place, options)
+        found = measure.measure_with_outcomes([vsepp], vsepp.child("evaluation"), place, options)
         assert found.sizes == {"test/coco_1k_first": measure.Size(4, 4, folds=2)}
 
 
@@ -313,7 +313,9 @@ def test_pairs_whose_name_several_images_share_are_left_out_and_told(monkeypatch
     row = {"caption": "a red ball", "negative_caption": "a blue ball"}
     path = tmp_path / "swap_obj.json"
     options = MeasureOptions(attacks=(), pairs=(str(path),))
-    monkeypatch.setattr(measure, "match_images", lambda pairs, _: MatchedImages({own: own}, frozenset({"001.jpg"})))
+    monkeypatch.setattr(
+        caption_pairs, "match_images", lambda pairs, _: MatchedImages({own: own}, frozenset({"001.jpg"}))
+    )
     path.write_text(json.dumps([row | {"filename": own}, *[row | {"filename": "001.jpg"}] * 3]))
     told = "3 of 4 pairs give a name that several images share, such as '001.jpg'; write an image's id, or its path"
     assert measure_run(vsepp, place, options)["pairs/found"] == 25
