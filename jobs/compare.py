@@ -9,10 +9,11 @@ from vse.tracking.shipping import Shipper
 
 
 def run(request: Request) -> str:
-    """Measure what is missing, compare, write the page and send all of it to MLflow."""
+    """Measure what is missing, compare, write the page; then send what is new to MLflow."""
     set_up_logging()
-    with Shipper(request.workspace, request.tracking).every(30):
-        return build_comparison(request)
+    path = build_comparison(request)
+    Shipper(request.workspace, request.tracking).ship(wait=10)
+    return path
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Runs that differ in nothing but their seed are one system. Intervals come from a
 where systems have several seeds, over these (`evaluation.statistics`).
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ import numpy as np
 from vse.config import fingerprint, flatten, override
 from vse.errors import InputError
 from vse.evaluation.outcomes import Outcomes
-from vse.evaluation.statistics import Sample, bootstrap
+from vse.evaluation.statistics import Sample, bootstrap_all
 from vse.report.order import grouped, parts
 from vse.training.config import RunConfig, identity
 
@@ -63,14 +64,14 @@ def systems_of(runs: Sequence[Compared], together: bool = True) -> tuple[System,
 
 
 def _labels(systems: Sequence[tuple[Compared, ...]]) -> list[str]:
-    """Presets where they are known, with seeds and then digits where several have the same; else names of runs."""
+    """Presets where they are known, else names of runs; with seeds, or else digits, where several have the same."""
     labels = [each[0].preset or each[0].name for each in systems]
-    for more in ("seed {seed}", "{digits}"):
-        twice = Counter(labels)
-        for k, each in enumerate(systems):
-            if twice[labels[k]] > 1:
-                digits = each[0].name.rpartition("-")[2]
-                labels[k] += ", " + more.format(seed=", ".join(str(run.config.seed) for run in each), digits=digits)
+    for label, number in Counter(labels).items():
+        alike = [k for k, each in enumerate(labels) if each == label]
+        seeds = {k: ", ".join(str(run.config.seed) for run in systems[k]) for k in alike}
+        for k in alike if number > 1 else ():
+            told = f"seed {seeds[k]}" if len(set(seeds.values())) == number else systems[k][0].name.rpartition("-")[2]
+            labels[k] = f"{label}, {told}"
     return labels
 
 
@@ -111,7 +112,7 @@ def differing_keys(systems: Sequence[System]) -> dict[str, tuple[Any, ...]]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Difference:
     """A system's metric minus the first system's, with its interval."""
 
@@ -168,29 +169,33 @@ def compare(
         sizes[split] = (len(measured.images), measured.num_captions)
         named = (f"{split}/{metric}" for metric in ("rsum", *measured.table))
         ordered = [parts(name)[1] for names in grouped(named).values() for name in names]
-        found = (_line(systems, outcomes, split, metric) for metric in ordered)
-        lines[split] = tuple(line for line in found if line is not None)
+        lines[split] = _lines({metric: _samples(systems, outcomes, split, metric) for metric in ordered})
     return Comparison(
         systems=tuple(systems), lines=lines, sizes=sizes, keys=differing_keys(systems), notes=tuple(notes)
     )
 
 
-def _line(
+def _samples(
     systems: Sequence[System], outcomes: Mapping[str, Mapping[str, Outcomes]], split: str, metric: str
-) -> Line | None:
-    samples = []
+) -> list[Sample]:
+    found = []
     for system in systems:
         both = [outcomes[run.name][split].counts(metric) for run in system.runs]
-        samples.append(Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split))
-    first, *others = samples
-    if not all(sample.defined for sample in samples):
-        return None
-    differences = []
-    for other in others:
-        drawn = bootstrap([(1.0, other), (-1.0, first)], replicates=REPLICATES)
-        low, high = drawn.interval(LEVEL)
-        differences.append(Difference(estimate=drawn.estimate, low=low, high=high))
-    return Line(metric=metric, values=tuple(each.value() for each in samples), differences=tuple(differences))
+        found.append(Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split))
+    return found
+
+
+def _lines(samples: Mapping[str, Sequence[Sample]]) -> tuple[Line, ...]:
+    """Metrics that have a number in all systems; `samples` of each by system."""
+    defined = {metric: each for metric, each in samples.items() if all(sample.defined for sample in each)}
+    effects = [[(1.0, other), (-1.0, each[0])] for each in defined.values() for other in each[1:]]
+    results = iter(bootstrap_all(effects, replicates=REPLICATES))
+    lines = []
+    for metric, each in defined.items():
+        drawn = list(itertools.islice(results, len(each) - 1))
+        differences = tuple(Difference(one.estimate, *one.interval(LEVEL)) for one in drawn)
+        lines.append(Line(metric=metric, values=tuple(sample.value() for sample in each), differences=differences))
+    return tuple(lines)
 
 
 def method(comparison: Comparison) -> list[str]:

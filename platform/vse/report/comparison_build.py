@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from vse import pipeline
 from vse.command import Request
 from vse.config import fingerprint, flatten, knob, to_dict
 from vse.ensemble import difference
 from vse.environment import environment
 from vse.errors import InputError
-from vse.measure import Measured, MeasureOptions, Plan, carry_out, kept_measures, plan_measure
+from vse.measure import Measured, MeasureOptions, carry_out, kept_measures, plan_measure
 from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
 from vse.report.comparison_figure import comparison_figure
@@ -54,7 +55,7 @@ def build_comparison(request: Request) -> str:
     name = options.name or f"runs-{fingerprint([options.runs, options.seeds, options.measure])}"
     folder = workspace.comparison(name)
     workspace.check_writable()
-    runs = [workspace.run(run.name) for system in systems for run in system.runs]
+    runs = [run for system in systems for run in system.runs]
     measured = measured_alike(runs, workspace, options.measure)
     found = compare(systems, {run: each.outcomes for run, each in measured.items()}, notes)
     print("\n".join(terminal_lines(found)))
@@ -120,45 +121,55 @@ def _compared(run: Folder) -> Compared:
     )
 
 
-def measured_alike(runs: Sequence[Folder], workspace: Workspace, options: MeasureOptions) -> dict[str, Measured]:
+def measured_alike(runs: Sequence[Compared], workspace: Workspace, options: MeasureOptions) -> dict[str, Measured]:
     """Every run by name, with outcomes; what is missing is measured, kept and told in the run's journal.
 
     Raises InputError where two runs differ in an image, a caption or an adversary of what is measured. No run is
     measured before all were looked at.
     """
+    _refuse_other_data(runs, workspace, options.splits)
+    folders = [workspace.run(run.name) for run in runs]
     found: dict[str, Measured | None] = {}
-    first: Plan | None = None
-    for run in runs:
-        plan = plan_measure([run], workspace, options)
-        if first is None:
-            first = plan
-        _refuse_others(first, plan)
-        found[run.name] = kept_measures(plan, run.child("evaluation"), outcomes=True)
-    measured = dict[str, Measured]()
-    for run in runs:
-        kept = found[run.name]
-        if kept is None:
-            print(f"measuring {run.name}", file=sys.stderr, flush=True)
-            kept = carry_out(plan_measure([run], workspace, options), run.child("evaluation"), workspace, outcomes=True)
-            workspace.journal(run).metrics(told(kept.metrics, to_dict(options)), step=0)
-        measured[run.name] = kept
+    first, prints = runs[0].name, dict[str, str]()
+    for folder in folders:
+        plan = plan_measure([folder], workspace, options)
+        if (prints := prints or plan.prints) != plan.prints:
+            raise InputError(
+                f"runs={first},{folder.name}: {first} and {folder.name} are attacked by different captions (their "
+                "text.pools, text.contrast, text.parser or training captions differ); measure.attacks= "
+                "measure.contrast= compares them without attacks"
+            )
+        found[folder.name] = kept_measures(plan, folder.child("evaluation"), outcomes=True)
+    return {folder.name: found[folder.name] or _measured(folder, workspace, options) for folder in folders}
+
+
+def _measured(run: Folder, workspace: Workspace, options: MeasureOptions) -> Measured:
+    print(f"measuring {run.name}", file=sys.stderr, flush=True)
+    plan = plan_measure([run], workspace, options)
+    measured = carry_out(plan, run.child("evaluation"), workspace, outcomes=True)
+    workspace.journal(run).metrics(told(measured.metrics, to_dict(options)), step=0)
     return measured
 
 
-def _refuse_others(first: Plan, plan: Plan) -> None:
-    one, other = first.members.names, plan.members.names
-    for part, theirs in zip(first.parts, plan.parts, strict=True):
-        if found := difference(part, theirs):
-            raise InputError(
-                f"runs={one},{other}: split {part.name} is not the same for {one} and {other}: {found}; a comparison "
-                "needs runs on the same data"
-            )
-    if first.prints != plan.prints:
-        raise InputError(
-            f"runs={one},{other}: {one} and {other} are attacked by different captions (their text.pools, "
-            "text.contrast, text.parser or training captions differ); measure.attacks= measure.contrast= compares them "
-            "without attacks"
-        )
+def _refuse_other_data(runs: Sequence[Compared], workspace: Workspace, splits: Sequence[str]) -> None:
+    """Raises InputError where a split is not the same for two runs, before anything is parsed."""
+    sources: dict[str, Compared] = {}
+    for run in runs:
+        data = to_dict(run.config)
+        sources.setdefault(fingerprint([data["data"], data["features"]["backbone"]]), run)
+    if len(sources) == 1:
+        return  # one backbone leaves out the same images
+    first, *others = (
+        (run.name, [pipeline.prepare(run.config, workspace).records.split(split) for split in splits])
+        for run in sources.values()
+    )
+    for name, parts in others:
+        for mine, theirs in zip(first[1], parts, strict=True):
+            if found := difference(mine, theirs):
+                raise InputError(
+                    f"runs={first[0]},{name}: split {mine.name} is not the same for {first[0]} and {name}: {found}; a "
+                    "comparison needs runs on the same data"
+                )
 
 
 def _files(found: Comparison, command: str) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ from vse.report.figures import INK, REFERENCE, SOFT, STYLE, SWEPT, rendered
 _STYLES = ((SWEPT, "o"), (REFERENCE, "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"), ("#56B4E9", "P"))
 _WAYS = {"i2t": "image → sentence", "t2i": "sentence → image"}
 _METRICS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "pair_accuracy": "pairs"}
-_ROW = 0.19  # inches of a line of marks
+_ROW, _MARK = 0.2, 0.09  # inches of a row, and of every further mark in it
 
 
 def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
@@ -24,8 +24,8 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
     sums, recalls = ([line for line in shown if (line.metric == "rsum") == is_sum] for is_sum in (True, False))
     number = len(comparison.others)
     with matplotlib.rc_context(STYLE):
-        height = _ROW * max(number, 1.4) * len(shown)
-        figure = Figure(figsize=(9.6, 1.5 + height), layout="constrained")
+        height = (_ROW + _MARK * (number - 1)) * len(shown)
+        figure = Figure(figsize=(9.6, 1.4 + height), layout="constrained")
         FigureCanvasAgg(figure)
         axes: Any = figure.subplots(2, 1, height_ratios=[len(sums) + 0.4, len(recalls)])
         for axis, lines in zip(axes, (sums, recalls), strict=True):
@@ -33,8 +33,7 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
         for axis, limits in zip(axes, _limits([sums, recalls]), strict=True):
             axis.set_xlim(*limits)
         first = comparison.systems[0].label
-        axes[0].set_xlabel("rsum")
-        axes[1].set_xlabel(f"{split} split: difference to {first}, percentage points (rsum: their sum)")
+        axes[1].set_xlabel(f"{split} split: difference to {first} in percentage points; rsum has its own scale")
         _legend(figure, comparison)
         return {kind: rendered(figure, kind) for kind in ("png", "svg")}
 
@@ -64,9 +63,12 @@ def _panel(axis: Any, lines: Sequence[Line], number: int) -> None:
     axis.set_ylim(len(lines) - 0.5, -0.5)
     axis.tick_params(axis="y", length=0, labelcolor=INK)
     axis.spines["left"].set_visible(False)
+    for row in range(0, len(lines), 2):  # bands hold the marks of one metric together
+        axis.axhspan(row - 0.5, row + 0.5, color="#F3F4F6", linewidth=0, zorder=0)
+    spread = min(0.7, 0.32 * (number - 1))
     for place in range(number):
         colour, mark = _STYLES[place % len(_STYLES)]
-        off = 0.0 if number == 1 else 0.62 * (place / (number - 1) - 0.5)
+        off = spread * (place / (number - 1) - 0.5) if number > 1 else 0.0
         for row, line in enumerate(lines):
             found = line.differences[place]
             axis.hlines(row + off, found.low, found.high, colour, lw=1.6, alpha=0.75)

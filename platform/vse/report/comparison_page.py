@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,13 +13,15 @@ from vse.report.comparison_figure import name_of
 from vse.report.html import Provenance, card, details, figure, header, page, provenance_parts
 from vse.report.order import grouped
 
+_MANY = 3  # systems that a title does not name
+
 
 def comparison_page(comparison: Comparison, figures: Mapping[str, bytes], provenance: Provenance) -> str:
     """The page: which runs and keys, differences in a figure a split (PNG), all numbers, and how to read them."""
-    labels = [system.label for system in comparison.systems]
-    first, *others = labels
+    first, *others = (system.label for system in comparison.systems)
+    against = " and ".join(others) if len(others) < _MANY else f"{len(others)} systems"
     body = [
-        header(f"{' and '.join(others)} against {first}", _size(comparison)),
+        header(_unbroken(f"{against} against {first}"), _size(comparison)),
         f'<div class="cards">{"".join(_cards(comparison))}</div>',
         "<h2>What is compared</h2>",
         f'<div class="panel scroll" tabindex="0">{_systems(comparison)}</div>',
@@ -38,7 +41,7 @@ def comparison_page(comparison: Comparison, figures: Mapping[str, bytes], proven
         "<h2>Made with</h2>",
         provenance_parts(provenance),
     ]
-    return page(f"{' and '.join(others)} against {first}", body)
+    return page(f"{against} against {first}", body)
 
 
 def _size(comparison: Comparison) -> str:
@@ -54,22 +57,22 @@ def _cards(comparison: Comparison) -> Iterator[str]:
     split, lines = next(iter(comparison.lines.items()))
     line = next(line for line in lines if line.metric == "rsum")
     for system, found, value in zip(comparison.others, line.differences, line.values[1:], strict=True):
-        text = f"rsum on {split}, {system.label}: {value:.1f} − {line.values[0]:.1f}, {_interval(found)}"
+        text = f"rsum on {split}, {system.label}: {value:.1f} − {line.values[0]:.1f}, 95 % {_interval(found)}"
         yield card(_signed(found.estimate), text)
 
 
 def _caption(comparison: Comparison, split: str) -> str:
     return (
-        f"Differences to {comparison.systems[0].label} on the {split} split with 95 % intervals; where a mark is filled, "
-        "the interval leaves out zero. R@k: share of queries with a right answer among the first k; under attack with "
-        "adversarial captions among the candidates. pairs: share of adversaries that score lower than the caption they "
-        "were made from. rsum, the sum of the six plain recalls, has a scale of its own."
+        f"Differences to {comparison.systems[0].label} on the {split} split with 95 % intervals; where a mark is "
+        "filled, the interval leaves out zero. R@k: share of queries with a right answer among the first k; under "
+        "attack with adversarial captions among the candidates. pairs: share of adversaries that score lower than the "
+        "caption they were made from. rsum, the sum of the six plain recalls, has a scale of its own."
     )
 
 
 def _systems(comparison: Comparison) -> str:
     """Runs of every system, then the keys that all of them have and that differ."""
-    head = "".join(f"<th>{html.escape(system.label)}</th>" for system in comparison.systems)
+    head = "".join(f"<th>{_heading(system.label)}</th>" for system in comparison.systems)
     lines = [
         "<table><caption>one column a system; keys of the configuration that differ between them</caption>",
         f'<thead><tr><th class="model">key</th>{head}</tr></thead><tbody>',
@@ -112,10 +115,11 @@ def _text(value: Any) -> str:
 
 def _table(comparison: Comparison, split: str) -> str:
     """One line a metric: values, and behind each but the first the difference with its interval."""
-    first, *others = (html.escape(system.label) for system in comparison.systems)
-    titles = f"<th>{first}</th>" + "".join(f'<th class="edge">{label}</th><th>− {first}</th>' for label in others)
+    first, *others = (_heading(system.label) for system in comparison.systems)
+    titles = f"<th>{first}</th>" + "".join(f'<th class="edge">{label}</th><th>difference</th>' for label in others)
     lines = [
-        f"<table><caption>{html.escape(split)} split, percent; strong where the interval leaves out zero</caption>",
+        f"<table><caption>{html.escape(split)} split, percent; differences to {first} with 95 % intervals, strong "
+        "where the interval leaves out zero</caption>",
         f'<thead><tr><th class="model">metric</th>{titles}</tr></thead><tbody>',
     ]
     by_name = {f"{split}/{line.metric}": line for line in comparison.lines[split]}
@@ -130,6 +134,16 @@ def _table(comparison: Comparison, split: str) -> str:
             )
             lines.append(f'<tr><th class="model">{html.escape(name_of(line.metric))}</th>{cells}</tr>')
     return "\n".join([*lines, "</tbody></table>"])
+
+
+def _heading(label: str) -> str:
+    """A label that may go on in the next line behind its marks."""
+    return re.sub(r"([_-])", r"\1<wbr>", html.escape(_unbroken(label)))
+
+
+def _unbroken(label: str) -> str:
+    """No line begins with the number of a seed, or of keys."""
+    return re.sub(r"(seed) | (keys?\b)", lambda found: f"{found[1] or ''}\u00a0{found[2] or ''}", label)
 
 
 def _cell(found: Difference) -> str:
