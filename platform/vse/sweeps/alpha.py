@@ -225,6 +225,7 @@ class _Sweep:
             if meter.allows():
                 if not self.frame.worked:
                     self.make_adversaries()
+                self.frame.reopen()
                 self.frame.connect()
                 try:
                     run_sweep(

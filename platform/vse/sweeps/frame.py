@@ -14,7 +14,7 @@ from vse.command import Request
 from vse.config import flatten
 from vse.environment import run_tags, usable_cores
 from vse.errors import InputError
-from vse.journal import Journal, read
+from vse.journal import Journal, Status, read
 from vse.reach import check_reach
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
@@ -74,6 +74,7 @@ class Frame:
     ledger: Ledger = field(init=False)
     connect: Callable[[], None] = lambda: None
     worked: bool = False
+    _opening: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.folder)
@@ -96,14 +97,29 @@ class Frame:
         return self.workspace.journal(self.folder.child(*below))
 
     def tell_parent(self, kind: str, rule: str) -> None:
-        """The parent run, so that trackers know it before its children."""
+        """The parent run, so that trackers know it before its children. One that has finished stays so until a trial
+        is to run: see `reopen`."""
+        self._opening = functools.partial(self._open, kind, rule)
+        if read(self.journal().path).status != "finished":
+            self._opening()
+
+    def reopen(self) -> None:
+        """Trials are about to run: a sweep that had finished, and is extended or goes on after a cap, runs again."""
+        if read(self.journal().path).status != "running":
+            self._opening()
+
+    def _open(self, kind: str, rule: str) -> None:
         journal = self.journal()
-        story = read(journal.path)
-        if story.run and story.status == "finished":
-            return
         journal.start(self.name, name=self.name, tags={"kind": kind, **run_tags()})
         journal.params({**flatten(self.plan.config), **flatten(self.request.options), "rule": rule})
         journal.files(["definition.json"])
+
+    def close(self, status: Status) -> None:
+        """End the parent run, unless it has ended or was never told."""
+        journal = self.journal()
+        story = read(journal.path)
+        if story.run and story.status == "running":
+            journal.end(status)
 
 
 def side_by_side(request: Request, train: TrainConfig) -> int:
@@ -171,10 +187,11 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> 
                 found = work(frame)
             _warn_of_other_code(frame, known)
         except BaseException as error:
-            frame.journal().end("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
+            frame.close("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
             raise
         if not frame.worked and reported(folder, found.digest):
             log.info("%s has been run before; nothing is left to do", folder.name)
+            frame.close("finished")  # after a call that ended before any trial
             return folder.address(SUMMARY)
         report = found.report()
         first = [f"{key} {value:.4g}" for key, value in report.headline.items() if isinstance(value, int | float)]

@@ -108,6 +108,7 @@ class _Sweep:
         meter = plan.budget().meter(plan.spent(self.ledger), need, self.ledger, self.foresee)
         if not meter.allows():
             return False
+        self.frame.reopen()
         self.frame.connect()
         at_once = need.at_once(self.frame.most(need), self.frame.side_by_side())
         scheduler = None

@@ -18,7 +18,7 @@ from vse import presets
 from vse.command import Request
 from vse.config import override
 from vse.errors import InputError
-from vse.journal import read
+from vse.journal import Journal, read
 from vse.registry import name_of
 from vse.storage import Folder
 from vse.sweeps import alpha, frame
@@ -163,6 +163,58 @@ def test_capped_and_gone_on_is_the_undisturbed_sweep(
     told = read(end.folder / "journal.jsonl").latest()
     assert (told["left"], told["trials"]) == (0, calm.headline["trials"])
     assert told["alpha"] == calm.headline["alpha"]
+
+
+def status(folder: Path) -> str:
+    """Of the only sweep of a workspace, as its journal has it."""
+    (file,) = (folder / "workspace" / "sweeps").glob("curve-*/journal.jsonl")
+    return read(file).status
+
+
+def test_a_sweep_that_goes_on_after_its_cap_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[str]()
+
+    def looks(changes: dict[str, Any], setting: Any) -> dict[str, Any]:
+        seen.append(status(tmp_path))
+        return trial(changes, setting)
+
+    swept(tmp_path, sweep__max_seconds=25)
+    monkeypatch.setattr(alpha, "run_trial", looks)
+    swept(tmp_path, sweep__max_seconds=25)
+    assert (seen, status(tmp_path)) == ([], "finished")
+    swept(tmp_path)
+    assert (set(seen), status(tmp_path)) == ({"running"}, "finished")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), InputError("data.root: no such folder")], ids=repr)
+def test_a_finished_sweep_stays_so_where_the_next_call_ends_before_any_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def ends(self: alpha._Sweep) -> str:
+        raise error
+
+    swept(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(alpha._Sweep, "prepare", ends)
+        with pytest.raises(type(error)):
+            swept(tmp_path)
+    assert status(tmp_path) == "finished"
+    swept(tmp_path)
+    assert status(tmp_path) == "finished"
+
+
+@pytest.mark.parametrize("was", ["killed", "failed", "running"])
+def test_a_sweep_with_nothing_left_has_finished_whatever_was_told(
+    tmp_path: Path, was: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    found = swept(tmp_path)
+    book = Journal(found.folder / "journal.jsonl")
+    book.start(found.folder.name) if was == "running" else book.end(was)
+    assert status(tmp_path) == was
+    swept(tmp_path)
+    assert "nothing is left to do" in caplog.text
+    assert status(tmp_path) == "finished"
 
 
 def test_fewer_seeds_are_whole_within_a_cap(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.sweeps.test_objective_plan import request
 from vse.journal import read
+from vse.status import read_status
 from vse.sweeps import objective_sweep
 from vse.sweeps.frame import Frame
 from vse.sweeps.ledger import Entry, Ledger, open_sweep
@@ -38,6 +39,34 @@ def test_runs_that_a_scheduler_ended_are_closed(tmp_path: Path, monkeypatch: pyt
     assert sweep.run_trials(InTurn([]), 1)
     statuses = [read(tmp_path / "runs" / name / "journal.jsonl").status for name in ("killed", "elsewhere")]
     assert statuses == ["killed", "running"]
+
+
+def test_a_finished_sweep_runs_again_once_a_trial_is_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = sweep_of(tmp_path)
+    path = sweep.frame.folder.local("journal.jsonl")
+    sweep.frame.tell_parent("objective sweep", "rule")
+    sweep.frame.journal().end()
+    sweep.frame.tell_parent("objective sweep", "rule")
+    assert read(path).status == "finished"
+    seen = list[Any]()
+
+    def runs(*_: Any, **__: Any) -> bool:
+        (line,) = read_status(sweep.workspace).lines
+        seen.append((read(path).status, line.state))
+        return True
+
+    monkeypatch.setattr(objective_sweep, "run_proposed", runs)
+    assert sweep.run_trials(InTurn([]), 1)
+    assert seen == [("running", "running")]
+
+
+def test_a_call_that_is_refused_before_the_sweep_was_told_leaves_no_end(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path)
+    sweep.frame.close("failed")
+    assert not sweep.frame.folder.local("journal.jsonl").exists()
+    sweep.frame.tell_parent("objective sweep", "rule")
+    sweep.frame.close("failed")
+    assert read(sweep.frame.folder.local("journal.jsonl")).status == "failed"
 
 
 def test_a_trial_is_told_to_a_store_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
