@@ -51,6 +51,7 @@ def test_a_tag_changes_with_what_is_written(address, tmp_path, kind):
     for text in ("one", "two", "three"):
         folder.child("deep").write_text("x", text)
         info = folder.child("deep").info("x")
+        assert info is not None
         assert info.size == len(text)
         tags.append(info.tag)
         assert folder.child("deep").info("x") == info

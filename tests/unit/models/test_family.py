@@ -100,7 +100,9 @@ def test_order_company_and_padding_change_nothing(name):
 
 
 def _of_regions(name, **changes):
-    return make_family(name, DATA.context, **(changes | ({"image": "map"} if name == "vsepp" else {})))
+    if name == "vsepp":
+        changes["image"] = "map"
+    return make_family(name, DATA.context, **changes)
 
 
 OF_REGIONS = [(n, {}) for n in FAMILIES if _of_regions(n).inputs.image == "map"]
