@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import textwrap
@@ -317,9 +318,28 @@ def _set_up(commands: list[str], home: Path, python: str) -> tuple[int, str, lis
 
 def test_a_host_without_venv_is_told_before_anything_is_made(onprem: dict[str, Any], tmp_path: Path) -> None:
     """Debian's `venv --help` works without the package; what is missing there is ensurepip."""
-    commands = onprem["setup_commands"][:2]
+    commands = onprem["setup_commands"][:3]
     lacking = "case $* in *ensurepip*) exit 1;; *) exit 0;; esac"
     assert _set_up(commands, tmp_path, lacking) == (1, "this host needs python3-venv\n", ["-c import ensurepip, venv"])
+
+
+def test_a_host_that_shares_its_home_is_told_before_anything_is_made(onprem: dict[str, Any], tmp_path: Path) -> None:
+    """Workers would rewrite the settings of the head, MLflow's address among them, and install into one environment."""
+    done = subprocess.run(
+        ["unshare", "--mount", "bash", "-c", f"mount -t tmpfs nas:/home {tmp_path} && cd {tmp_path} && {SET_UP}"],
+        env={**os.environ, "HOME": str(tmp_path), "COMMANDS": "\n".join(onprem["setup_commands"])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "mount: " in done.stderr or "unshare: " in done.stderr:
+        pytest.skip("mounting is not allowed here")
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"the home folder of {socket.gethostname()} is on a network file system; ")
+    assert done.stdout.endswith("\nleft: .\n")
+
+
+SET_UP = 'bash -e -c "$COMMANDS"; status=$?; echo left: $(find . -maxdepth 2); exit $status'
 
 
 @pytest.mark.parametrize("file", ["config", "onprem"])

@@ -24,7 +24,8 @@ _ABSENT = {"NoSuchEntity", "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "P
 
 
 def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]:
-    """All checks of a file whose provider is aws; `session` is a boto3.Session, by default of the standard chain."""
+    """All checks of a file whose provider is aws, in which schema and lint found nothing wrong; `session` is a
+    boto3.Session, by default of the standard chain."""
     import boto3
     from botocore.exceptions import BotoCoreError
 
@@ -152,8 +153,9 @@ class _Account:
             roles = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
             return self.check("profile", bool(roles), f"{name} has a role", f"{name} has no role")
 
-        named = {str(kind["node_config"]["IamInstanceProfile"]["Name"]) for kind in self.kinds.values()}
-        yield from self.each("profile", named, look)
+        named = (kind["node_config"]["IamInstanceProfile"] for kind in self.kinds.values())
+        names = {str(each.get("Name") or each["Arn"].rpartition("/")[2]) for each in named}
+        yield from self.each("profile", names, look)
 
     def spot_role(self) -> Iterator[Check]:
         """Spot instances come only to accounts with this role, which is made once."""
@@ -211,4 +213,4 @@ def _quota(node: Mapping[str, Any]) -> str:
 
 
 def _is_spot(kind: Mapping[str, Any]) -> bool:
-    return kind["node_config"].get("InstanceMarketOptions", {}).get("MarketType") == "spot"
+    return (kind["node_config"].get("InstanceMarketOptions") or {}).get("MarketType") == "spot"

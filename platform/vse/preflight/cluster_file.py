@@ -10,7 +10,7 @@ from typing import Any
 
 from vse.errors import InputError, first_line
 from vse.preflight.checks import Check
-from vse.preflight.lint import problems
+from vse.preflight.lint import part, problems
 
 
 def read_cluster_file(path: str) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def check_cluster_file(config: Mapping[str, Any], path: str) -> list[Check]:
 
 def check_token(config: Mapping[str, Any]) -> list[Check]:
     """Whether the token that the file sends to the nodes is on this machine; `ray up` needs it."""
-    tokens = [str(local) for local in (config.get("file_mounts") or {}).values() if str(local).endswith("auth_token")]
+    tokens = [local for local in map(str, part(config, "file_mounts").values()) if local.endswith("auth_token")]
     found = []
     for token in tokens:
         place = Path(token).expanduser()

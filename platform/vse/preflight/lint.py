@@ -22,7 +22,7 @@ def problems(config: Mapping[str, Any], *, root: Path, ray_version: str, constra
 
     root: the folder that mounts are relative to; constraints: content of its constraints.txt.
     """
-    provider = config.get("provider", {})
+    provider = part(config, "provider")
     if provider.get("type") == "local":
         yield from _hosts(config, provider)
     else:
@@ -35,50 +35,75 @@ def problems(config: Mapping[str, Any], *, root: Path, ray_version: str, constra
         yield "a secret is written into the file"
 
 
+def part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The mapping below a key; empty where there is none, or something else that the schema complains of."""
+    found = of.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _list(of: Mapping[str, Any], key: str) -> list[Any]:
+    found = of.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _commands_of(config: Mapping[str, Any], key: str) -> str:
+    return "\n".join(command for command in _list(config, key) if isinstance(command, str))
+
+
 def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[str]:
-    head, types = config.get("head_node_type"), config.get("available_node_types", {})
-    for name, kind in types.items():
-        yield from _node_type(name, kind, is_head=name == head)
-    markets = {kind.get("labels", {}).get(LIFECYCLE) for kind in types.values() if kind.get("resources", {}).get("GPU")}
+    head, types = config.get("head_node_type"), part(config, "available_node_types")
+    if not isinstance(head, str) or head not in types:
+        yield f"head_node_type: {head} is none of available_node_types"
+    for name in types:
+        yield from _node_type(name, part(types, name), is_head=name == head)
+    with_gpu = [kind for name in types if part(kind := part(types, name), "resources").get("GPU")]
+    markets = [part(kind, "labels").get(LIFECYCLE) for kind in with_gpu]
     for market, why in (("on-demand", "Train ranks"), ("spot", "trials and extraction")):
         if market not in markets:
             yield f"available_node_types: no GPU type is labelled {LIFECYCLE}: {market}, for {why}"
     if provider.get("cache_stopped_nodes", True):
         yield "provider.cache_stopped_nodes: stopped spot instances go on costing their disks"
-    if not provider.get("security_group", {}).get("GroupName"):
+    if not part(provider, "security_group").get("GroupName"):
         yield "provider.security_group: not named, so Ray would make one with port 22 open to the world"
-    yield from _regions(config, provider.get("region"))
+    region = provider.get("region")
+    if not region or not isinstance(region, str):
+        yield "provider.region: missing"
+    else:
+        yield from _regions(config, region)
     if not re.search(r"AWS_METADATA_SERVICE_TIMEOUT=.*AWS_METADATA_SERVICE_NUM_ATTEMPTS=", _everything(config)):
         yield "AWS_METADATA_SERVICE_TIMEOUT, AWS_METADATA_SERVICE_NUM_ATTEMPTS: not set, so busy nodes lack credentials"
     if "min_workers" in config:
         yield "min_workers: dropped in silence at the top level"
     if not re.search(r"VSE_WORKSPACE=s3://", _everything(config)):
         yield "VSE_WORKSPACE: the default workspace must be on S3"
-    if "--num-gpus=0" not in "".join(config.get("head_start_ray_commands") or []):
+    if "--num-gpus=0" not in _commands_of(config, "head_start_ray_commands"):
         yield "head_start_ray_commands: the head must be started with --num-gpus=0"
 
 
-def _regions(config: Mapping[str, Any], meant: str | None) -> Iterator[str]:
+def _regions(config: Mapping[str, Any], meant: str) -> Iterator[str]:
     for key, value in config.items():
-        named = set(_REGION.findall(_COMPARED.sub("", json.dumps(value, default=str))))
+        named = set(_REGION.findall(_COMPARED.sub("", json.dumps(value, default=str, skipkeys=True))))
         for region in sorted(named - {meant}):
             yield f"{key}: names {region}, but provider.region is {meant}"
 
 
 def _node_type(name: str, kind: Mapping[str, Any], *, is_head: bool) -> Iterator[str]:
-    node, resources = kind.get("node_config", {}), kind.get("resources", {})
+    node, resources = part(kind, "node_config"), part(kind, "resources")
     image = str(node.get("ImageId", ""))
     if not image.startswith(("ami-", "resolve:ssm:/")):
         yield f"{name}: ImageId must name an image or an SSM parameter"
-    if not node.get("IamInstanceProfile"):
-        yield f"{name}: IamInstanceProfile is missing, so S3 is out of reach"
-    if _TOO_OLD.match(str(node.get("InstanceType", ""))):
+    profile = part(node, "IamInstanceProfile")
+    if not (profile.get("Name") or profile.get("Arn")):
+        yield f"{name}: IamInstanceProfile is missing (Name or Arn), so S3 is out of reach"
+    if not node.get("InstanceType"):
+        yield f"{name}: InstanceType is missing"
+    elif _TOO_OLD.match(str(node["InstanceType"])):
         yield f"{name}: {node['InstanceType']} has a GPU that torch no longer supports"
     if not resources or not all(isinstance(count, int) for count in resources.values()):
         yield f"{name}: resources must be stated as integers"
-    if not any(disk.get("Ebs", {}).get("VolumeSize", 0) >= 50 for disk in node.get("BlockDeviceMappings", [])):
+    if not any(_gib(disk) >= 50 for disk in _list(node, "BlockDeviceMappings")):
         yield f"{name}: BlockDeviceMappings must give the root volume 50 GiB or more"
-    spot = node.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
+    spot = part(node, "InstanceMarketOptions").get("MarketType") == "spot"
     if is_head:
         if spot:
             yield f"{name}: the head must not be a spot instance"
@@ -88,7 +113,7 @@ def _node_type(name: str, kind: Mapping[str, Any], *, is_head: bool) -> Iterator
             yield f"{name}: the head must offer no GPU"
     else:
         market = "spot" if spot else "on-demand"
-        if kind.get("labels", {}).get(LIFECYCLE) != market:
+        if part(kind, "labels").get(LIFECYCLE) != market:
             yield f"{name}: is {market}, so it needs the label {LIFECYCLE}: {market}"
         if not kind.get("max_workers"):
             yield f"{name}: max_workers is missing, so nothing bounds the bill"
@@ -96,37 +121,40 @@ def _node_type(name: str, kind: Mapping[str, Any], *, is_head: bool) -> Iterator
             yield f"{name}: idle_timeout_s is missing"
 
 
+def _gib(disk: Any) -> float:
+    size = part(disk, "Ebs").get("VolumeSize") if isinstance(disk, Mapping) else None
+    return size if isinstance(size, int | float) else 0
+
+
 def _hosts(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[str]:
-    hosts = [provider.get("head_ip"), *(provider.get("worker_ips") or [])]
+    hosts = [str(host) for host in (provider.get("head_ip"), *_list(provider, "worker_ips"))]
     for host in hosts:
         try:
-            ipaddress.ip_address(str(host))
+            ipaddress.ip_address(host)
         except ValueError:
             yield f"provider: {host} is no address; Ray knows on-prem nodes by their addresses only"
     if len(set(hosts)) != len(hosts):
         yield "provider: a host is listed twice"
     if "available_node_types" in config:
         yield "available_node_types: hosts of a list have none"
-    if not config.get("auth", {}).get("ssh_private_key"):
+    if not part(config, "auth").get("ssh_private_key"):
         yield "auth.ssh_private_key: missing, so the head could not reach the workers"
-    if "RAY_enable_autoscaler_v2=0" not in "".join(config.get("head_start_ray_commands") or []):
+    if "RAY_enable_autoscaler_v2=0" not in _commands_of(config, "head_start_ray_commands"):
         yield "head_start_ray_commands: workers of a list start only with RAY_enable_autoscaler_v2=0"
     for key in ("head_start_ray_commands", "worker_start_ray_commands"):
-        if "--node-ip-address=" not in "".join(config.get(key) or []):
+        if "--node-ip-address=" not in _commands_of(config, key):
             yield f"{key}: --node-ip-address is missing, so Ray may take another address than the listed one"
     if "VSE_WORKSPACE=" not in _everything(config):
         yield "VSE_WORKSPACE: a default workspace that all hosts see is missing"
 
 
 def _everything(config: Mapping[str, Any]) -> str:
-    return "\n".join(
-        command for key in sorted(config) if key.endswith("_commands") for command in config[key] or [] if command
-    )
+    return "\n".join(_commands_of(config, key) for key in sorted(map(str, config)) if key.endswith("_commands"))
 
 
 def _commands(config: Mapping[str, Any], ray_version: str, constraints: str) -> Iterator[str]:
-    setup, everything = "\n".join(config.get("setup_commands") or []), _everything(config)
-    start = [command for key in ("head", "worker") for command in config.get(f"{key}_start_ray_commands") or []]
+    setup, everything = _commands_of(config, "setup_commands"), _everything(config)
+    start = [command for key in ("head", "worker") for command in _list(config, f"{key}_start_ray_commands")]
     if not setup:
         yield "setup_commands: missing, so Ray would install a nightly build"
     pins = set(re.findall(r"\bray(?:\[[\w,]*\])?==([\w.]+)", setup))
@@ -142,9 +170,9 @@ def _commands(config: Mapping[str, Any], ray_version: str, constraints: str) -> 
         if not _private(host):
             yield f"a service would listen on {host}, which is no private address"
     for key in ("head_start_ray_commands", "worker_start_ray_commands"):
-        if "-m vse.node_logs" not in "".join(config.get(key) or []):
+        if "-m vse.node_logs" not in _commands_of(config, key):
             yield f"{key}: logs stay on the node, and are lost with it; start vse.node_logs"
-    if not all(re.search(r"\bOMP_NUM_THREADS=1\b", command) for command in start if "ray start" in command):
+    if not all(re.search(r"\bOMP_NUM_THREADS=1\b", command) for command in map(str, start) if "ray start" in command):
         yield "start commands: OMP_NUM_THREADS is not 1, though Ray starts a task for every core"
     if "mlflow server" in everything and "MLFLOW_TRACKING_URI=http://" not in everything:
         yield "MLFLOW_TRACKING_URI: jobs would not find the server"
@@ -159,18 +187,18 @@ def _private(host: str) -> bool:
 
 
 def _mounts(config: Mapping[str, Any], root: Path) -> Iterator[str]:
-    mounts = config.get("file_mounts") or {}
+    mounts = {remote: str(local) for remote, local in part(config, "file_mounts").items()}
     for remote, local in mounts.items():
         path = root / local
-        if str(local).startswith("~"):
-            if not str(local).startswith("~/.ray/"):
+        if local.startswith("~"):
+            if not local.startswith("~/.ray/"):
                 yield f"file_mounts: {local} is somebody's own"
             continue
         if not path.exists():
             yield f"file_mounts: {local} does not exist"
         elif path.resolve() == root.resolve() or _size(path) > _MOUNT_LIMIT:
             yield f"file_mounts: {local} is too large for {remote}"
-    if not any(str(local).startswith("~/.ray/auth_token") for local in mounts.values()):
+    if not any(local.startswith("~/.ray/auth_token") for local in mounts.values()):
         yield "file_mounts: the token does not reach the nodes"
 
 

@@ -16,6 +16,7 @@ from vse.errors import InputError
 from vse.preflight.aws import check_account
 from vse.preflight.checks import Check, table, verdict
 from vse.preflight.cluster_file import check_cluster_file, check_token, read_cluster_file
+from vse.preflight.lint import part
 from vse.preflight.nodes import bring_up, check_nodes, check_this_machine
 from vse.redaction import redact_text
 from vse.tracking.shipping import tracking_uri
@@ -47,10 +48,13 @@ def _checks(request: Request) -> Iterator[Check]:
     options: Options = request.options
     if options.cluster:
         config = read_cluster_file(options.cluster)
-        yield from check_cluster_file(config, options.cluster)
+        found = check_cluster_file(config, options.cluster)
+        yield from found
         yield from check_token(config)
-        if config.get("provider", {}).get("type") == "aws":
-            yield from check_account(config)
+        if part(config, "provider").get("type") == "aws":
+            wrong = any(check.state == "problem" for check in found)
+            later = [Check("account", "AWS", "not checked", "mend the file first")]
+            yield from later if wrong else check_account(config)
     if cluster_address(options.ray) is None:
         yield Check("nodes", "cluster", "not checked", "none runs here; on one: ray submit FILE jobs/preflight.py")
         yield from check_this_machine(request.workspace)
