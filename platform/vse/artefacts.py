@@ -22,7 +22,7 @@ from vse.language.attacks import ATTACKS, WORDS
 from vse.language.contrast.rules import PARADIGMS, PUBLISHED, Rules
 from vse.language.ngram_model import NgramModel
 from vse.language.word_vector_training import read_captions
-from vse.pipeline import describe, say
+from vse.pipeline import describe, parse_dataset
 from vse.training.config import RunConfig
 from vse.training.inputs import Material
 from vse.workspace import Workspace
@@ -76,7 +76,7 @@ def measure_artefacts(config: RunConfig, workspace: Workspace, options: Options)
         samples = list(read_pairs(options.pairs))
     else:
         parts = [records.split(name).name for name in options.splits]
-        material = Material(records, _NoImages(), say(config, workspace, records), {})
+        material = Material(records, _NoImages(), parse_dataset(config, workspace, records), {})
         asked = product(parts, options.attacks)
         samples = [s for name, kind in asked for s in _attacks(config, workspace, material, name, kind, options)]
     if not samples:

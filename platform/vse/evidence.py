@@ -146,7 +146,7 @@ def _measure(task: Task, workspace: Workspace, trained: Trained) -> tuple[dict[s
             if contrast:
                 tables |= _own_pools(f"{split}|{words}", trained.family, codes, contrast, task.alphas)
     for name, changes in task.transfers:
-        other = pipeline.elsewhere(task.config, dict(changes), workspace, material)
+        other = pipeline.prepare_transfer(task.config, dict(changes), workspace, material)
         codes = encode_split(trained, other, "test")
         if task.alphas:
             points = evaluate_alphas(trained.family, codes.images, codes.captions, codes.owner, {}, task.alphas)

@@ -30,7 +30,7 @@ from vse.language.contrast.stage import contrast_words
 from vse.language.corpus import Language
 from vse.language.lexicon.compact import knowledge
 from vse.language.pools import PoolConfig, build_pools
-from vse.pipeline import describe, say
+from vse.pipeline import describe, parse_dataset
 from vse.training.config import RunConfig
 from vse.workspace import Workspace
 
@@ -104,7 +104,7 @@ def generated(
 def drawn(config: RunConfig, workspace: Workspace, options: Options) -> tuple[list[Image], list[Shown]]:
     """Images in the order of the sheets, and adversaries: `number` of each kind where the images have so many."""
     records = describe(config, workspace)
-    language = say(config, workspace, records)
+    language = parse_dataset(config, workspace, records)
     every = [image for name in options.splits for image in records.split(name).images]
     images = _first(every, options.sample, options.images)
     if not images:
@@ -181,7 +181,7 @@ def judged_by_source(config: RunConfig, workspace: Workspace, options: Options) 
     if not source.knows_truth:
         return None
     records = describe(config, workspace)
-    language, is_true = say(config, workspace, records), source.truth(records)
+    language, is_true = parse_dataset(config, workspace, records), source.truth(records)
     verdicts: dict[str, list[bool | None]] = {kind: [] for kind in KINDS}
     for name in options.splits:
         for shown in generated(records, language, name, seed=0, is_true=_unsure):

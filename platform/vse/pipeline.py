@@ -168,7 +168,7 @@ def _kept(folder: Folder) -> Records:
     return Records.load(folder)
 
 
-def show(
+def extract_features(
     config: RunConfig,
     workspace: Workspace,
     records: Records,
@@ -180,7 +180,7 @@ def show(
     A store that has further outputs beside the wanted ones serves as well. ray: what to ask of Ray where this is work
     for it.
     """
-    known = workspace.found.answer([*_shown(config), *sorted(outputs)])
+    known = workspace.found.answer([*_features_question(config), *sorted(outputs)])
     if known is not None:
         store = FeatureStore.find(workspace.features(dataset_name(records), known))
         if store is not None:
@@ -195,7 +195,7 @@ def show(
         if told := _counted(store.rejects.values()):
             log.info("%s: of the images, %s; each is listed in %s", records.name, told, store.folder.address(REJECTS))
     for some in (outputs, *((name,) for name in outputs)):
-        workspace.found.keep([*_shown(config), *sorted(some)], store.folder.name)
+        workspace.found.keep([*_features_question(config), *sorted(some)], store.folder.name)
     return store
 
 
@@ -218,12 +218,12 @@ def _features(config: RunConfig, workspace: Workspace, records: Records, outputs
     return workspace.features(dataset_name(records), digits)
 
 
-def _shown(config: RunConfig) -> list[object]:
+def _features_question(config: RunConfig) -> list[object]:
     backbone = config.features.backbone
     return ["features", *_source(config), registry.name_of("backbone", backbone), backbone]
 
 
-def say(config: RunConfig, workspace: Workspace, records: Records, ray: RayConfig | None = None) -> Language:
+def parse_dataset(config: RunConfig, workspace: Workspace, records: Records, ray: RayConfig | None = None) -> Language:
     """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>; many are work for a cluster to join."""
     parser = parser_of(config)
     folder = workspace.language(dataset_name(records), language_fingerprint(parser))
@@ -275,8 +275,8 @@ def prepare(
         check(config)  # what is missing is told before hours of extraction
     inputs, contrast = family_inputs(config), adversaries_wanted(config) is not None
     records = trainable(describe(config, workspace))
-    store = show(config, workspace, records, tuple({inputs.image, *outputs}), ray)
-    parses = say(config, workspace, records, ray) if inputs.components or parsed or contrast else None
+    store = extract_features(config, workspace, records, tuple({inputs.image, *outputs}), ray)
+    parses = parse_dataset(config, workspace, records, ray) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": _identity(config, workspace, records, inputs.image)}
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
@@ -300,15 +300,17 @@ def prepare(
     return Material(records, features, parses, prints, vectors, sentences, candidates, config.text.pools)
 
 
-def elsewhere(config: RunConfig, changes: Mapping[str, Any], workspace: Workspace, material: Material) -> Material:
+def prepare_transfer(
+    config: RunConfig, changes: Mapping[str, Any], workspace: Workspace, material: Material
+) -> Material:
     """Images and captions of other data (`changes` of `config`, such as data.drawing) to measure a trained run on.
 
     What was fitted on the captions of the run's own training images, vectors of words and of sentences, stays.
     """
     other, inputs = override(config, changes), family_inputs(config)
     records = describe(other, workspace)
-    store = show(other, workspace, records, (inputs.image,))
-    parses = say(other, workspace, records) if inputs.components else None
+    store = extract_features(other, workspace, records, (inputs.image,))
+    parses = parse_dataset(other, workspace, records) if inputs.components else None
     features = StoredFeatures(store, str(workspace.cache().local()))
     prints = {"records": records.fingerprint, "features": _identity(other, workspace, records, inputs.image)}
     return dataclasses.replace(
@@ -368,7 +370,7 @@ def _identity(config: RunConfig, workspace: Workspace, records: Records, output:
         root = registry.build("source", config.data).image_root
         return features_fingerprint(records, config.features.backbone, (output,), root)
 
-    return workspace.found.ask(["identity", *_shown(config), output], look)
+    return workspace.found.ask(["identity", *_features_question(config), output], look)
 
 
 def _with_features(records: Records, store: FeatureStore) -> Records:

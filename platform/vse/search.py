@@ -199,7 +199,7 @@ class _Data:
         config = embedder.trained.config
         described = pipeline.describe(config, workspace)
         described.split(split)  # there is one, before anything is extracted
-        store = pipeline.show(config, workspace, described, (embedder.trained.family.inputs.image,))
+        store = pipeline.extract_features(config, workspace, described, (embedder.trained.family.inputs.image,))
         records = pipeline.without(described, set(store.rejects))
         features = pipeline.StoredFeatures(store, str(workspace.cache().local()))
         root = registry.build("source", config.data).image_root
@@ -280,7 +280,7 @@ def _captions(embedder: Embedder, data: _Data, options: Options) -> Found:
             raise InputError(f"image={options.image}: {reason}")
     captions = data.part.captions
     reads = embedder.trained.family.inputs.components
-    parses = pipeline.say(data.config, data.workspace, data.described) if reads else None
+    parses = pipeline.parse_dataset(data.config, data.workspace, data.described) if reads else None
     texts = embedder.read([caption.text for caption in captions], parses)
     scores = embedder.scores_of(features, texts, options.alpha)[0]
     true = {k for k, caption in enumerate(captions) if known is not None and caption.image == known.id}

@@ -55,7 +55,7 @@ from vse.presets import preset
 from vse.workspace import Workspace
 parsing.WORTH_RAY, parsing.SHARD_TEXTS = 1, 20
 config, place = preset("univse_tiny"), Workspace.open("/mnt/workspace")
-print(len(pipeline.say(config, place, pipeline.describe(config, place))))
+print(len(pipeline.parse_dataset(config, place, pipeline.describe(config, place))))
 """
 
 

@@ -47,7 +47,7 @@ def test_what_is_missing_and_what_makes_it(tmp_path: Path) -> None:
     assert "sweep." not in found.source
     assert list(tmp_path.iterdir()) == []
     records = pipeline.describe(asked.config, workspace)
-    pipeline.show(asked.config, workspace, records, ("map",))
+    pipeline.extract_features(asked.config, workspace, records, ("map",))
     found = estimate(asked.config, (), workspace, asked)
     assert "what it reads of the captions is not there to time a step on; python jobs/train.py" in found.source
     assert "train.epochs=1 --workspace" in found.source
