@@ -13,7 +13,7 @@ from typing import Any
 
 from vse import named_files, registry
 from vse.config import fingerprint, flatten, to_dict
-from vse.embedder import PARSER, SENTENCE, WEIGHTS, Embedder
+from vse.embedder import PARSER, SENTENCE, WEIGHTS, Embedder, sentence_features
 from vse.errors import InputError
 from vse.journal import Journal
 from vse.language.sentence.features import SentenceFeatures
@@ -65,7 +65,7 @@ def offer_model(
     _check_names(name or "model", alias)
     folder = workspace.run(run)
     trained = load_run(folder, dict(changes or {}))
-    sentences = _sentence_features(trained, workspace)
+    sentences = sentence_features(trained, workspace)
     Embedder(trained, sentences).sentences(["a dog"])  # refuses what has no vectors before anything is written
     packed = pack(trained, folder, sentences)
     offer = Offer(run_journal(workspace, run), name or model_name(trained.config), alias, packed.folder.name)
@@ -141,18 +141,6 @@ def _outside(config: RunConfig) -> dict[str, Path]:
     if family_inputs(config).components and pipeline.is_dir():
         found[PARSER] = pipeline
     return found
-
-
-def _sentence_features(trained: Trained, workspace: Workspace) -> SentenceFeatures | None:
-    if not trained.family.inputs.sentence:
-        return None
-    digits = trained.checkpoint.read_json("context.json")["fingerprints"]["sentences"]
-    language = workspace.root.child("language")
-    for dataset in language.names():
-        fit = language.child(dataset, digits, "fit")
-        if fit.read_manifest(checksums=False) is not None:
-            return SentenceFeatures.open(fit)
-    raise InputError(f"{language}: the fitted sentence features {digits} of this run are gone; run its training again")
 
 
 def _fill(target: Folder, trained: Trained, sentences: SentenceFeatures | None) -> None:

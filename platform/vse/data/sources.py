@@ -15,7 +15,7 @@ from vse.config import knob
 from vse.data.folds import cross_validated, limited
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
-from vse.language.tokens import nfc, words
+from vse.language.tokens import as_caption, words
 from vse.registry import ComponentConfig
 from vse.storage import Folder
 
@@ -108,10 +108,10 @@ class Gathered:
         if caption.image not in self._images:
             raise InputError(f"{where}: caption {caption.id!r} points to image {caption.image!r}, which is not listed")
         self._caption_ids.add(caption.id)
-        text = nfc(" ".join(caption.text.split()))
+        text = as_caption(caption.text)
         if not _is_text(text):
             self._rejects.append([caption.id, "caption with half a character (a lone surrogate)"])
-        elif not _has_word(text):
+        elif not has_word(text):
             self._rejects.append([caption.id, "caption without a word"])
         else:
             self._captions[caption.image].append(Caption(caption.id, caption.image, text))
@@ -139,8 +139,9 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _has_word(text: str) -> bool:
-    """Emoji are in Unicode's category So."""
+def has_word(text: str) -> bool:
+    """Whether a text has a word: one with a letter or number of any script, or a pictograph."""
+    # emoji are in Unicode's category So
     kinds = (unicodedata.category(sign) for word in words(text) for sign in word)
     return any(kind[0] in "LN" or kind == "So" for kind in kinds)
 

@@ -229,11 +229,11 @@ def refuse_nan(scores: Float[Tensor, "*scores"]) -> None:
         raise Diverged("scores are NaN, so the training has diverged")
 
 
-def refuse_infinite(true: Float[Tensor, "*scores"]) -> None:
-    """Raises Diverged where a true pair's score is NaN or infinite: the limits of what ties with it would be NaN."""
-    refuse_nan(true)
-    if true.isinf().any():
-        raise Diverged("scores of true pairs are infinite, so the training has diverged")
+def refuse_infinite(scores: Float[Tensor, "*scores"]) -> None:
+    """Raises Diverged where a score is NaN or infinite: the limits of what ties with a true pair would be NaN."""
+    refuse_nan(scores)
+    if scores.isinf().any():
+        raise Diverged("scores are infinite, so the training has diverged")
 
 
 def _count(

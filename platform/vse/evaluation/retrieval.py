@@ -7,11 +7,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from vse.evaluation import protocol as protocols
-from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, mean_over_folds
+from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, mean_over_folds, refuse_infinite
 
 Encoded = Mapping[str, Tensor]
 """Named tensors whose first dimension runs over items (images or captions)."""
@@ -102,6 +102,36 @@ def as_owner(owner: np.ndarray | Tensor, items: Encoded) -> Int[Tensor, " captio
     return torch.as_tensor(owner, dtype=torch.int64, device=next(iter(items.values())).device)
 
 
+def score_blocks(
+    model: ScoresParts,
+    images: Encoded,
+    captions: Encoded,
+    *,
+    knobs: Mapping[str, Any] | None = None,
+    blocks: Blocks | None = None,
+    share: tuple[int, int] = (0, 1),
+) -> Iterator[tuple[slice, slice, Float[Tensor, "images captions"]]]:
+    """(images, captions, scores in single precision) of every block; options as for `count_retrieval`."""
+    for rows, cols, parts in part_blocks(model, images, captions, blocks or Blocks(), share):
+        yield rows, cols, model.combine(parts, **(knobs or {})).float()
+
+
+@torch.inference_mode()
+def score_matrix(
+    model: ScoresParts, images: Encoded, captions: Encoded, *, knobs: Mapping[str, Any] | None = None
+) -> Float[Tensor, "images captions"]:
+    """Every score as one matrix in single precision, for those who rank a few; a split's ranks need none.
+
+    Raises Diverged where a score is NaN or infinite.
+    """
+    device = next(iter(images.values())).device
+    scores = torch.empty(num_items(images), num_items(captions), device=device)
+    for rows, cols, block in score_blocks(model, images, captions, knobs=knobs):
+        refuse_infinite(block)
+        scores[rows, cols] = block
+    return scores
+
+
 @torch.inference_mode()
 def count_retrieval(
     model: ScoresParts,
@@ -121,8 +151,8 @@ def count_retrieval(
     knobs, own = knobs or {}, as_owner(owner, captions)
     pairs = model.combine(pair_parts(model, images, captions, own), **knobs)[0].float()
     counter = RetrievalCounter(pairs, own, num_items(images), ties)
-    for rows, cols, parts in part_blocks(model, images, captions, blocks or Blocks(), share):
-        counter.add(model.combine(parts, **knobs).float(), rows, cols)
+    for rows, cols, scores in score_blocks(model, images, captions, knobs=knobs, blocks=blocks, share=share):
+        counter.add(scores, rows, cols)
     return counter
 
 

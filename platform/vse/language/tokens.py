@@ -51,6 +51,11 @@ def nfc(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def as_caption(text: str) -> str:
+    """A text as data sets keep their captions: composed, with single spaces."""
+    return nfc(" ".join(text.split()))
+
+
 def tokenize(text: str) -> tuple[Token, ...]:
     """Tokens of `text` in order, with character offsets; white space and control characters separate and vanish.
 
