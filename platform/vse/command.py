@@ -14,7 +14,7 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -213,7 +213,7 @@ def _read(
     if run_config is not None:
         both = own & {f.name for f in fields(run_config)}
         assert not both, f"{job}: options and run configuration share {sorted(both)}"
-    changes = _pairs(known.changes)
+    changes = _pairs(known.changes, configuration.repeated_keys(options) if options is not None else ())
     for_job = {k: v for k, v in changes.items() if k.split(".")[0] in own}
     for_run = {k: v for k, v in changes.items() if k not in for_job}
     if run_config is not None:
@@ -283,15 +283,19 @@ def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, An
             yield f"{prefix}{name}", value
 
 
-def _pairs(tokens: Iterable[str]) -> dict[str, str]:
-    changes: dict[str, str] = {}
+def _pairs(tokens: Iterable[str], repeated: Container[str]) -> dict[str, str | list[str]]:
+    """Key -> value; of keys that may be given several times, the list of all values."""
+    changes: dict[str, Any] = {}
     for token in tokens:
         key, equals, value = token.partition("=")
         if not equals or not key:
             raise InputError(f"{token}: expected key=value; see --help")
-        if key in changes:
+        if key in repeated:
+            changes.setdefault(key, []).append(value)
+        elif key in changes:
             raise InputError(f"{key}: given twice, as {changes[key]} and {value}")
-        changes[key] = value
+        else:
+            changes[key] = value
     return changes
 
 

@@ -33,14 +33,16 @@ def knob(
     above: float | None = None,
     choices: tuple[Any, ...] | None = None,
     later: bool = False,
+    repeated: bool = False,
 ) -> Any:
     """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices.
 
     later: it joined a configuration of which runs were made. Its default, which must be what they did, is not written,
-    so that they keep their fingerprints.
+    so that they keep their fingerprints. repeated: a list of texts, such as sentences, whose key is given once for each
+    on a command line; each is taken as it stands, commas included.
     """
     ranges = {"low": low, "high": high, "above": above, "choices": choices}
-    return field(default=default, metadata={"doc": doc, "later": later, **ranges})
+    return field(default=default, metadata={"doc": doc, "later": later, "repeated": repeated, **ranges})
 
 
 def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:
@@ -108,6 +110,8 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
         return replace(config, **{path[0]: value})
     if is_dataclass(current):
         raise InputError(f"{key}: is a group; its keys are {', '.join(f'{key}.{f.name}' for f in fields(current))}")
+    if spec.metadata.get("repeated") and isinstance(value, str):
+        value = [value]
     value = _coerce(value, get_type_hints(type(config))[path[0]], key)
     _check_range(value, spec, key)
     return replace(config, **{path[0]: value})
@@ -225,6 +229,11 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field
             yield key, spec, hints[spec.name], value
 
 
+def repeated_keys(config: Any) -> frozenset[str]:
+    """The dotted keys that may be given several times."""
+    return frozenset(key for key, spec, _, _ in walk(config) if spec.metadata.get("repeated"))
+
+
 def flatten(config: Any) -> dict[str, Any]:
     """Dotted key -> value for every leaf, component names included."""
     return {key: value for key, _, _, value in walk(config)}
@@ -318,5 +327,7 @@ def help_lines(config: Any) -> list[str]:
         kind = " or ".join(map(str, choices)) if choices else _type_name(hint)
         if "kind" in spec.metadata:
             kind = " or ".join(registry.names(spec.metadata["kind"]))
+        if spec.metadata.get("repeated"):
+            kind = "a string; may be given several times"
         lines.append(f"  {key}={json.dumps(value)}  [{kind}] {spec.metadata.get('doc', '')}".rstrip())
     return lines

@@ -141,6 +141,25 @@ def test_wrong_input_is_one_line_and_status_two(
     assert all(word in told.err for word in words), told.err
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sentences:
+    """Options with a key that may be given several times."""
+
+    text: tuple[str, ...] = knob((), repeated=True)
+    top: int = knob(10)
+
+
+def test_a_key_of_sentences_is_given_once_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[command.Request] = []
+    given = ["text=a dog, black", "top=3", "text=a=b"]
+    for argv in (given, ["text=[a, b]"], []):
+        assert command.main("demo", seen.append, description="", options=Sentences(), argv=argv) == 0
+    assert [request.options.text for request in seen] == [("a dog, black", "a=b"), ("[a, b]",), ()]
+    assert seen[0].changed == {"text", "top"}
+    assert command.main("demo", seen.append, description="", options=Sentences(), argv=["top=1", "top=2"]) == 2
+    assert "top: given twice, as 1 and 2" in capsys.readouterr().err
+
+
 def test_a_file_in_a_bucket_is_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
     with s3.server() as place:
         folder = Folder.open(s3.address(place, "presets"))

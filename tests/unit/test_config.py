@@ -108,6 +108,23 @@ def test_text_becomes_the_declared_type(key: str, text: str, value: Any) -> None
     assert type(found) is type(value)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    sentences: tuple[str, ...] = knob((), "what is asked for", repeated=True)
+    run: Run = field(default_factory=Run)
+
+
+@pytest.mark.parametrize("text", ["a dog, and a cat", '["a dog"]', "[a, b]", "a = b", ""])
+def test_items_of_a_repeated_key_are_taken_as_they_stand(text: str) -> None:
+    assert configuration.repeated_keys(Asked()) == {"sentences"}
+    for value, expected in ((text, (text,)), ([text, "another, too"], (text, "another, too"))):
+        found = validate(override(Asked(), {"sentences": value}))
+        assert found.sentences == expected
+        assert from_dict(Asked(), to_dict(found)) == found
+    line = help_lines(Asked())[0]
+    assert line == "  sentences=[]  [a string; may be given several times] what is asked for"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
