@@ -1,0 +1,26 @@
+"""Find images by a sentence: `python jobs/search.py run=univse-scenes-s0-1a2b3c4d "text=a red ball"`."""
+
+import sys
+
+from vse.cluster.runtime import set_up_logging
+from vse.command import Request, main
+from vse.report.search_build import build_search, plan
+from vse.search import Options
+
+
+def run(request: Request) -> str:
+    """Rank, print the best, write the page."""
+    set_up_logging()
+    return build_search(request)
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "search",
+            run,
+            description="Find images of a data set or a folder by sentences, or captions of a data set by a picture.",
+            options=Options(),
+            plan=plan,
+        )
+    )
