@@ -150,8 +150,8 @@ class Embedder:
         root: folder of pictures that are given by relative paths (`open_image`). rejects: takes up the numbers of
         pictures that cannot be read, with the reason, and these are left out; without it they are an InputError.
         """
-        output = self.trained.family.inputs.image
-        backbone, forward = self._backbone, self._forward
+        self.check_pictures()
+        output, backbone, forward = self.trained.family.inputs.image, self._backbone, self._forward
         for first in range(0, len(pictures), forward.batch):
             squares = []
             for number, picture in enumerate(pictures[first : first + forward.batch], start=first):
@@ -187,6 +187,11 @@ class Embedder:
         found = dict.fromkeys(word for word in words(as_caption(text)) if any(map(str.isalnum, word)))
         return tuple(word for word in found if word not in self._known_words)
 
+    def check_pictures(self) -> None:
+        """Raises InputError where the run was trained on ready-made features, which no picture leads to."""
+        if not hasattr(self._backbone, "transform"):
+            raise InputError(f"{self.trained.checkpoint}: trained on ready-made features, so it cannot read pictures")
+
     def inference_settings(self, alpha: float | None) -> dict[str, float]:
         """What the family's `combine` is told of an alpha. Raises InputError for one that it does not have."""
         if alpha is None:
@@ -213,10 +218,7 @@ class Embedder:
 
     @cached_property
     def _backbone(self) -> Any:
-        backbone: Any = registry.build("backbone", self.trained.config.features.backbone)
-        if not hasattr(backbone, "transform"):
-            raise InputError(f"{self.trained.checkpoint}: trained on ready-made features, so it cannot read pictures")
-        return backbone
+        return registry.build("backbone", self.trained.config.features.backbone)
 
 
 class _Rounded:

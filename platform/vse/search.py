@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -160,13 +160,13 @@ def search(workspace: Workspace, options: Options) -> Found:
     """The best images for each sentence, or the best captions for the picture, as the options ask.
 
     Features of a split come from the workspace, and are extracted where it has none. Raises InputError in one line for
-    all that is wrong with the request, Diverged where a score is NaN.
+    all that is wrong with the request, Diverged where a score is NaN or infinite.
     """
     sentences, embedder = sentences_of(options), _embedder(workspace, options)
     try:
         if options.images:
             return _in_folder(embedder, sentences, options)
-        data = _Data.of(embedder, workspace, options.split)
+        data = _Data.of(embedder, workspace, options)
         return _in_split(embedder, data, sentences, options) if sentences else _captions(embedder, data, options)
     except Diverged as error:
         raise Diverged(f"run={options.run}: {error}") from None
@@ -175,6 +175,8 @@ def search(workspace: Workspace, options: Options) -> Found:
 def _embedder(workspace: Workspace, options: Options) -> Embedder:
     embedder = Embedder.of_run(workspace, options.run)
     embedder.inference_settings(options.alpha)  # refuses one that the family has not
+    if options.images:
+        embedder.check_pictures()
     return embedder
 
 
@@ -195,15 +197,16 @@ class _Data:
     root: str
 
     @classmethod
-    def of(cls, embedder: Embedder, workspace: Workspace, split: str) -> "_Data":
+    def of(cls, embedder: Embedder, workspace: Workspace, options: Options) -> "_Data":
         config = embedder.trained.config
-        described = pipeline.describe(config, workspace)
-        described.split(split)  # there is one, before anything is extracted
+        described, root = pipeline.describe(config, workspace), registry.build("source", config.data).image_root
+        described.split(options.split)  # what is not there is told before anything is extracted
+        if options.image:
+            _asked(described, root, options.image)
         store = pipeline.extract_features(config, workspace, described, (embedder.trained.family.inputs.image,))
         records = pipeline.without(described, set(store.rejects))
         features = pipeline.StoredFeatures(store, str(workspace.cache().local()))
-        root = registry.build("source", config.data).image_root
-        return cls(config, workspace, described, records, records.split(split), features, root)
+        return cls(config, workspace, described, records, records.split(options.split), features, root)
 
     def prints(self) -> dict[str, str]:
         return {"records": self.records.fingerprint, "features": self.features.store.fingerprint}
@@ -332,10 +335,16 @@ def _answer(
     unknown: tuple[str, ...] = (),
 ) -> Answer:
     """The best items, those of equal scores in their order."""
-    order = np.argsort(-scores, kind="stable").tolist()
-    ranked = [Hit(rank, float(scores[k]), items[k], k in true) for rank, k in enumerate(order, 1)]
-    missed = tuple(hit for hit in ranked[top:] if hit.true)
-    return Answer(query, tuple(ranked[:top]), missed, float(np.median(scores)), float(scores.max()), unknown)
+    order = np.argsort(-scores, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(1, len(order) + 1)
+
+    def hits(chosen: Iterable[int]) -> tuple[Hit, ...]:
+        return tuple(Hit(int(rank[k]), float(scores[k]), items[k], k in true) for k in chosen)
+
+    missed = sorted((k for k in true if rank[k] > top), key=lambda k: rank[k])
+    middle, highest = float(np.median(scores)), float(scores.max())
+    return Answer(query, hits(order[:top].tolist()), hits(missed), middle, highest, unknown)
 
 
 def _found(

@@ -147,6 +147,18 @@ def test_a_run_embeds_on_a_gpu_what_it_does_on_a_cpu(
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["univse", "scan_t2i_avg", "cca"])
+def test_scores_on_a_gpu(name: str, places: dict[str, Workspace], computing: Computing) -> None:
+    uris = [f"scene:seed=3,split=test,index={k},drawing=plain,size=112" for k in range(3)]
+    with computing("cpu"):
+        run = run_training(configured(name), places["cpu"]).run
+        expected = Embedder.of_run(places["cpu"], run).scores(uris, ["a red ball on a table", "two dogs"])
+    with computing("gpu"):
+        there = Embedder.of_run(places["cpu"], run)
+        assert there.trained.family.state_dict().popitem()[1].data.is_cuda
+        np.testing.assert_allclose(there.scores(uris, ["a red ball on a table", "two dogs"]), expected, atol=1e-5)
+
+
 def test_a_network_gives_features_on_a_gpu() -> None:
     pixels = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 1, 112, 112, 3), dtype=np.uint8))
     outputs = tuple(SmallBackbone(SmallBackbone.Config()).shapes())

@@ -231,8 +231,10 @@ def test_ready_made_features_are_searched_and_read_no_pictures(place: Workspace,
     run = run_training(config, place).run
     found = search(place, Options(run=run, text=("a dog",), split="val"))
     assert thumbnail(found.answers[0].hits[0].item.uri, found.root) == ""
-    with pytest.raises(InputError, match="trained on ready-made features, so it cannot read pictures"):
-        search(place, Options(run=run, text=("a dog",), images=str(photographs.write(tmp_path / "tiny"))))
+    folder = Options(run=run, text=("a dog",), images=str(photographs.write(tmp_path / "tiny")))
+    for act in (lambda: search(place, folder), lambda: list(foresee(place, folder))):
+        with pytest.raises(InputError, match="trained on ready-made features, so it cannot read pictures"):
+            act()
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import pytest
 import torch
 
 from tests.unit.evaluation.models import Cosine, unit
+from vse.errors import Diverged
+from vse.evaluation import retrieval
 from vse.evaluation.metrics import RetrievalCounter, ranks_among
 from vse.evaluation.protocol import Protocol
 from vse.evaluation.retrieval import (
@@ -15,6 +17,7 @@ from vse.evaluation.retrieval import (
     num_items,
     pair_parts,
     retrieve,
+    score_matrix,
     slice_items,
 )
 
@@ -84,6 +87,24 @@ def test_knobs_reach_combine():
     images, captions, owner = planted()
     flipped = retrieve(Cosine(), images, captions, owner, settings={"sign": -1.0}).metrics()
     assert flipped["i2t/r1"] < retrieve(Cosine(), images, captions, owner).metrics()["i2t/r1"]
+
+
+@pytest.mark.parametrize("blocks", [Blocks(), Blocks(images=3, captions=5), Blocks(images=100, captions=1)])
+def test_the_matrix_has_the_score_of_every_pair(blocks, monkeypatch):
+    images, captions, _ = planted()
+    monkeypatch.setattr(retrieval, "Blocks", lambda: blocks)
+    expected = torch.tensor([[-float(v.double() @ u.double()) for u in captions["u"]] for v in images["v"]])
+    found = score_matrix(Cosine(), images, captions, knobs={"sign": -1.0})
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_no_number_is_refused(value):
+    images, captions, _ = planted()
+    images["v"][3, 2] = value
+    with pytest.raises(Diverged, match="so the training has diverged"):
+        score_matrix(Cosine(), images, captions)
 
 
 def test_folds_are_averaged_and_named():
