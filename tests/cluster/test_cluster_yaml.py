@@ -1,8 +1,6 @@
 """The cluster files: Ray's own schema, our lint (each rule shown able to fail), AWS's bootstrap against a fake AWS."""
 
 import os
-import re
-import socket
 import subprocess
 import sys
 import textwrap
@@ -83,6 +81,7 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
         (_drop(f"{GPU}/node_config/IamInstanceProfile"), "gpu: IamInstanceProfile"),
         (_drop(f"{HEAD}/node_config/IamInstanceProfile"), "head: IamInstanceProfile"),
         (_put(f"{GPU}/node_config/InstanceType", "p3.2xlarge"), "no longer supports"),
+        (_put("cluster_name", "vse-anna"), "ray-cluster-name vse only, but cluster_name is vse-anna"),
         (_put(f"{GPU}/resources", {"CPU": 8, "GPU": 0.5}), "gpu: resources"),
         (
             _put(f"{GPU}/node_config/InstanceMarketOptions", {"MarketType": "spot"}),
@@ -128,6 +127,15 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
 def test_every_rule_can_fail(config: dict[str, Any], change: Callable[[dict[str, Any]], None], words: str) -> None:
     change(config)
     assert any(words in problem for problem in found(config)), found(config)
+
+
+def test_a_cluster_name_changed_everywhere_is_right(config: dict[str, Any]) -> None:
+    statements = config["metadata"]["policies"]["instances"]["Statement"]
+    (condition,) = [each["Condition"] for each in statements if "ec2:TerminateInstances" in each["Action"]]
+    config["cluster_name"] = "vse-anna"
+    for names, right in (("vse-anna", True), (["vse", "vse-anna"], True), (["vse"], False)):
+        condition["StringEquals"]["aws:ResourceTag/ray-cluster-name"] = names
+        assert (found(config) == []) is right
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "us-gov-west-1", "ap-southeast-2"])
@@ -292,95 +300,6 @@ def test_aws_gets_what_was_meant(tmp_path: Path, prepared: str) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "bootstrapped" in done.stdout
-
-
-@pytest.mark.parametrize("file", ["config", "onprem"])
-def test_commands_are_shell(file: str, request: pytest.FixtureRequest) -> None:
-    config = request.getfixturevalue(file)
-    for key in [key for key in config if key.endswith("_commands")]:
-        for command in config[key]:
-            done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, (key, command, done.stderr)
-
-
-def _set_up(commands: list[str], home: Path, python: str) -> tuple[int, str, list[str]]:
-    """(status, what was said, calls of `python3`) of commands on a host whose `python3` is the script `python`."""
-    programs, calls = home / "programs", home / "calls"
-    programs.mkdir(exist_ok=True)
-    calls.write_text("")
-    (programs / "python3").write_text(f'#!/bin/bash\necho "$*" >> {calls}\n{python}\n')
-    (programs / "python3").chmod(0o755)
-    environment = {"HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
-    one_by_one = ["bash", "-e", "-c", "\n".join(commands)]
-    done = subprocess.run(one_by_one, env=environment, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr, calls.read_text().splitlines()
-
-
-def test_a_host_without_venv_is_told_before_anything_is_made(onprem: dict[str, Any], tmp_path: Path) -> None:
-    """Debian's `venv --help` works without the package; what is missing there is ensurepip."""
-    commands = onprem["setup_commands"][:3]
-    lacking = "case $* in *ensurepip*) exit 1;; *) exit 0;; esac"
-    assert _set_up(commands, tmp_path, lacking) == (1, "this host needs python3-venv\n", ["-c import ensurepip, venv"])
-
-
-def test_a_host_that_shares_its_home_is_told_before_anything_is_made(onprem: dict[str, Any], tmp_path: Path) -> None:
-    """Workers would rewrite the settings of the head, MLflow's address among them, and install into one environment."""
-    done = subprocess.run(
-        ["unshare", "--mount", "bash", "-c", f"mount -t tmpfs nas:/home {tmp_path} && cd {tmp_path} && {SET_UP}"],
-        env={**os.environ, "HOME": str(tmp_path), "COMMANDS": "\n".join(onprem["setup_commands"])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "mount: " in done.stderr or "unshare: " in done.stderr:
-        pytest.skip("mounting is not allowed here")
-    assert done.returncode == 1
-    assert done.stdout.startswith(f"the home folder of {socket.gethostname()} is on a network file system; ")
-    assert done.stdout.endswith("\nleft: .\n")
-
-
-SET_UP = 'bash -e -c "$COMMANDS"; status=$?; echo left: $(find . -maxdepth 2); exit $status'
-
-
-@pytest.mark.parametrize("file", ["config", "onprem"])
-@pytest.mark.parametrize(("pip", "made"), [(None, True), (1, True), (0, False)])
-def test_a_half_made_environment_is_made_again(
-    file: str, pip: int | None, made: bool, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    commands = [c for c in request.getfixturevalue(file)["setup_commands"] if "-m venv" in c]
-    if pip is not None:
-        program = tmp_path / "venv" / "bin" / "python"
-        program.parent.mkdir(parents=True)
-        program.write_text(f"#!/bin/bash\nexit {pip}\n")
-        program.chmod(0o755)
-    status, said, calls = _set_up(commands, tmp_path, "exit 0")
-    assert (status, said) == (0, "")
-    assert calls == ([f"-m venv --clear {tmp_path}/venv"] if made else [])
-
-
-def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_path: Path) -> None:
-    """Run the command that writes it, with a stand-in for the account number, and read the result back."""
-    (command,) = [c for c in config["setup_commands"] if "printf" in c]
-    command = re.sub(r"ACCOUNT=\$\(.*?\)\"\) &&", "ACCOUNT=123456789012 &&", command)
-    assert "123456789012" in command
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-    subprocess.run(["bash", "-c", command], env=environment, check=True)
-    told = subprocess.run(
-        [
-            "bash",
-            "-c",
-            "source ~/.vse_environment && echo $VSE_WORKSPACE $AWS_REGION $AWS_DEFAULT_REGION "
-            "$AWS_METADATA_SERVICE_TIMEOUT $AWS_METADATA_SERVICE_NUM_ATTEMPTS $RAY_AUTH_MODE $PATH",
-        ],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    workspace, *rest, mode, path = told.split()
-    assert (workspace, mode) == ("s3://vse-123456789012-us-west-2/workspace", "token")
-    assert rest == ["us-west-2", "us-west-2", "5", "10"]
-    assert path.startswith(f"{tmp_path}/venv/bin:")
 
 
 def test_policies_give_the_bucket_and_no_more(config: dict[str, Any]) -> None:

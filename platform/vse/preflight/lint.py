@@ -70,6 +70,7 @@ def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
         yield "provider.region: missing"
     else:
         yield from _regions(config, region)
+    yield from _tagged(config)
     if not re.search(r"AWS_METADATA_SERVICE_TIMEOUT=.*AWS_METADATA_SERVICE_NUM_ATTEMPTS=", _everything(config)):
         yield "AWS_METADATA_SERVICE_TIMEOUT, AWS_METADATA_SERVICE_NUM_ATTEMPTS: not set, so busy nodes lack credentials"
     if "min_workers" in config:
@@ -85,6 +86,25 @@ def _regions(config: Mapping[str, Any], meant: str) -> Iterator[str]:
         named = set(_REGION.findall(_COMPARED.sub("", json.dumps(value, default=str, skipkeys=True))))
         for region in sorted(named - {meant}):
             yield f"{key}: names {region}, but provider.region is {meant}"
+
+
+def _tagged(config: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the head may end the instances it starts, which carry the cluster's name as a tag."""
+    name = config.get("cluster_name")
+    for value in _values(config.get("metadata"), "aws:ResourceTag/ray-cluster-name"):
+        if name not in (value if isinstance(value, list) else [value]):
+            yield (
+                f"metadata: the head may end instances of ray-cluster-name {value} only, but cluster_name is {name}: "
+                "workers would go on costing; write it into the policies, and put these anew"
+            )
+
+
+def _values(data: Any, key: str) -> Iterator[Any]:
+    """What stands below a key, however deep."""
+    for name, value in data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ():
+        if name == key:
+            yield value
+        yield from _values(value, key)
 
 
 def _node_type(name: str, kind: Mapping[str, Any], *, is_head: bool) -> Iterator[str]:

@@ -1,0 +1,112 @@
+"""The shell commands of both cluster files, run where that takes no cloud: a host's environment and its settings."""
+
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def config() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "cluster.yaml").read_text())
+
+
+@pytest.fixture
+def onprem() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "cluster-onprem.yaml").read_text())
+
+
+@pytest.mark.parametrize("file", ["config", "onprem"])
+def test_commands_are_shell(file: str, request: pytest.FixtureRequest) -> None:
+    config = request.getfixturevalue(file)
+    for key in [key for key in config if key.endswith("_commands")]:
+        for command in config[key]:
+            done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, (key, command, done.stderr)
+
+
+def _set_up(commands: list[str], home: Path, python: str) -> tuple[int, str, list[str]]:
+    """(status, what was said, calls of `python3`) of commands on a host whose `python3` is the script `python`."""
+    programs, calls = home / "programs", home / "calls"
+    programs.mkdir(exist_ok=True)
+    calls.write_text("")
+    (programs / "python3").write_text(f'#!/bin/bash\necho "$*" >> {calls}\n{python}\n')
+    (programs / "python3").chmod(0o755)
+    environment = {"HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
+    one_by_one = ["bash", "-e", "-c", "\n".join(commands)]
+    done = subprocess.run(one_by_one, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr, calls.read_text().splitlines()
+
+
+def test_a_host_without_venv_is_told_before_anything_is_made(onprem: dict[str, Any], tmp_path: Path) -> None:
+    """Debian's `venv --help` works without the package; what is missing there is ensurepip."""
+    commands = onprem["setup_commands"][:3]
+    lacking = "case $* in *ensurepip*) exit 1;; *) exit 0;; esac"
+    assert _set_up(commands, tmp_path, lacking) == (1, "this host needs python3-venv\n", ["-c import ensurepip, venv"])
+
+
+def test_a_host_that_shares_its_home_is_told_before_anything_is_made(onprem: dict[str, Any], tmp_path: Path) -> None:
+    """Workers would rewrite the settings of the head, MLflow's address among them, and install into one environment."""
+    done = subprocess.run(
+        ["unshare", "--mount", "bash", "-c", f"mount -t tmpfs nas:/home {tmp_path} && cd {tmp_path} && {SET_UP}"],
+        env={**os.environ, "HOME": str(tmp_path), "COMMANDS": "\n".join(onprem["setup_commands"])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "mount: " in done.stderr or "unshare: " in done.stderr:
+        pytest.skip("mounting is not allowed here")
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"the home folder of {socket.gethostname()} is on a network file system; ")
+    assert done.stdout.endswith("\nleft: .\n")
+
+
+SET_UP = 'bash -e -c "$COMMANDS"; status=$?; echo left: $(find . -maxdepth 2); exit $status'
+
+
+@pytest.mark.parametrize("file", ["config", "onprem"])
+@pytest.mark.parametrize(("pip", "made"), [(None, True), (1, True), (0, False)])
+def test_a_half_made_environment_is_made_again(
+    file: str, pip: int | None, made: bool, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    commands = [c for c in request.getfixturevalue(file)["setup_commands"] if "-m venv" in c]
+    if pip is not None:
+        program = tmp_path / "venv" / "bin" / "python"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/bash\nexit {pip}\n")
+        program.chmod(0o755)
+    status, said, calls = _set_up(commands, tmp_path, "exit 0")
+    assert (status, said) == (0, "")
+    assert calls == ([f"-m venv --clear {tmp_path}/venv"] if made else [])
+
+
+def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_path: Path) -> None:
+    """Run the command that writes it, with a stand-in for the account number, and read the result back."""
+    (command,) = [c for c in config["setup_commands"] if "printf" in c]
+    command = re.sub(r"ACCOUNT=\$\(.*?\)\"\) &&", "ACCOUNT=123456789012 &&", command)
+    assert "123456789012" in command
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    subprocess.run(["bash", "-c", command], env=environment, check=True)
+    told = subprocess.run(
+        [
+            "bash",
+            "-c",
+            "source ~/.vse_environment && echo $VSE_WORKSPACE $AWS_REGION $AWS_DEFAULT_REGION "
+            "$AWS_METADATA_SERVICE_TIMEOUT $AWS_METADATA_SERVICE_NUM_ATTEMPTS $RAY_AUTH_MODE $PATH",
+        ],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    workspace, *rest, mode, path = told.split()
+    assert (workspace, mode) == ("s3://vse-123456789012-us-west-2/workspace", "token")
+    assert rest == ["us-west-2", "us-west-2", "5", "10"]
+    assert path.startswith(f"{tmp_path}/venv/bin:")
