@@ -155,7 +155,7 @@ class UniVSELoss(MatchingObjective):
             losses["comp"] = self._bags(gathered, excluded, epoch)
         if "captions" in gathered:
             scores = products(gathered["frozen_images"], gathered["captions"])
-            fixed = gathered | {name: gathered[name].detach() for name in self.scalars}  # it moves α alone
+            fixed = {**gathered, **{name: gathered[name].detach() for name in self.scalars}}  # it moves α alone
             losses["cap"] = self.matched(scores, excluded, fixed, epoch)
         return losses
 
