@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from vse.language.attacks import ATTACKS
+from vse.language.attacks import ATTACKS, OF_PAPER
 from vse.report.curve import AlphaResults, Arm
 from vse.report.intervals import Interval, interval
 
@@ -51,7 +51,7 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
     named = [(f"{name} attack", f"attack_{name}/r1") for name in ATTACKS]
     attacks = [each for each in named if all(f"{split}/{each[1]}" in point for point in results.points)]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.4 + 2.6 * len(attacks), 4.5), layout="constrained")
+        figure = Figure(figsize=(13.2 + 2.6 * (len(attacks) - len(OF_PAPER)), 4.5), layout="constrained")
         FigureCanvasAgg(figure)
         widths = (2.12, len(attacks)) if attacks else (1,)
         parts: Any = figure.subfigures(1, len(widths), width_ratios=widths, wspace=0.03, squeeze=False)
