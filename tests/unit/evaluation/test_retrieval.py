@@ -94,7 +94,7 @@ def test_the_matrix_has_the_score_of_every_pair(blocks, monkeypatch):
     images, captions, _ = planted()
     monkeypatch.setattr(retrieval, "Blocks", lambda: blocks)
     expected = torch.tensor([[-float(v.double() @ u.double()) for u in captions["u"]] for v in images["v"]])
-    found = score_matrix(Cosine(), images, captions, knobs={"sign": -1.0})
+    found = score_matrix(Cosine(), images, captions, settings={"sign": -1.0})
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
