@@ -19,7 +19,7 @@ from typing import Any
 from vse import journal, metrics
 from vse.errors import InputError, StorageError
 from vse.file_lock import take
-from vse.object_store import Info
+from vse.object_store import LEASE_SECONDS, Info
 from vse.redaction import redact_text
 from vse.storage import Folder
 from vse.tracking.run import RunShipper, Waiting, one_line
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _DEPTHS = ("runs/*", "ensembles/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "reports/*", "reports/*/*/*")
 _DEPTHS += ("comparisons/*",)
 Pending = dict[tuple[str, str], Waiting]  # by (experiment, run)
+_BUSY = "another job is shipping this workspace"
 _SAVE_EVERY = 20  # runs; a crash in between repeats at most these, to no effect
 
 
@@ -94,14 +95,15 @@ class Shipper:
 
     def ship(self, *, wait: float = 0.0) -> Shipped:
         """Send what is new in every journal. Never raises: while another job ships, or MLflow does not answer, the
-        journals keep what is waiting. `wait`: seconds to wait for another job's pass to end."""
+        journals keep what is waiting. `wait`: seconds to wait for another job's pass to end; for that of another
+        machine on a workspace on S3, at least the 45 s after which it counts as dead."""
         started, result = time.monotonic(), Shipped()
         try:
             with self._pass, self._locked(wait) as mine:
                 if mine:
-                    self._ship(result)
+                    self._ship(result, wait)
                 else:
-                    result.trouble = "another job is shipping this workspace"
+                    result.trouble = _BUSY
         except Exception as error:
             result.trouble = one_line(error)
             self._store = None  # a fresh connection next time
@@ -151,7 +153,7 @@ class Shipper:
             thread.join(timeout=60)
             self.ship(wait=10)
 
-    def _ship(self, result: Shipped) -> None:
+    def _ship(self, result: Shipped, wait: float) -> None:
         from vse.tracking.store import relocate
 
         sent = self._load()
@@ -164,6 +166,17 @@ class Shipper:
             result.waiting = len(pending := self._pending(sent))
         if not pending:
             return
+        if not self._shared:
+            self._send(pending, sent, result)
+            return
+        with self._leased(wait) as mine:
+            if mine:
+                result.waiting = len(pending := self._pending(sent))  # what other machines wrote while this one waited
+                self._send(pending, sent, result)
+            else:
+                result.trouble = _BUSY
+
+    def _send(self, pending: Pending, sent: dict[str, Sent], result: Shipped) -> None:
         store = self._connected()
         shipper = RunShipper(store, self.workspace, self._warn)
         try:
@@ -225,6 +238,28 @@ class Shipper:
         self._home.mkdir(parents=True, exist_ok=True)
         with (self._home / "shipper.lock").open("a") as file:
             yield take(file, wait)
+
+    @property
+    def _shared(self) -> bool:
+        """Whether other machines, which see no lock on this one's disk, ship the same workspace to the same MLflow."""
+        return not Folder.open(self.workspace).is_local and not self._embedded
+
+    @contextlib.contextmanager
+    def _leased(self, wait: float) -> Iterator[bool]:
+        """Keep other machines from looking for a run, and making it, at the same time; yields whether they were done
+        in time.
+
+        What is known to be shipped stays each machine's own: what another one has sent is found in MLflow, or sent
+        again, which adds nothing. A job that died seems to hold the lease for its term, which is waited for.
+        """
+        place = Folder.open(self.workspace).child("mlflow", self._state_file.stem)
+        with contextlib.ExitStack() as held:
+            mine = True
+            try:
+                held.enter_context(place.leased(max(wait, 1.5 * LEASE_SECONDS)))
+            except TimeoutError:
+                mine = False
+            yield mine
 
     def _load(self) -> dict[str, Sent]:
         from vse.tracking.store import file_knows
