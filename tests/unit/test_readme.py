@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.synthetic import synthetic
+from tests.synthetic import synthetic, with_word_vectors
 from vse import presets, registry
 from vse.config import flatten, override
 from vse.data.karpathy import Karpathy
@@ -84,22 +84,26 @@ def test_what_pages_link_to_exists(page):
             assert heading in titles, link
 
 
-def test_the_example_family_trains(monkeypatch):
+@pytest.mark.parametrize("given", [False, True], ids=["learned words", "given words"])
+def test_the_example_family_trains(monkeypatch, given):
+    """Given vectors (`text.word_vectors`) bring their own size, which is neither of the configured ones."""
     sources = blocks("python")
     assert sum(len(source.splitlines()) for source in sources) <= 60
+    data = synthetic(0)
+    context = with_word_vectors(data.context, 11) if given else data.context
     try:
         for name, source in zip(("vse.models.mean_words", "vse.presets.mean_words"), sources, strict=True):
             monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
             exec(source, vars(sys.modules[name]))  # the text alone: what it uses it imports
         config = override(presets.preset("mean_words_scenes"), {"model.dim": 16})
-        family = registry.component("family", "mean_words")(config.model, synthetic(0).context)
-        data = synthetic(0)
+        family = registry.component("family", "mean_words")(config.model, context)
         objective = Ranking(Ranking.Config(hinge="sum"))
         collate = data.collator(family, objective)
         stepper = Stepper(family, family, objective, OptimConfig(lr=1e-2), "float32")
         rows = torch.arange(len(data)).numpy()
         losses = [float(stepper.step(collate(rows, epoch), epoch)["sent"]) for epoch in range(30)]
         assert losses[-1] < 0.7 * losses[0]
+        assert family.encode_captions(collate(rows, 0))["captions"].shape == (len(data), 16)
     finally:
         registry._COMPONENTS["family"].pop("mean_words", None)
         catalogue._PRESETS.pop("mean_words_scenes", None)
