@@ -12,6 +12,7 @@ from vse.measure import MeasureOptions, measure_run
 from vse.report.gaussian import RESULTS, CodesOptions, add_system, check
 from vse.storage import Folder
 from vse.summary import write_summary
+from vse.training.origin import Origin
 from vse.training.run import run_training
 from vse.workspace import Workspace
 
@@ -30,9 +31,9 @@ def run(request: Request) -> str:
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     out = Folder.open(options.out) if options.out else workspace.report("gaussian")
-    measured = {}
+    measured, origin = {}, Origin.told(request.preset, request.beside)
     for seed in range(options.seeds):
-        done = run_training(override(request.config, {"seed": seed}), workspace)
+        done = run_training(override(request.config, {"seed": seed}), workspace, origin=origin)
         measured[seed] = measure_run(done.folder, workspace, MeasureOptions(attacks=(), gaussian=True))
         print(f"{done.run}: {'trained' if done.trained else 'was there'}, measured", file=sys.stderr, flush=True)
     lines = add_system(out, options.name, command_line(), request.config, measured)

@@ -14,6 +14,7 @@ from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
 from vse.training.inputs import check_objective
+from vse.training.origin import Origin
 from vse.training.run import run_training, trains_here, what_is_trained
 from vse.workspace import Workspace
 
@@ -43,6 +44,7 @@ def run(request: Request) -> str:
     if told := without_vectors(config):
         print(f"note: {told}", file=sys.stderr, flush=True)
     workspace = Workspace.open(request.workspace)
+    origin = Origin.told(request.preset, request.beside)
 
     warned, hinge = False, getattr(config.objective, "hinge", "")
     warmup = getattr(config.objective, "warmup", 0) if hinge == "hardest" else 0  # then another loss, and a leap
@@ -58,7 +60,7 @@ def run(request: Request) -> str:
             warned = True
 
     with Shipper(request.workspace, request.tracking).every(30) as shipper:
-        result = run_training(config, workspace, report=epoch_done, ray=request.options.ray)
+        result = run_training(config, workspace, origin=origin, report=epoch_done, ray=request.options.ray)
     if not result.trained:
         print(f"{result.run} was trained already, {result.epochs} epochs; nothing is left to do", file=sys.stderr)
     return write_summary(

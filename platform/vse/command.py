@@ -28,7 +28,12 @@ from vse.storage import Folder
 
 WRONG_INPUT = 2
 _FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
-_FOR_PEOPLE = ("report_html", "page", "vectors")  # outputs that are named before the path of the summary
+_FOR_PEOPLE = (
+    "report_html",
+    "comparison_html",
+    "page",
+    "vectors",
+)  # outputs that are named before the path of the summary
 _KEPT = "what was finished stays"
 _STAYS = f"{_KEPT}, and the same command goes on from there"
 
@@ -46,7 +51,8 @@ class Request:
     """What the user asked for. `config` is the run configuration and `options` the job's own, both validated.
 
     `workspace` is an absolute path or an address with a scheme; `changed` the keys the user set (file or command line),
-    which a search space may not touch; `tracking` the MLflow address, None for the default.
+    which a search space may not touch; `beside` the keys of the command line that changed the preset; `tracking` the
+    MLflow address, None for the default.
     """
 
     job: str
@@ -56,6 +62,7 @@ class Request:
     options: Any
     changed: frozenset[str]
     tracking: str | None
+    beside: tuple[str, ...] = ()
 
 
 def main(
@@ -216,6 +223,7 @@ def _read(
     changes = _pairs(known.changes)
     for_job = {k: v for k, v in changes.items() if k.split(".")[0] in own}
     for_run = {k: v for k, v in changes.items() if k not in for_job}
+    typed, as_named = tuple(for_run), run_config
     if run_config is not None:
         for_run = configuration.spelled_out(run_config, for_run)
     if for_job:
@@ -242,8 +250,18 @@ def _read(
         options=_by_name(options, workspace),
         changed=frozenset(changed | set(for_job) | set(for_run)),
         tracking=known.tracking,
+        beside=_beside(typed, as_named, run_config),
     )
     return _DryRun(request) if known.dry_run else request
+
+
+def _beside(typed: Iterable[str], preset: Any, config: Any) -> tuple[str, ...]:
+    """The typed keys of a run under which something differs from the preset."""
+    if preset is None:
+        return ()
+    before, absent = configuration.flatten(preset), object()
+    differing = [key for key, value in configuration.flatten(config).items() if before.get(key, absent) != value]
+    return tuple(key for key in typed if any(each == key or each.startswith(f"{key}.") for each in differing))
 
 
 def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> tuple[Any, Any, set[str]]:

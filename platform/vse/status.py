@@ -17,6 +17,7 @@ from vse.storage import Folder
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.standing import read_standing
 from vse.tracking.shipping import Shipper
+from vse.training.origin import TAG
 from vse.workspace import Workspace
 
 State = Literal["running", "silent", "stopped", "finished", "failed", "killed"]
@@ -29,7 +30,7 @@ class Line:
 
     A stage is stopped where something of it is there, not all, and no job works on it, or where all was rejected. done
     and total count `unit`; each: seconds for one of them; speed: captions a second; age: since the last sign; note: the
-    last words.
+    last words; preset: from which a run was configured, where that is known.
     """
 
     kind: Literal["sweep", "run", "stage"]
@@ -46,6 +47,7 @@ class Line:
     score: float | None = None
     note: str = ""
     parent: str = ""
+    preset: str = ""
 
     @property
     def left(self) -> float | None:
@@ -126,6 +128,7 @@ def _run(story: Story, now: float) -> Line:
         score=max((v for (key, _), (v, _) in story.metrics.items() if key == "val/rsum"), default=None),
         note=story.notes[-1] if story.notes else "",
         parent=story.parent,
+        preset=story.tags.get(TAG, ""),
     )
 
 

@@ -9,12 +9,13 @@ from typing import Any
 from vse.redaction import redact_text
 from vse.status import Line, Status
 
-COLUMNS = ("state", "what", "how far", "left", "speed", "rsum", "CPU h", "GPU h", "last sign", "")
+COLUMNS = ("state", "what", "preset", "how far", "left", "speed", "rsum", "CPU h", "GPU h", "last sign", "")
 _URGENCY = {"running": 0, "silent": 1, "stopped": 2, "failed": 3, "killed": 4, "finished": 5}
 _STYLES = {"running": "bold green", "silent": "yellow", "stopped": "yellow", "failed": "bold red", "killed": "yellow"}
 _STYLES |= {"finished": "dim"}
-_DISPENSABLE = ("last sign", "CPU h", "rsum", "speed", "GPU h")  # on a narrow terminal, in this order
+_DISPENSABLE = ("last sign", "CPU h", "rsum", "speed", "GPU h", "preset")  # on a narrow terminal, in this order
 _FAILURES = 8
+_PRESET = 32  # characters: it may be a path
 
 
 def chosen(lines: Iterable[Line], rows: int) -> tuple[list[Line], int]:
@@ -30,6 +31,7 @@ def cells(line: Line) -> tuple[str, ...]:
     return (
         line.state,
         line.name,
+        line.preset,
         far,
         "" if line.left is None else clock(line.left),
         speed(line),
@@ -107,8 +109,8 @@ def clock(seconds: float) -> str:
 
 def _named(line: Line) -> str:
     """A line for those who read without a table: every number says what it is."""
-    state, name, far, left, fast, score, cpu, gpu, age, _ = cells(line)
-    parts = [f"{state} {line.kind} {name}: {far}"]
+    state, name, preset, far, left, fast, score, cpu, gpu, age, _ = cells(line)
+    parts = [f"{state} {line.kind} {name}{f' ({preset})' * bool(preset)}: {far}"]
     parts += [f"{left} left"] * bool(left) + [fast] * bool(fast) + [f"best rsum {score}"] * bool(score)
     parts += [f"{cpu} CPU-hours", f"{gpu} GPU-hours"] if line.kind != "stage" else []
     return ", ".join([*parts, f"last sign {age}"])
@@ -121,16 +123,19 @@ def _table(lines: Sequence[Line], width: int) -> Any:
     rows = [cells(line) for line in lines]
     widths = {name: max(map(len, column)) + 2 for name, *column in zip(COLUMNS, COLUMNS, *rows, strict=True)}
     room = {name: wide for name, wide in widths.items() if name}
+    room["preset"] = min(room["preset"], _PRESET + 2)
+    if not any(line.preset for line in lines):
+        del room["preset"]
     for name in _DISPENSABLE:
         if sum(room.values()) > width:
-            del room[name]
+            room.pop(name, None)
     left_over = width - sum(room.values())
     if left_over > 12:
         room[""] = left_over
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in room:
-        left = name in ("state", "what", "")
-        table.add_column(name, no_wrap=True, justify="left" if left else "right", max_width=None if name else left_over)
+        left, most = name in ("state", "what", "preset", ""), {"": left_over, "preset": _PRESET}.get(name)
+        table.add_column(name, no_wrap=True, justify="left" if left else "right", max_width=most)
     for line, row in zip(lines, rows, strict=True):
         table.add_row(*(_plain(row[COLUMNS.index(name)]) for name in room), style=_STYLES[line.state])
     return table

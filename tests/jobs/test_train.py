@@ -40,6 +40,8 @@ def test_from_an_empty_workspace_to_a_summary(done: tuple[Path, dict[str, Any]])
     assert (Path(summary["outputs"]["checkpoint"]) / "model.safetensors").is_file()
     story = read(folder / "journal.jsonl")
     assert (story.status, story.params["optim.lr"]) == ("finished", 1e-5)
+    assert story.tags["preset"] == "vsepp_tiny +5 keys"  # sizes and rate; the seed stands in the name
+    assert json.loads((folder / "preset.json").read_text())["changed"][-1] == "optim.lr"
     assert {step for key, step in story.metrics if key == "train/sent"} == {1, 2}
 
 

@@ -231,6 +231,25 @@ def test_a_pipe_gets_plain_lines_with_every_number_named(living: Path) -> None:
     assert summary(replace(status, spooled=5)).endswith("32.5 CPU-hours and 16 GPU-hours; 5 runs wait for MLflow")
 
 
+def test_the_preset_of_a_run_is_told_where_it_is_known(living: Path) -> None:
+    Journal(living / "runs" / "alone-s0" / "journal.jsonl").tags({"preset": "vsepp_small +2 keys"})
+    status = read_status(Workspace.open(str(living)))
+    assert lines(living)["alone-s0"].preset == "vsepp_small +2 keys"
+    text = render(status, terminal=False)
+    assert "finished run alone-s0 (vsepp_small +2 keys): 10/10 epochs" in text
+    assert "running run run-s0: 3/10 epochs" in text
+    wide, narrow = (plain(render(status, terminal=True, size=(width, 24))) for width in (200, 60))
+    assert wide[0].split()[:3] == ["state", "what", "preset"]
+    assert any("alone-s0" in line and "vsepp_small +2 keys" in line for line in wide)
+    assert "preset" not in narrow[0]
+    (other,) = (line for line in status.lines if line.name == "run-s0")
+    assert "preset" not in plain(render(Status("w", [other]), terminal=True, size=(200, 24)))[0]
+    long = Line(kind="run", name="x", state="running", preset="a/very/long/way/to/the/best.json/of/a/sweep/best.json")
+    screen = plain(render(Status("w", [long]), terminal=True, size=(120, 24)))
+    assert max(map(len, screen)) <= 120
+    assert "a/very/long/way" in screen[1]
+
+
 def test_markup_in_names_is_shown_as_it_is() -> None:
     line = Line(kind="run", name="[red]x[/]", state="running", note="[bold]")
     screen = plain(render(Status("w", [line], [("[a]", "[b]")]), terminal=True, size=(120, 10)))

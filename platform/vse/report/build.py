@@ -25,6 +25,7 @@ from vse.report.terminal import told_size
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
+from vse.training.origin import Origin, read_origin
 from vse.workspace import Workspace
 
 SPLIT = "test"
@@ -92,7 +93,7 @@ def _of_runs(
         run = workspace.existing("runs", name, "runs")
         rows[name], config = run_metrics(run), run.read_json("config.json")
         sizes = run_sizes(run)
-        facts[name] = _facts(config, sizes)
+        facts[name] = _facts(config, sizes, read_origin(run))
         if not sizes and all(key.startswith("val/") for key in rows[name]):
             bare.append(name)
         configuration[name] = dict(_leaves(config))
@@ -127,10 +128,11 @@ def _refuse_ensemble(workspace: Workspace, name: str) -> None:
         )
 
 
-def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size]) -> dict[str, str]:
-    """What a reader asks first of a run, from its configuration and what its evaluations noted."""
+def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size], origin: Origin | None) -> dict[str, str]:
+    """What a reader asks first of a run: its preset, what its configuration says and what its evaluations noted."""
     named = {"data set": config.get("data"), "family": config.get("model")}
-    found = {text: str(part["name"]) for text, part in named.items() if isinstance(part, Mapping) and "name" in part}
+    found = {} if origin is None else {"preset": str(origin)}
+    found |= {text: str(part["name"]) for text, part in named.items() if isinstance(part, Mapping) and "name" in part}
     file = Path(str(config.get("data", {}).get("file", ""))).name
     if file and "data set" in found:  # which of the sets of this kind
         found["data set"] += f", {file}"

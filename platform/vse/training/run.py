@@ -45,6 +45,7 @@ from vse.training.inputs import (
     training_inputs,
 )
 from vse.training.loop import SAID_ONCE, Hooks, Loop
+from vse.training.origin import TAG, Origin, keep_origin, name_finished, read_origin
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ def run_training(
     workspace: Workspace,
     *,
     parent: str = "",
+    origin: Origin | None = None,
     report: Report | None = None,
     ray: RayConfig | None = None,
 ) -> Result:
@@ -112,10 +114,15 @@ def run_training(
     material = pipeline.prepare(config, workspace, ray=ray)
     name = run_name(config, material)
     folder, trained = workspace.run(name), False
-    if not _closed(workspace, name):
+    if _closed(workspace, name):
+        if origin is not None:
+            name_finished(workspace, folder, origin)
+    else:
         if folder.is_locked():
             log.warning("%s: another process holds its lock; waiting for that to end", name)
         with folder.locked():  # workers take none, so that lost ones can be replaced
+            if origin is not None:
+                keep_origin(folder, origin)
             if _finished(folder) is None:
                 _warn_begun(folder)
                 log.info("%s", what_is_trained(config))
@@ -320,6 +327,8 @@ def _open_journal(
     journal: Journal, config: RunConfig, folder: Folder, material: Material, name: str, parent: str
 ) -> None:
     tags = {f"fingerprint.{stage}": digits for stage, digits in material.fingerprints.items()}
+    if (origin := read_origin(folder)) is not None:  # which `run_training` kept there, wherever this worker is
+        tags[TAG] = str(origin)
     journal.start(name, name=name, parent=parent, tags={"kind": "training", **tags, **run_tags()})
     journal.params(flatten(config))
     folder.write_json("config.json", to_dict(config))

@@ -14,6 +14,7 @@ from vse.errors import InputError
 from vse.presets import preset
 from vse.report.build import ReportOptions, build_report, command_of
 from vse.storage import Folder
+from vse.training.origin import Origin, keep_origin
 
 
 def request(workspace: Path, **options: Any) -> Request:
@@ -76,9 +77,11 @@ def test_a_column_says_what_its_run_is_and_whether_it_was_evaluated(workspace: P
         run.write_json("result.json", {"metrics": {"val/rsum": 300.0}})
     measured = {"sizes": {"test": {"images": 300, "captions": 1466, "folds": 1}}, "metrics": {"test/rsum": 1.0}}
     run.child("evaluation").write_json("measures-1.json", {"options": {}, **measured})
+    keep_origin(run, Origin("vsepp_coco", ("data", "data.file")))
     path = Path(build_report(request(workspace, runs=("bare", "evaluated", "vsepp-s0"))))
     page = path.with_name("report.html").read_text()
     lines = {row[0]: row[1:] for row in re.findall(r'<tr><th class="model">(.*?)</th>' + 3 * "<td>(.*?)</td>", page)}
+    assert lines["preset"] == ("–", "vsepp_coco +2 keys", "–")
     assert lines["family"] == ("vsepp", "vsepp", "–")
     assert lines["data set"] == ("karpathy, dataset_coco.json", "table, mine.csv", "–")
     assert lines["seed"] == ("0", "3", "0")
