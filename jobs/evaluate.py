@@ -9,7 +9,7 @@ from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import fingerprint, knob, to_dict
 from vse.environment import run_tags
-from vse.measure import MeasureOptions, measure_with_sizes
+from vse.measure import MeasureOptions, measure_with_outcomes
 from vse.report.measured import told
 from vse.report.terminal import lines
 from vse.summary import write_summary
@@ -28,7 +28,8 @@ class Options:
 def run(request: Request) -> str:
     """Retrieval and attacks on the kept checkpoint; prints the table and writes it beside the run.
 
-    Several runs are an ensemble, with a folder below ensembles/ and a row in MLflow of its own.
+    Beside the numbers lies what every image and caption met, as a table (`vse.evaluation.outcomes`). Several runs are
+    an ensemble, with a folder below ensembles/ and a row in MLflow of its own.
     """
     started, options = time.time(), request.options
     set_up_logging()
@@ -38,7 +39,7 @@ def run(request: Request) -> str:
     name = names[0] if len(names) == 1 else f"ensemble-{fingerprint(names)}"
     folder = (runs[0] if len(names) == 1 else workspace.ensemble(name)).check_writable()
     with Shipper(request.workspace, request.tracking).every(30):
-        measured = measure_with_sizes(runs, folder.child("evaluation"), workspace, options.measure)
+        measured = measure_with_outcomes(runs, folder.child("evaluation"), workspace, options.measure)
         journal = workspace.journal(folder)
         if len(names) > 1:
             journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - started)
@@ -53,7 +54,7 @@ def run(request: Request) -> str:
         started=started,
         options=options,
         headline=measured.metrics,
-        outputs={"run": folder.uri},
+        outputs={"run": folder.uri, "outcomes": folder.child("evaluation").address(measured.file)},
     )
 
 

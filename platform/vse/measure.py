@@ -5,45 +5,42 @@ import difflib
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from vse import pipeline
 from vse.adversaries import Adversaries, attack_split, complete_images, contrast_split, plural_images
+from vse.caption_pairs import REVISION as PAIRS_REVISION
+from vse.caption_pairs import measure_pairs
 from vse.config import fingerprint, knob, to_dict
-from vse.data.examples import encode_texts
 from vse.data.records import Split
 from vse.data.sources import true_pairs
 from vse.ensemble import Member, Members
 from vse.errors import Diverged, InputError
-from vse.evaluation.attacks import AttackSet, evaluate_attacks, restrict
-from vse.evaluation.caption_pairs import evaluate_pairs
-from vse.evaluation.codes import Codes, encode_captions, encode_images
-from vse.evaluation.ensemble import joined
-from vse.evaluation.gaussianity import KeepsCodes, gaussian_numbers
+from vse.evaluation.attacks import AttackResult, AttackSet, evaluate_attacks, restrict
+from vse.evaluation.codes import Codes
+from vse.evaluation.outcomes import Outcomes, Recorder, pack, unpack
 from vse.evaluation.own_pool import evaluate_own_pool
 from vse.evaluation.protocol import PUBLISHED, Fold, Protocol
 from vse.evaluation.retrieval import evaluate_retrieval, slice_items
 from vse.evaluation.true_pairs import evaluate_true_pairs
-from vse.language.caption_pairs import CaptionPair, match_images, read_pairs
+from vse.gaussian_codes import measure_gaussian
+from vse.language.caption_pairs import CaptionPair, read_pairs
 from vse.language.contrast import rules as contrast
 from vse.language.contrast.evaluation_sets import PLURAL
 from vse.language.contrast.words import KINDS
-from vse.language.parsing import language_fingerprint, parse_texts_to
-from vse.models.family import Encoded, Family
 from vse.storage import Folder
 from vse.trained import DEVICES, device_of, load_run
-from vse.training.inputs import split_examples, training_inputs
-from vse.training.run import build_family
-from vse.workspace import Workspace, dataset_name
+from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 REVISION = 3
-PAIRS_REVISION = 2  # 2: a file name that several images share is none of theirs
 WORDS = ("shared", "disjoint")
 # ((attack or contrast, kind of words), the adversaries as each of the runs reads them)
 Attackers = list[tuple[tuple[str, str], tuple[Adversaries, ...]]]
@@ -85,10 +82,55 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Metrics by name, and by what stands before `/rsum` in these the size of what was measured."""
+    """Metrics by name, and by what stands before `/rsum` in these the size of what was measured; where they were asked
+    for, outcomes likewise, and the file that keeps them."""
 
     metrics: dict[str, Any]
     sizes: dict[str, Size]
+    outcomes: Mapping[str, Outcomes] = field(default_factory=dict)
+    file: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A measurement before anything is encoded: runs, splits, adversaries, and pairs of captions."""
+
+    members: Members
+    parts: tuple[Split, ...]
+    attackers: Mapping[str, Attackers]
+    pairs: tuple[CaptionPair, ...]
+    options: MeasureOptions
+    sizes: dict[str, Size]
+    device: torch.device
+
+    @cached_property
+    def digits(self) -> str:
+        """Fingerprint of all that decides the numbers, in the names of the files that keep them."""
+        asked = [PAIRS_REVISION, self.pairs] if self.pairs else self.pairs
+        # a GPU's numbers are the same but for the last bits
+        key = [replace(self.options, device=""), asked, REVISION]
+        key += [[each.trained.weights, dict(each.material.fingerprints)] for each in self.members.each]
+        for split, sets in self.attackers.items():
+            key += [[split, *kind, *(one.fingerprint for one in made)] for kind, made in sets]
+        return fingerprint(key)
+
+    @property
+    def file(self) -> str:
+        """The name of the table of outcomes, beside the numbers."""
+        return f"outcomes-{self.digits}.parquet"
+
+    @cached_property
+    def prints(self) -> dict[str, str]:
+        """What runs must have in common for their outcomes to be compared: fingerprints of the images and captions of
+        every split, and of the texts that attack it by kind."""
+        found = {}
+        for part in self.parts:
+            rows = [[i.id, i.uri] for i in part.images], [[c.id, c.image, c.text] for c in part.captions]
+            found[part.name] = fingerprint(rows)
+            for kind, (first, *_) in self.attackers[part.name]:
+                owner = {name: of.tolist() for name, of in first.owner.items()}
+                found["/".join((part.name, *kind))] = fingerprint([first.texts, owner])
+        return found
 
 
 def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> dict[str, Any]:
@@ -106,17 +148,28 @@ def measure_run(run: Folder, workspace: Workspace, options: MeasureOptions) -> d
 def measure_ensemble(
     runs: Sequence[Folder], folder: Folder, workspace: Workspace, options: MeasureOptions
 ) -> dict[str, Any]:
-    """As `measure_run`, of the mean of the similarities of several runs, each at its own α unless one is given."""
-    return measure_with_sizes(runs, folder, workspace, options).metrics
-
-
-def measure_with_sizes(
-    runs: Sequence[Folder], folder: Folder, workspace: Workspace, options: MeasureOptions
-) -> Measured:
-    """As `measure_ensemble`, with the sizes of what was measured.
+    """As `measure_run`, of the mean of the similarities of several runs, each at its own α unless one is given.
 
     folder: where the numbers are kept. Unknown-word rates are means over the vocabularies. Raises InputError, beside
     what `measure_run` raises, where the runs' splits or their adversaries are not the same.
+    """
+    plan = plan_measure(runs, workspace, options)
+    return (kept_measures(plan, folder) or carry_out(plan, folder, workspace)).metrics
+
+
+def measure_with_outcomes(
+    runs: Sequence[Folder], folder: Folder, workspace: Workspace, options: MeasureOptions
+) -> Measured:
+    """As `measure_ensemble`, with sizes and the outcomes of every query, which are kept beside the numbers. What was
+    kept without outcomes is measured again."""
+    plan = plan_measure(runs, workspace, options)
+    return kept_measures(plan, folder, True) or carry_out(plan, folder, workspace, True)
+
+
+def plan_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureOptions) -> Plan:
+    """What measuring runs will take, with earlier stages and adversaries made where they are missing.
+
+    Raises InputError as `measure_ensemble` does.
     """
     changes = {"model.components": options.components} if options.components else {}
     if options.gaussian and len(runs) > 1:
@@ -140,42 +193,62 @@ def measure_with_sizes(
             for run, trained in zip(runs, loaded, strict=True)
         )
     )
-    parts = [_part(members, split) for split in dict.fromkeys(options.splits)]  # told before any is encoded
+    parts = tuple(_part(members, split) for split in dict.fromkeys(options.splits))  # told before any is encoded
     sizes = dict(_size(part, options) for part in parts)
     attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
-    asked = [PAIRS_REVISION, pairs] if pairs else pairs
-    key = [replace(options, device=""), asked, REVISION]  # a GPU's numbers are the same but for the last bits
-    key += [[each.trained.weights, dict(each.material.fingerprints)] for each in members.each]
-    key += [[split, *kind, *(one.fingerprint for one in made)] for split, s in attackers.items() for kind, made in s]
-    name = f"measures-{fingerprint(key)}.json"
+    return Plan(members, parts, attackers, pairs, options, sizes, device)
+
+
+def kept_measures(plan: Plan, folder: Folder, outcomes: bool = False) -> Measured | None:
+    """What was measured before; None where that is not there, is damaged or lacks the outcomes that are asked for."""
+    name, file, found = f"measures-{plan.digits}.json", "", dict[str, Outcomes]()
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
         content = folder.read_json(name)
-        found = Measured(content["metrics"], sizes)
+        metrics = content["metrics"]
+        if outcomes:
+            file = plan.file
+            found, prints = unpack(folder.read_bytes(file))
+            if prints != plan.prints:
+                return None
         with contextlib.suppress(OSError):
             folder.write_json(name, {**content, "asked": time.time()})
-        return found
+        return Measured(metrics, plan.sizes, found, file)
+    return None
+
+
+def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool = False) -> Measured:
+    """Measure and keep the numbers, and the outcomes if asked. Raises Diverged where scores are NaN."""
+    members, options = plan.members, plan.options
+    loaded = [member.trained for member in members.each]
     for trained in loaded:
-        trained.to(device)
-    metrics: dict[str, float] = {}
+        trained.to(plan.device)
+    metrics, rows = dict[str, float](), list[pa.Table]()
     try:
-        for part in parts:
-            _add(metrics, _split(members, part, attackers[part.name], options))
+        for part in plan.parts:
+            recorder = Recorder(part, _protocol(part.name, options))
+            _add(metrics, _split(members, part, plan.attackers[part.name], options, recorder))
+            rows += recorder.rows() if outcomes else []
         if options.pairs:
-            _add(metrics, _pairs(members, workspace, pairs, ",".join(options.pairs)))
+            _add(metrics, measure_pairs(members, workspace, plan.pairs, ",".join(options.pairs)))
     except Diverged as error:
         raise Diverged(f"run={members.names}: {error}") from None
-    log.info("measured on %s", torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU")
+    log.info("measured on %s", torch.cuda.get_device_name(plan.device) if plan.device.type == "cuda" else "the CPU")
     content: dict[str, Any] = {"asked": time.time(), "revision": REVISION, "options": to_dict(options)}
     content["checkpoint"] = loaded[0].checkpoint.uri
-    if pairs:
+    if plan.pairs:
         content["pairs_revision"] = PAIRS_REVISION
     content["weights"] = [trained.weights for trained in loaded]
     if len(loaded) > 1:
         content["checkpoint"] = [trained.checkpoint.uri for trained in loaded]
-    content["sizes"] = {split: asdict(size) for split, size in sizes.items()}
-    folder.write_json(name, {**content, "metrics": metrics})
-    return Measured(metrics, sizes)
+    content["sizes"] = {split: asdict(size) for split, size in plan.sizes.items()}
+    found, file = dict[str, Outcomes](), plan.file if outcomes else ""
+    if outcomes:
+        packed = pack(rows, plan.prints)
+        folder.write_bytes(file, packed)
+        found, _ = unpack(packed)
+    folder.write_json(f"measures-{plan.digits}.json", {**content, "metrics": metrics})
+    return Measured(metrics, plan.sizes, found, file)
 
 
 def _part(members: Members, split: str) -> Split:
@@ -213,23 +286,30 @@ def _attackers(members: Members, workspace: Workspace, split: str, options: Meas
     return found
 
 
-def _split(members: Members, part: Split, attackers: Attackers, options: MeasureOptions) -> dict[str, float]:
+def _split(
+    members: Members, part: Split, attackers: Attackers, options: MeasureOptions, recorder: Recorder
+) -> dict[str, float]:
     """Every task on a split but pairs."""
     split, codes, protocol = part.name, members.encode(part.name), _protocol(part.name, options)
     owner, first = codes.owner.cpu().numpy(), members.each[0]
-    metrics = evaluate_retrieval(members.model, codes.images, codes.captions, owner, protocol).metrics
+    plain = evaluate_retrieval(members.model, codes.images, codes.captions, owner, protocol)
+    metrics = plain.metrics
+    recorder.retrieval(plain.folds)
     metrics[f"{split}/unknown_words"] = members.unknown_words(c.text for c in part.captions)
     if options.true_pairs:
         truth = true_pairs(first.trained.config.data, first.material.records, split, "measure.true_pairs")
         _add(metrics, evaluate_true_pairs(members.model, codes.images, codes.captions, truth, split))
     if options.gaussian:
-        _add(metrics, _gaussian(first, split))
+        _add(metrics, measure_gaussian(first, split))
     for (kind, words), made in attackers:
         sets = members.encode_attacks(made)
         if kind == "contrast":
-            _add(metrics, _behind(_contrast(members, part, codes, protocol, made[0], sets), words))
+            attacked, more = _contrast(members, part, codes, protocol, made[0], sets)
+            recorder.attacks(attacked.folds, words)
+            _add(metrics, _behind(more, words))
             continue
         attacked = evaluate_attacks(members.model, codes.images, codes.captions, owner, sets, protocol)
+        recorder.attacks(attacked.folds, words)
         found = attacked.metrics | {
             f"{split}/attack_{attack}/unknown_words": members.unknown_words(texts)
             for attack, texts in made[0].texts.items()
@@ -270,7 +350,7 @@ def _contrast(
     protocol: Protocol,
     adversaries: Adversaries,
     sets: Mapping[str, AttackSet],
-) -> dict[str, float]:
+) -> tuple[AttackResult, dict[str, float]]:
     """VSE-C's evaluation (section 4.1): `attack_contrast_noun` among all adversaries, `own_pool_noun` among an image's
     own.
 
@@ -296,79 +376,4 @@ def _contrast(
         whole = Protocol(name=f"{name}, {label}", split=f"{name}/{label}")
         inside = np.searchsorted(rows, owner[fold.captions])
         _add(found, evaluate_own_pool(model, some, texts, inside, chosen, whole).metrics)
-    return found
-
-
-def _gaussian(member: Member, split: str) -> dict[str, float]:
-    """`{split}/gaussian_images/...` and `..._captions/...`: how far un-normalised codes are from N(0, I), and how well
-    discriminators tell them apart, one half where they cannot (`vse.evaluation.gaussianity`); the same of the
-    configuration's initial weights with `before/` in front of the name, its discriminator being untrained too."""
-    trained, material = member.trained, member.material
-    if not isinstance(trained.family, KeepsCodes):
-        raise InputError("measure.gaussian: this family has no codes beside its unit vectors; jWAE has")
-    part = material.records.split(split)
-    if len(part.images) < 4:
-        raise InputError(f"measure.gaussian: split {split} has {len(part.images)} images; statistics need more")
-    examples = split_examples(material, part, trained.family.inputs, trained.vocabulary)
-    found: dict[str, float] = {}
-    for when, family in (("", trained.family), ("before/", _initial(member))):
-        for key, value in gaussian_numbers(family, examples).items():
-            side, _, name = key.partition("/")
-            found[f"{split}/gaussian_{side}/{when}{name}"] = value
-    return found
-
-
-def _initial(member: Member) -> Family:
-    """The family as the run's training began, where its trained parameters are."""
-    trained = member.trained
-    family = build_family(trained.config, training_inputs(trained.config, member.material, trained.family.inputs))
-    return family.to(next(trained.family.parameters()).device).eval()
-
-
-def _pairs(members: Members, workspace: Workspace, pairs: Sequence[CaptionPair], files: str) -> dict[str, float]:
-    """`pairs/<category>` in percent on images of the data set found by file name, and the share of pairs found."""
-    records = members.each[0].material.records
-    common = set.intersection(*({(i.id, i.uri) for i in m.material.records.images} for m in members.each))
-    matched = match_images(pairs, [(i.id, i.uri) for i in records.images if (i.id, i.uri) in common])
-    image, unclear = matched.ids, [pair.filename for pair in pairs if pair.filename in matched.ambiguous]
-    kept = [pair for pair in pairs if pair.filename in image]
-    told = (
-        f"{len(unclear)} of {len(pairs)} pairs give a name that several images share, such as {unclear[0]!r}; write an "
-        f"image's id, or its path as {records.name} has it"
-        if unclear
-        else ""
-    )
-    if not kept:
-        none = f"pairs={files}: none of {len(pairs)} pairs is of an image of {records.name}"
-        raise InputError(f"{none}; {told}" if told else none)
-    if told:
-        log.warning("pairs=%s: %s", files, told)
-    if taken := {pair.category for pair in kept} & {"mean", "found"}:
-        raise InputError(f"pairs={files}: category {min(taken)!r} is the name of another number; call it otherwise")
-    ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
-    row = {found: k for k, found in enumerate(ids)}
-    texts = [pair.caption for pair in kept] + [pair.negative for pair in kept]
-    encoded = joined([_encode_pairs(member, workspace, texts) for member in members.each])
-    images = joined(
-        [
-            encode_images(m.trained.family, m.material.features.array(m.trained.family.inputs.image, ids))
-            for m in members.each
-        ]
-    )
-    true, false = (slice_items(encoded, part) for part in (slice(0, len(kept)), slice(len(kept), None)))
-    place = [row[image[pair.filename]] for pair in kept]
-    found = evaluate_pairs(members.model, images, true, false, place, [pair.category for pair in kept])
-    return {f"pairs/{name}": value for name, value in found.items()} | {"pairs/found": 100.0 * len(kept) / len(pairs)}
-
-
-def _encode_pairs(member: Member, workspace: Workspace, texts: list[str]) -> Encoded:
-    """Codes of captions that are no part of the data set, parsed where the family reads components."""
-    trained, material = member.trained, member.material
-    inputs, parses = trained.family.inputs, None
-    if inputs.components:
-        parser = pipeline.parser_of(trained.config)
-        digits = fingerprint(["pairs", language_fingerprint(parser), texts])
-        whole = parse_texts_to(texts, parser, workspace.language(dataset_name(material.records), digits))
-        parses = member.read(whole)
-    sentences = material.sentences if inputs.sentence else None
-    return encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses, sentences))
+    return attacked, found

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from jsonschema import validate
 
@@ -50,6 +51,9 @@ def test_the_table_the_summary_and_the_journal_agree(
     assert all(abs(printed[key] - value) < 6e-4 for key, value in summary["headline"].items())
     folder = trained[0] / "runs" / trained[1]
     assert Path(last).parent == folder / "evaluation"
+    kept = pq.read_table(summary["outputs"]["outcomes"]).to_pylist()
+    recalled = [row["above"] == 0 for row in kept if (row["split"], row["task"]) == ("test", "t2i")]
+    assert summary["headline"]["test/t2i/r1"] == pytest.approx(100 * sum(recalled) / len(recalled))
     latest = read(folder / "journal.jsonl").latest()
     assert all(latest[key] == value for key, value in summary["headline"].items())
     assert read(folder / "journal.jsonl").status == "finished"

@@ -12,7 +12,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     | {"summary"},
     frozenset({"cluster", "metrics", "tracking"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
-    | {"judging", "ensemble", "reach"},
+    | {"judging", "ensemble", "reach", "caption_pairs", "gaussian_codes"},
     frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands

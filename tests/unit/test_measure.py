@@ -1,17 +1,22 @@
 """Every task on a run: the names of its numbers, kept once, and changed by nothing but what was asked."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load, save
 
-from vse import ensemble, measure
+from vse import caption_pairs, ensemble, measure
 from vse.config import override, validate
 from vse.errors import Diverged, InputError
 from vse.evaluation.codes import Codes
+from vse.evaluation.outcomes import pack
 from vse.evaluation.protocol import Protocol
+from vse.evaluation.statistics import Sample
 from vse.language.caption_pairs import MatchedImages
 from vse.measure import MeasureOptions, measure_run
 from vse.presets import preset
@@ -113,7 +118,8 @@ def test_names_and_ranges(request, place, family):
 def test_computed_once(place, univse, monkeypatch):
     options = MeasureOptions(attacks=("shared",))
     first = measure_run(univse, place, options)
-    (name,) = [n for n in univse.child("evaluation").names() if _options(univse, n)["attacks"] == ["shared"]]
+    measures = [name for name in univse.child("evaluation").names() if name.startswith("measures-")]
+    (name,) = [n for n in measures if _options(univse, n)["attacks"] == ["shared"]]
     assert univse.child("evaluation").read_json(name)["metrics"] == first
     monkeypatch.setattr(ensemble, "encode_split", lambda *a: pytest.fail("measured again"))
     assert measure_run(univse, place, options) == first
@@ -194,7 +200,7 @@ def test_folds_average_equal_parts(place, vsepp, monkeypatch):
 def test_sizes_are_of_what_was_measured(place, vsepp, monkeypatch):
     few = Protocol(name="two images in folds", num_images=4, captions_per_image=1, folds=2)
     monkeypatch.setitem(measure.PUBLISHED, "coco_1k_first", few)
-    whole = measure.measure_with_sizes(
+    whole = measure.measure_with_outcomes(
         [vsepp], vsepp.child("evaluation"), place, MeasureOptions(attacks=(), splits=("test", "val"))
     )
     assert whole.sizes.keys() == {"test", "val"}
@@ -203,8 +209,59 @@ def test_sizes_are_of_what_was_measured(place, vsepp, monkeypatch):
     assert whole.sizes["test"].captions == len(records.split("test").captions)
     options = MeasureOptions(attacks=(), protocol="coco_1k_first")
     for _ in ("measured", "read again"):
-        found = measure.measure_with_sizes([vsepp], vsepp.child("evaluation"), place, options)
+        found = measure.measure_with_outcomes([vsepp], vsepp.child("evaluation"), place, options)
         assert found.sizes == {"test/coco_1k_first": measure.Size(4, 4, folds=2)}
+
+
+def recomputed(outcomes, split):
+    """Metrics of a split out of the outcomes of its queries."""
+    found = {}
+    for metric in ("rsum", *outcomes[split].table):
+        hits, queries = outcomes[split].counts(metric)
+        sample = Sample(hits=hits[None], queries=queries, images=split)
+        if sample.defined:
+            found[f"{split}/{metric}"] = sample.value()
+    return found
+
+
+@pytest.mark.parametrize("family", ["univse", "vsepp"])
+@pytest.mark.parametrize("changes", [{}, {"folds": 3}, {"contrast": ("all",), "attacks": ("shared",)}], ids=str)
+def test_outcomes_of_queries_give_the_numbers_back(request, place, family, changes):
+    run = request.getfixturevalue(family)
+    options = MeasureOptions(splits=("test", "shifted") if not changes else ("test",), **changes)
+    measured = measure.measure_with_outcomes([run], run.child("evaluation"), place, options)
+    found = {key: value for split in measured.outcomes for key, value in recomputed(measured.outcomes, split).items()}
+    kept = (*R, "rsum", "pair_accuracy")
+    expected = {
+        key: value
+        for key, value in measured.metrics.items()
+        if key.rpartition("/")[2] in kept and not re.search("own_pool|complete|plural_split", key)
+    }
+    assert found == pytest.approx(expected)
+    records = measure.pipeline.prepare(measure.load_run(run).config, place).records
+    assert measured.outcomes["test"].images == tuple(image.id for image in records.split("test").images)
+    assert run.child("evaluation").size(measured.file)
+
+
+def test_numbers_that_were_kept_without_outcomes_get_them(place, vsepp, monkeypatch):
+    options, folder = MeasureOptions(attacks=("shared",), splits=("val",)), place.run("lacking").child("evaluation")
+    metrics = measure.measure_ensemble([vsepp], folder, place, options)
+    (name,) = folder.names()
+    first = measure.measure_with_outcomes([vsepp], folder, place, options)
+    assert first.metrics == metrics
+    assert set(folder.names()) == {name, first.file}
+    folder.write_bytes(first.file, folder.read_bytes(first.file)[:-20])  # damaged: measured again too
+    again = measure.measure_with_outcomes([vsepp], folder, place, options)
+    monkeypatch.setattr(ensemble, "encode_split", lambda *a: pytest.fail("measured again"))
+    kept = measure.measure_with_outcomes([vsepp], folder, place, options)
+    assert recomputed(kept.outcomes, "val") == recomputed(again.outcomes, "val") == recomputed(first.outcomes, "val")
+    folder.write_bytes(first.file, pack(_rows(folder.read_bytes(first.file)), {"val": "of other data"}))
+    with pytest.raises(pytest.fail.Exception):
+        measure.measure_with_outcomes([vsepp], folder, place, options)
+
+
+def _rows(packed):
+    return [pq.read_table(pa.BufferReader(packed)).replace_schema_metadata(None)]
 
 
 def test_wrong_requests_are_one_line(place, vsepp):
@@ -313,7 +370,9 @@ def test_pairs_whose_name_several_images_share_are_left_out_and_told(monkeypatch
     row = {"caption": "a red ball", "negative_caption": "a blue ball"}
     path = tmp_path / "swap_obj.json"
     options = MeasureOptions(attacks=(), pairs=(str(path),))
-    monkeypatch.setattr(measure, "match_images", lambda pairs, _: MatchedImages({own: own}, frozenset({"001.jpg"})))
+    monkeypatch.setattr(
+        caption_pairs, "match_images", lambda pairs, _: MatchedImages({own: own}, frozenset({"001.jpg"}))
+    )
     path.write_text(json.dumps([row | {"filename": own}, *[row | {"filename": "001.jpg"}] * 3]))
     told = "3 of 4 pairs give a name that several images share, such as '001.jpg'; write an image's id, or its path"
     assert measure_run(vsepp, place, options)["pairs/found"] == 25

@@ -20,15 +20,17 @@ PerImage = dict[str, np.ndarray]
 
 def per_image(retrieval: Retrieval, attacks: Mapping[str, Attacked], owner: np.ndarray, num_images: int) -> PerImage:
     """Every recall and pair accuracy of one evaluation, per image. `owner` is the caption -> image vector."""
-    table: PerImage = {}
-    for k in RECALLS:
-        table[f"i2t/r{k}"] = _of_images(retrieval.i2t, k, num_images)
-        table[f"t2i/r{k}"] = _summed(retrieval.t2i.hits(k).cpu().numpy(), np.asarray(owner), num_images)
+    table = recalls("i2t", retrieval.i2t, retrieval.i2t.queries.cpu().numpy(), num_images)
+    table |= recalls("t2i", retrieval.t2i, np.asarray(owner), num_images)
     for name, attacked in attacks.items():
-        for k in RECALLS:
-            table[f"attack_{name}/r{k}"] = _of_images(attacked.i2t, k, num_images)
+        table |= recalls(f"attack_{name}", attacked.i2t, attacked.i2t.queries.cpu().numpy(), num_images)
         table |= pair_accuracy(name, attacked.wins, attacked.image, num_images)
     return table
+
+
+def recalls(name: str, ranks: Ranks, image: np.ndarray, num_images: int) -> PerImage:
+    """R@1, R@5 and R@10 of one task, per image; `image` has the image of every query."""
+    return {f"{name}/r{k}": _summed(ranks.hits(k).cpu().numpy(), image, num_images) for k in RECALLS}
 
 
 def pair_accuracy(
@@ -40,11 +42,10 @@ def pair_accuracy(
 
 def own_pools(ranks: Mapping[str, Ranks], num_images: int) -> PerImage:
     """Recalls of the image among all true captions and its own adversaries of each class, per image."""
-    return {f"own_pool_{name}/r{k}": _of_images(each, k, num_images) for name, each in ranks.items() for k in RECALLS}
-
-
-def _of_images(ranks: Ranks, k: int, num_images: int) -> np.ndarray:
-    return _summed(ranks.hits(k).cpu().numpy(), ranks.queries.cpu().numpy(), num_images)
+    table: PerImage = {}
+    for name, each in ranks.items():
+        table |= recalls(f"own_pool_{name}", each, each.queries.cpu().numpy(), num_images)
+    return table
 
 
 def _summed(values: np.ndarray, image: np.ndarray, num_images: int) -> np.ndarray:

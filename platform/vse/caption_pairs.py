@@ -1,0 +1,71 @@
+"""Caption pairs of files, such as SugarCrepe's, on a trained run: does the caption beat its negative on its image?"""
+
+import logging
+from collections.abc import Sequence
+
+from vse import pipeline
+from vse.config import fingerprint
+from vse.data.examples import encode_texts
+from vse.ensemble import Member, Members
+from vse.errors import InputError
+from vse.evaluation.caption_pairs import evaluate_pairs
+from vse.evaluation.codes import encode_captions, encode_images
+from vse.evaluation.ensemble import joined
+from vse.evaluation.retrieval import slice_items
+from vse.language.caption_pairs import CaptionPair, match_images
+from vse.language.parsing import language_fingerprint, parse_texts_to
+from vse.models.family import Encoded
+from vse.workspace import Workspace, dataset_name
+
+log = logging.getLogger(__name__)
+
+REVISION = 2  # 2: a file name that several images share is none of theirs
+
+
+def measure_pairs(members: Members, workspace: Workspace, pairs: Sequence[CaptionPair], files: str) -> dict[str, float]:
+    """`pairs/<category>` in percent on images of the data set found by file name, and the share of pairs found."""
+    records = members.each[0].material.records
+    common = set.intersection(*({(i.id, i.uri) for i in m.material.records.images} for m in members.each))
+    matched = match_images(pairs, [(i.id, i.uri) for i in records.images if (i.id, i.uri) in common])
+    image, unclear = matched.ids, [pair.filename for pair in pairs if pair.filename in matched.ambiguous]
+    kept = [pair for pair in pairs if pair.filename in image]
+    told = (
+        f"{len(unclear)} of {len(pairs)} pairs give a name that several images share, such as {unclear[0]!r}; write an "
+        f"image's id, or its path as {records.name} has it"
+        if unclear
+        else ""
+    )
+    if not kept:
+        none = f"pairs={files}: none of {len(pairs)} pairs is of an image of {records.name}"
+        raise InputError(f"{none}; {told}" if told else none)
+    if told:
+        log.warning("pairs=%s: %s", files, told)
+    if taken := {pair.category for pair in kept} & {"mean", "found"}:
+        raise InputError(f"pairs={files}: category {min(taken)!r} is the name of another number; call it otherwise")
+    ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
+    row = {found: k for k, found in enumerate(ids)}
+    texts = [pair.caption for pair in kept] + [pair.negative for pair in kept]
+    encoded = joined([_encode_pairs(member, workspace, texts) for member in members.each])
+    images = joined(
+        [
+            encode_images(m.trained.family, m.material.features.array(m.trained.family.inputs.image, ids))
+            for m in members.each
+        ]
+    )
+    true, false = (slice_items(encoded, part) for part in (slice(0, len(kept)), slice(len(kept), None)))
+    place = [row[image[pair.filename]] for pair in kept]
+    found = evaluate_pairs(members.model, images, true, false, place, [pair.category for pair in kept])
+    return {f"pairs/{name}": value for name, value in found.items()} | {"pairs/found": 100.0 * len(kept) / len(pairs)}
+
+
+def _encode_pairs(member: Member, workspace: Workspace, texts: list[str]) -> Encoded:
+    """Codes of captions that are no part of the data set, parsed where the family reads components."""
+    trained, material = member.trained, member.material
+    inputs, parses = trained.family.inputs, None
+    if inputs.components:
+        parser = pipeline.parser_of(trained.config)
+        digits = fingerprint(["pairs", language_fingerprint(parser), texts])
+        whole = parse_texts_to(texts, parser, workspace.language(dataset_name(material.records), digits))
+        parses = member.read(whole)
+    sentences = material.sentences if inputs.sentence else None
+    return encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses, sentences))
