@@ -112,30 +112,44 @@ def bootstrap(effect: Effect, *, replicates: int = 4000, seed: int = 0, nested: 
 
     Raises InputError where arms have different seeds, image sets different sizes, or a metric no queries at all.
     """
-    seeds = {sample.hits.shape[0] for _, sample in effect}
+    return bootstrap_all([effect], replicates=replicates, seed=seed, nested=nested)[0]
+
+
+def bootstrap_all(
+    effects: Sequence[Effect], *, replicates: int = 4000, seed: int = 0, nested: bool = False
+) -> list[Bootstrap]:
+    """Replicates of several effects over the same draws, which are made once: drawing images costs more than all else.
+
+    Of effects on the same sets of images each result is that of `bootstrap`. Raises InputError as that does.
+    """
+    samples = [sample for effect in effects for _, sample in effect]
+    seeds = {sample.hits.shape[0] for sample in samples}
     if len(seeds) != 1:
         raise InputError(f"arms were run with different numbers of seeds: {sorted(seeds)}")
     sizes: dict[str, int] = {}
-    for _, sample in effect:
+    for sample in samples:
         if sizes.setdefault(sample.images, len(sample.queries)) != len(sample.queries):
             raise InputError(f"arms were measured on different numbers of images of {sample.images}")
-    for _, sample in effect:
+    for sample in samples:
         if not sample.defined:
             raise InputError(f"a metric asks nothing of {sample.images}: no queries, no number")
     num_seeds, rng = seeds.pop(), np.random.default_rng(seed)
-    draws = []
+    draws = [list[np.ndarray]() for _ in effects]
     for start in range(0, replicates, _CHUNK):
         num = min(_CHUNK, replicates - start)
         seed_weights = rng.multinomial(max(num_seeds - 1, 1), np.full(num_seeds, 1 / num_seeds), size=num)
         draw = _drawer(rng, sizes, num, num_seeds if nested else 1)
-        draws.append(_replicates(effect, seed_weights, draw))
-    estimate = sum(weight * sample.value() for weight, sample in effect)
-    return Bootstrap(
-        estimate=estimate,
-        draws=np.concatenate(draws),
-        acceleration=_acceleration(effect, sizes, num_seeds),
-        num_seeds=num_seeds,
-    )
+        for effect, drawn in zip(effects, draws, strict=True):
+            drawn.append(_replicates(effect, seed_weights, draw))
+    return [
+        Bootstrap(
+            estimate=sum(weight * sample.value() for weight, sample in effect),
+            draws=np.concatenate(drawn),
+            acceleration=_acceleration(effect, sizes, num_seeds),
+            num_seeds=num_seeds,
+        )
+        for effect, drawn in zip(effects, draws, strict=True)
+    ]
 
 
 def _drawer(

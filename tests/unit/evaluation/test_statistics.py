@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vse.errors import InputError
-from vse.evaluation.statistics import Bootstrap, Outcome, Sample, bootstrap, holm, judge
+from vse.evaluation.statistics import Bootstrap, Outcome, Sample, bootstrap, bootstrap_all, holm, judge
 
 
 def sample(rate, num_seeds=6, num_images=300, spread=0.0, seed=0, difficulty=None, images="test", queries=1):
@@ -83,6 +83,19 @@ def test_same_seed_same_replicates():
     arms = [(1.0, sample(0.5)), (-1.0, sample(0.4, seed=3))]
     assert np.array_equal(bootstrap(arms).draws, bootstrap(arms).draws)
     assert not np.array_equal(bootstrap(arms).draws, bootstrap(arms, seed=1).draws)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_effects_that_share_their_draws_are_those_of_each_alone(nested):
+    first, *others = (sample(rate, seed=k) for k, rate in enumerate((0.5, 0.4, 0.7)))
+    effects = [[(1.0, other), (-1.0, first)] for other in others]
+    together = bootstrap_all(effects, replicates=300, nested=nested)
+    for effect, found in zip(effects, together, strict=True):
+        alone = bootstrap(effect, replicates=300, nested=nested)
+        assert np.array_equal(found.draws, alone.draws)
+        assert (found.estimate, found.acceleration) == (alone.estimate, alone.acceleration)
+    with pytest.raises(InputError, match="numbers of seeds"):
+        bootstrap_all([[(1.0, first)], [(1.0, sample(0.5, num_seeds=5))]], replicates=50)
 
 
 def test_arms_must_match():
