@@ -65,7 +65,7 @@ class Members:
         """A split of the data that the members share. Raises InputError where they differ in an image or a caption."""
         first, *others = (member.material.records.split(name) for member in self.each)
         for member, other in zip(self.each[1:], others, strict=True):
-            if found := _difference(first, other):
+            if found := difference(first, other):
                 raise InputError(
                     f"run={self.names}: split {name} is not the same for {self.each[0].name} and {member.name}: "
                     f"{found}; an ensemble needs runs on the same data"
@@ -109,7 +109,7 @@ class Members:
         return sum(rates) / len(rates)
 
 
-def _difference(one: Split, other: Split) -> str:
+def difference(one: Split, other: Split) -> str:
     """The first difference of two splits in words; empty where images, captions and their order are the same."""
     for what, first, second in (("image", one.images, other.images), ("caption", one.captions, other.captions)):
         if len(first) != len(second):

@@ -94,6 +94,10 @@ class Workspace:
         """reports/<name>."""
         return self._at("reports", name)
 
+    def comparison(self, name: str) -> Folder:
+        """comparisons/<name>: runs held against the first of them."""
+        return self._at("comparisons", name)
+
     def logs(self, session: str, host: str) -> Folder:
         """logs/<session>/<host>: what Ray wrote on a node of a cluster."""
         return self._at("logs", session, host)

@@ -29,6 +29,7 @@ from vse.workspace import Workspace
 log = logging.getLogger(__name__)
 
 _DEPTHS = ("runs/*", "ensembles/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "reports/*", "reports/*/*/*")
+_DEPTHS += ("comparisons/*",)
 _SAVE_EVERY = 20  # runs; a crash in between repeats at most these, to no effect
 
 

@@ -1,0 +1,29 @@
+"""Differences between runs, with intervals: `python jobs/compare.py runs=vsepp-scenes-s0-1a2b3c4d,RUN`."""
+
+import sys
+
+from vse.cluster.runtime import set_up_logging
+from vse.command import Request, main
+from vse.report.comparison_build import CompareOptions, build_comparison, foresee_comparison
+from vse.tracking.shipping import Shipper
+
+
+def run(request: Request) -> str:
+    """Measure what is missing, compare, write the page; then send what is new to MLflow."""
+    set_up_logging()
+    path = build_comparison(request)
+    Shipper(request.workspace, request.tracking).ship(wait=10)
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "compare",
+            run,
+            description="Hold runs against the first of them: every metric's difference with a 95 % interval over test "
+            "images, and over seeds where runs differ in their seed only; a table and a page.",
+            options=CompareOptions(),
+            plan=foresee_comparison,
+        )
+    )

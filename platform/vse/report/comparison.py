@@ -1,0 +1,218 @@
+"""Runs held against the first of them: every metric, its difference to the first run's, and a 95 % interval of that.
+
+Runs that differ in nothing but their seed are one system. Intervals come from a paired bootstrap over test images and,
+where systems have several seeds, over these (`evaluation.statistics`).
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vse.config import fingerprint, flatten, override
+from vse.errors import InputError
+from vse.evaluation.outcomes import Outcomes
+from vse.evaluation.statistics import Sample, bootstrap_all
+from vse.report.order import grouped, parts
+from vse.training.config import RunConfig, identity
+
+LEVEL = 0.95
+REPLICATES = 4000
+ABSENT = "–"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compared:
+    """A run: what it is known by, its preset if that was kept, and fingerprints of what earlier stages made for it."""
+
+    name: str
+    config: RunConfig
+    preset: str = ""
+    made_of: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class System:
+    """Runs that differ in their seed only, in the order of their seeds."""
+
+    label: str
+    runs: tuple[Compared, ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """One a run."""
+        return tuple(run.config.seed for run in self.runs)
+
+
+def systems_of(runs: Sequence[Compared], together: bool = True) -> tuple[System, ...]:
+    """Runs as systems, in the order of their first runs; where not `together`, or where there would be one system only,
+    every run by itself."""
+    found: dict[tuple[str, int], list[Compared]] = {}
+    times = Counter[tuple[str, int]]()
+    for run in runs:
+        alike = fingerprint([override(identity(run.config), {"seed": 0}), dict(run.made_of or {})])
+        same = (alike, run.config.seed)  # twice, of two revisions of training say: two systems
+        found.setdefault((alike, times[same]) if together else (run.name, 0), []).append(run)
+        times[same] += 1
+    if together and len(found) == 1:
+        return systems_of(runs, together=False)
+    members = [tuple(sorted(each, key=lambda run: run.config.seed)) for each in found.values()]
+    return tuple(System(label=label, runs=each) for label, each in zip(_labels(members), members, strict=True))
+
+
+def _labels(systems: Sequence[tuple[Compared, ...]]) -> list[str]:
+    """Presets where they are known, else names of runs; with seeds, or else digits, where several have the same."""
+    labels = [each[0].preset or each[0].name for each in systems]
+    for label, number in Counter(labels).items():
+        alike = [k for k, each in enumerate(labels) if each == label]
+        seeds = {k: ", ".join(str(run.config.seed) for run in systems[k]) for k in alike}
+        for k in alike if number > 1 else ():
+            told = f"seed {seeds[k]}" if len(set(seeds.values())) == number else systems[k][0].name.rpartition("-")[2]
+            labels[k] = f"{label}, {told}"
+    return labels
+
+
+def with_same_seeds(systems: Sequence[System]) -> tuple[tuple[System, ...], list[str]]:
+    """The systems with the seeds that all of them have, and a line for each that leaves some out.
+
+    Systems with no seed in common but equally many are paired in the order of their seeds. Raises InputError where
+    numbers of seeds differ too.
+    """
+    common = set.intersection(*(set(system.seeds) for system in systems))
+    if not common and len({len(system.seeds) for system in systems}) > 1:
+        told = "; ".join(f"{system.label} has {_listed(system.seeds)}" for system in systems)
+        raise InputError(f"runs: systems need a seed in common, or equally many seeds: {told}")
+    kept, lines = [], []
+    for system in systems:
+        runs = tuple(run for run in system.runs if not common or run.config.seed in common)
+        kept.append(replace(system, runs=runs))
+        if left := [run for run in system.runs if run not in runs]:
+            seeds = _listed(tuple(run.config.seed for run in left))
+            lines.append(f"{system.label}: {seeds} left out, which not every system has")
+    return tuple(kept), lines
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def differing_keys(systems: Sequence[System]) -> dict[str, tuple[Any, ...]]:
+    """Key of the configuration -> its value in each system, where they differ; `ABSENT` where a component has none."""
+    settings = [flatten(identity(system.runs[0].config)) for system in systems]
+    found: dict[str, tuple[Any, ...]] = {}
+    for key in dict.fromkeys(key for each in settings for key in each):
+        values = tuple(each.get(key, ABSENT) for each in settings)
+        if key == "seed":
+            values = tuple(", ".join(map(str, system.seeds)) for system in systems)
+        if any(value != values[0] for value in values):
+            found[key] = values
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A system's metric minus the first system's, with its interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One metric: its value in every system, and the differences of all but the first."""
+
+    metric: str
+    values: tuple[float, ...]
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """What a comparison found: lines by split, images and captions of each split, keys that differ, and notes."""
+
+    systems: tuple[System, ...]
+    lines: Mapping[str, tuple[Line, ...]]
+    sizes: Mapping[str, tuple[int, int]]
+    keys: Mapping[str, tuple[Any, ...]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def others(self) -> tuple[System, ...]:
+        """All systems but the first."""
+        return self.systems[1:]
+
+
+def compare(
+    systems: Sequence[System], outcomes: Mapping[str, Mapping[str, Outcomes]], notes: Sequence[str] = ()
+) -> Comparison:
+    """Every metric of every split; `outcomes` by run and split. All systems have equally many runs.
+
+    Raises InputError where runs were not measured on the same images. Metrics of which nothing was asked, such as pairs
+    of an attack that found nothing to change, have no line.
+    """
+    first = outcomes[systems[0].runs[0].name]
+    lines, sizes = dict[str, tuple[Line, ...]](), dict[str, tuple[int, int]]()
+    for split, measured in first.items():
+        for system in systems:
+            for run in system.runs:
+                if outcomes[run.name][split].images != measured.images:
+                    raise InputError(f"runs: {run.name} and {systems[0].runs[0].name} have other images in {split}")
+        sizes[split] = (len(measured.images), measured.num_captions)
+        named = (f"{split}/{metric}" for metric in ("rsum", *measured.table))
+        ordered = [parts(name)[1] for names in grouped(named).values() for name in names]
+        lines[split] = _lines({metric: _samples(systems, outcomes, split, metric) for metric in ordered})
+    return Comparison(
+        systems=tuple(systems), lines=lines, sizes=sizes, keys=differing_keys(systems), notes=tuple(notes)
+    )
+
+
+def _samples(
+    systems: Sequence[System], outcomes: Mapping[str, Mapping[str, Outcomes]], split: str, metric: str
+) -> list[Sample]:
+    found = []
+    for system in systems:
+        both = [outcomes[run.name][split].counts(metric) for run in system.runs]
+        found.append(Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split))
+    return found
+
+
+def _lines(samples: Mapping[str, Sequence[Sample]]) -> tuple[Line, ...]:
+    """Metrics that have a number in all systems; `samples` of each by system."""
+    defined = {metric: each for metric, each in samples.items() if all(sample.defined for sample in each)}
+    effects = [[(1.0, other), (-1.0, each[0])] for each in defined.values() for other in each[1:]]
+    results = iter(bootstrap_all(effects, replicates=REPLICATES))
+    lines = []
+    for metric, each in defined.items():
+        drawn = list(itertools.islice(results, len(each) - 1))
+        differences = tuple(Difference(one.estimate, *one.interval(LEVEL)) for one in drawn)
+        lines.append(Line(metric=metric, values=tuple(sample.value() for sample in each), differences=differences))
+    return tuple(lines)
+
+
+def method(comparison: Comparison) -> list[str]:
+    """How intervals came about and what they do not say, in sentences."""
+    number = len(comparison.systems[0].runs)
+    images = " and ".join(f"{count:,} images of {split}" for split, (count, _) in comparison.sizes.items())
+    seeds = {system.seeds for system in comparison.systems}
+    over = f"the {images} with their captions"
+    if number > 1:
+        over += f", and over {number} seeds" + (" (paired in their order)" if len(seeds) > 1 else "")
+    said = [
+        f"Brackets are {100 * LEVEL:g} % intervals (BCa) of a paired bootstrap over {over}; {REPLICATES:,} replicates."
+    ]
+    if number == 1:
+        said.append("Every system is one training: how far another seed would have moved it is not in the intervals.")
+    said.append(
+        "They are not corrected for multiple comparisons: where nothing differs, about one in twenty leaves out zero "
+        "by chance."
+    )
+    return said

@@ -1,0 +1,206 @@
+"""Comparisons of runs: measured where that is missing, then held against the first, as files and a run of their own."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from vse import pipeline
+from vse.command import Request
+from vse.config import fingerprint, flatten, knob, to_dict
+from vse.ensemble import difference
+from vse.environment import environment
+from vse.errors import InputError
+from vse.measure import Measured, MeasureOptions, carry_out, kept_measures, plan_measure
+from vse.report.build import command_of
+from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
+from vse.report.comparison_figure import comparison_figure
+from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
+from vse.report.html import Provenance
+from vse.report.measured import told
+from vse.storage import Folder
+from vse.summary import write_summary
+from vse.trained import read_config
+from vse.training.checkpoint import Checkpoints
+from vse.training.origin import read_origin
+from vse.workspace import Workspace
+
+TOGETHER, APART = "together", "apart"
+WITHOUT_OUTCOMES = ("true_pairs", "gaussian", "pairs")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompareOptions:
+    """Keys of the job."""
+
+    runs: tuple[str, ...] = knob((), "names of folders below runs/; the others are compared with the first")
+    seeds: str = knob(
+        TOGETHER, "runs that differ in their seed only: one system, or one each", choices=(TOGETHER, APART)
+    )
+    name: str = knob("", "name of the comparison; empty: made from what it shows")
+    measure: MeasureOptions = field(default_factory=partial(MeasureOptions, device="auto"))
+
+
+def build_comparison(request: Request) -> str:
+    """Write the comparison into comparisons/<name> and print it; returns the path of its `summary.json`.
+
+    Raises InputError for runs that cannot be compared, before anything is measured.
+    """
+    started, options = time.time(), request.options
+    workspace = Workspace.open(request.workspace)
+    systems, notes = arranged(workspace, options)
+    name = options.name or f"runs-{fingerprint([options.runs, options.seeds, options.measure])}"
+    folder = workspace.comparison(name)
+    workspace.check_writable()
+    runs = [run for system in systems for run in system.runs]
+    measured = measured_alike(runs, workspace, options.measure)
+    found = compare(systems, {run: each.outcomes for run, each in measured.items()}, notes)
+    print("\n".join(terminal_lines(found)))
+    files = _files(found, command_of(request))
+    for file, data in files.items():
+        folder.write_bytes(file, data)
+    journal = workspace.journal(folder)
+    journal.start(f"comparison-{name}", name=f"comparison {name}", tags={"kind": "comparison"})
+    journal.params({"runs": ",".join(run.name for run in runs)})
+    headline = _headline(found)
+    journal.metrics(headline)
+    journal.files(files)
+    journal.end("finished")
+    return write_summary(
+        folder,
+        job=request.job,
+        started=started,
+        options=options,
+        seeds=sorted({seed for system in systems for seed in system.seeds}),
+        headline=headline,
+        outputs={file.replace(".", "_"): folder.address(file) for file in files},
+        details={"systems": {system.label: [run.name for run in system.runs] for system in systems}},
+    )
+
+
+def foresee_comparison(request: Request) -> Iterator[str]:
+    """What a dry run says: which systems are held against which, and the keys that differ. Raises InputError as the job
+    does before it reads data."""
+    systems, notes = arranged(Workspace.open(request.workspace), request.options)
+    for place, system in enumerate(systems):
+        what = "compare" if place else "the others with"
+        yield f"{what} {system.label}: {', '.join(run.name for run in system.runs)}"
+    yield from notes
+    yield f"keys that differ: {', '.join(differing_keys(systems)) or 'none'}"
+    yield "not checked: weights, data, that all runs meet the same images and adversaries, what is measured already"
+
+
+def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[System, ...], list[str]]:
+    """(systems, notes on what is left out). Raises InputError for fewer than two runs, one that is not there or not
+    trained, and what has no outcomes of single images."""
+    for key in WITHOUT_OUTCOMES:
+        if getattr(options.measure, key):
+            raise InputError(f"measure.{key}: has no outcomes by image to compare; jobs/evaluate.py measures it")
+    names = options.runs
+    if not names:
+        workspace.existing("runs", "", "runs")
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise InputError(f"runs={','.join(names)}: name two runs or more, each once")
+    runs = [_compared(workspace.existing("runs", name, "runs")) for name in names]
+    return with_same_seeds(systems_of(runs, together=options.seeds == TOGETHER))
+
+
+def _compared(run: Folder) -> Compared:
+    best = Checkpoints(run.child("checkpoints")).best()
+    if best is None:
+        raise InputError(f"runs={run.name}: holds no finished checkpoint; train it with jobs/train.py")
+    origin = read_origin(run)
+    return Compared(
+        name=run.name,
+        config=read_config(best),
+        preset="" if origin is None else str(origin),
+        made_of=best.read_json("context.json")["fingerprints"],
+    )
+
+
+def measured_alike(runs: Sequence[Compared], workspace: Workspace, options: MeasureOptions) -> dict[str, Measured]:
+    """Every run by name, with outcomes; what is missing is measured, kept and told in the run's journal.
+
+    Raises InputError where two runs differ in an image, a caption or an adversary of what is measured. No run is
+    measured before all were looked at.
+    """
+    _refuse_other_data(runs, workspace, options.splits)
+    folders = [workspace.run(run.name) for run in runs]
+    found: dict[str, Measured | None] = {}
+    first, prints = runs[0].name, dict[str, str]()
+    for folder in folders:
+        plan = plan_measure([folder], workspace, options)
+        if (prints := prints or plan.prints) != plan.prints:
+            raise InputError(
+                f"runs={first},{folder.name}: {first} and {folder.name} are attacked by different captions (their "
+                "text.pools, text.contrast, text.parser or training captions differ); measure.attacks= "
+                "measure.contrast= compares them without attacks"
+            )
+        found[folder.name] = kept_measures(plan, folder.child("evaluation"), outcomes=True)
+    return {folder.name: found[folder.name] or _measured(folder, workspace, options) for folder in folders}
+
+
+def _measured(run: Folder, workspace: Workspace, options: MeasureOptions) -> Measured:
+    print(f"measuring {run.name}", file=sys.stderr, flush=True)
+    plan = plan_measure([run], workspace, options)
+    measured = carry_out(plan, run.child("evaluation"), workspace, outcomes=True)
+    workspace.journal(run).metrics(told(measured.metrics, to_dict(options)), step=0)
+    return measured
+
+
+def _refuse_other_data(runs: Sequence[Compared], workspace: Workspace, splits: Sequence[str]) -> None:
+    """Raises InputError where a split is not the same for two runs, before anything is parsed."""
+    sources: dict[str, Compared] = {}
+    for run in runs:
+        data = to_dict(run.config)
+        sources.setdefault(fingerprint([data["data"], data["features"]["backbone"]]), run)
+    if len(sources) == 1:
+        return  # one backbone leaves out the same images
+    first, *others = (
+        (run.name, [pipeline.prepare(run.config, workspace).records.split(split) for split in splits])
+        for run in sources.values()
+    )
+    for name, parts in others:
+        for mine, theirs in zip(first[1], parts, strict=True):
+            if found := difference(mine, theirs):
+                raise InputError(
+                    f"runs={first[0]},{name}: split {mine.name} is not the same for {first[0]} and {name}: {found}; a "
+                    "comparison needs runs on the same data"
+                )
+
+
+def _files(found: Comparison, command: str) -> dict[str, bytes]:
+    figures = {split: comparison_figure(found, split) for split in found.lines}
+    drawn = {
+        f"differences-{split.replace('/', '-')}.{kind}": data
+        for split, kinds in figures.items()
+        for kind, data in kinds.items()
+    }
+    made = Provenance(
+        commands=[command],
+        configuration={system.label: flatten(system.runs[0].config) for system in found.systems},
+        versions=environment()["versions"],
+    )
+    page = comparison_page(found, {split: kinds["png"] for split, kinds in figures.items()}, made)
+    texts = {
+        "comparison.html": page,
+        "comparison.csv": to_csv(found),
+        "comparison.json": json.dumps(to_data(found), indent=1, ensure_ascii=False) + "\n",
+    }
+    return {**{name: text.encode() for name, text in texts.items()}, **drawn}
+
+
+def _headline(found: Comparison) -> dict[str, Any]:
+    """Values, differences and intervals by place (the first system is 1), split and metric."""
+    numbers = dict[str, Any]()
+    for split, lines in found.lines.items():
+        for line in lines:
+            for place, value in enumerate(line.values, start=1):
+                numbers[f"{place}/{split}/{line.metric}"] = value
+            for place, each in enumerate(line.differences, start=2):
+                head = f"{place}-1/{split}/{line.metric}"
+                numbers |= {head: each.estimate, f"{head}/low": each.low, f"{head}/high": each.high}
+    return numbers

@@ -1,0 +1,117 @@
+"""A comparison as page, figure, text and data: the same numbers everywhere, and every caveat."""
+
+import csv
+import io
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from tests.unit.report.comparisons import made_up, outcomes, run
+from vse.report.comparison import compare, systems_of
+from vse.report.comparison_figure import comparison_figure, name_of
+from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
+from vse.report.html import Provenance
+
+MADE = Provenance(commands=["python jobs/compare.py runs=a,b"], configuration={}, versions={"vse": "1"})
+
+
+@pytest.fixture(scope="module")
+def two():
+    return made_up(2)
+
+
+@pytest.fixture(scope="module")
+def three():
+    return made_up(3, seeds=2)
+
+
+@pytest.mark.parametrize("which", ["two", "three"])
+def test_every_number_is_everywhere(request, which):
+    found = request.getfixturevalue(which)
+    page = comparison_page(found, {"test": b"a picture"}, MADE)
+    text = "\n".join(terminal_lines(found))
+    rows = list(csv.DictReader(io.StringIO(to_csv(found))))
+    data = to_data(found)["splits"]["test"]
+    assert len(rows) == len(found.systems) * len(found.lines["test"])
+    for line in found.lines["test"]:
+        own = [row for row in rows if row["metric"] == f"test/{line.metric}"]
+        assert [float(row["value"]) for row in own] == list(line.values) == data["metrics"][line.metric]["values"]
+        assert own[0]["difference"] == ""
+        for row, difference, plain in zip(
+            own[1:], line.differences, data["metrics"][line.metric]["differences"], strict=True
+        ):
+            numbers = [difference.estimate, difference.low, difference.high]
+            assert [float(row[name]) for name in ("difference", "low", "high")] == numbers == list(plain.values())
+            shown = f"[{difference.low:+.1f}, {difference.high:+.1f}]".replace("-", "−").replace("+0.0", "0.0")
+            assert shown.replace("−0.0", "0.0") in text
+            assert shown.replace("−0.0", "0.0") in page
+        assert name_of(line.metric) in page
+        assert re.search(rf"^  {re.escape(line.metric)} ", text, re.MULTILINE)
+    json.dumps(data, allow_nan=False)
+
+
+def test_page_and_text_say_what_differs_and_what_intervals_are(two):
+    for text in (comparison_page(two, {"test": b"a picture"}, MADE), "\n".join(terminal_lines(two))):
+        assert "model.dim" in text
+        assert "not corrected for multiple comparisons" in text
+        assert "Every system is one training" in text
+        assert "60 images" in text
+        assert "vsepp-scenes-s0-00000001" in text
+    assert "http" not in comparison_page(two, {"test": b"a picture"}, MADE).replace("http-equiv", "")
+
+
+def test_keys_of_other_components_are_counted_and_folded_away():
+    runs = [run("a"), run("b", preset="univse_tiny")]
+    found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
+    text, page = "\n".join(terminal_lines(found)), comparison_page(found, {"test": b""}, MADE)
+    assert re.search(r"and \d+ keys of components that not every system has", text)
+    assert "model.alpha" not in text
+    assert re.search(r"<summary>\d+ keys of components that not every system has</summary>", page)
+    assert "model.alpha" in page
+
+
+def test_runs_without_a_differing_key_say_so():
+    runs = [run("a"), run("b")]
+    found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
+    assert "no key of the configuration differs" in "\n".join(terminal_lines(found))
+    assert "no key of the configuration differs" in comparison_page(found, {"test": b""}, MADE)
+
+
+def test_names_are_escaped():
+    runs = [run("a", known_as="<b>"), run("b", known_as="x&y", optim__lr=0.5)]
+    found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
+    page = comparison_page(found, {"test": b""}, MADE)
+    assert "<b>," not in page
+    assert "&lt;b&gt;" in page
+    assert "x&amp;y" in page
+
+
+@pytest.mark.parametrize("attacks", [True, False])
+@pytest.mark.parametrize("num_systems", [2, 4])
+def test_the_figure_has_a_row_a_metric(num_systems, attacks):
+    found = made_up(num_systems, attacks=attacks)
+    figure = comparison_figure(found, "test")
+    assert Image.open(io.BytesIO(figure["png"])).size[0] > 1000
+    root = ElementTree.fromstring(figure["svg"])
+    shown = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"rsum", "image → sentence, R@1", "sentence → image, R@10", "vsepp_small (zero)"} <= set(shown)
+    assert ("object attack, R@1" in shown) == attacks
+    assert ("relation attack, disjoint words, pairs" in shown) == attacks
+    assert {system.label for system in found.others} <= set(shown)
+    assert comparison_figure(found, "test") == figure
+
+
+@pytest.mark.parametrize(
+    ("metric", "text"),
+    [
+        ("rsum", "rsum"),
+        ("i2t/r1", "image → sentence, R@1"),
+        ("attack_object/disjoint/pair_accuracy", "object attack, disjoint words, pairs"),
+        ("attack_contrast_noun/all/r10", "contrast noun attack, all words, R@10"),
+    ],
+)
+def test_metrics_in_words(metric, text):
+    assert name_of(metric) == text
