@@ -13,11 +13,13 @@ from PIL import Image
 from tests import photographs, s3
 from tests.jobs.odd_data import write_arrays
 from vse import search as search_module
+from vse.command import Request
 from vse.config import override
 from vse.embedder import Embedder
 from vse.errors import Diverged, InputError
 from vse.features.extraction import Forward
 from vse.presets import preset
+from vse.report.search_build import build_search
 from vse.report.thumbnails import thumbnail
 from vse.search import Options, foresee, place_of, search, sentences_of
 from vse.storage import Folder
@@ -244,8 +246,8 @@ def remote(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         yield photographs.upload(data, Folder.open(s3.address(server, "shelf/tiny")))
 
 
-def test_data_and_folders_on_s3(remote: Folder, tmp_path: Path) -> None:
-    place = Workspace.open(str(tmp_path / "workspace"))
+def test_data_folders_and_the_workspace_on_s3(remote: Folder) -> None:
+    place = Workspace.open(remote.uri.replace("shelf/tiny", "work-space"))
     run = train(place, "vsepp_tiny", data="table", data__file="captions.csv", data__root=remote.uri)
     found = search(place, Options(run=run, text=("a dog",)))
     assert all(thumbnail(hit.item.uri, found.root) for hit in found.answers[0].hits)
@@ -256,3 +258,17 @@ def test_data_and_folders_on_s3(remote: Folder, tmp_path: Path) -> None:
     image = remote.child("images").address("13.png")
     assert set(search(place, Options(run=run, image=image)).answers[0].true_ranks) <= set(range(1, 9))
     assert len(search(place, Options(run=run, image=image)).answers[0].true_ranks) == 2
+    options = Options(run=run, text=("a dog",), images=remote.uri, top=2)
+    request = Request(
+        job="search",
+        workspace=place.root.uri,
+        preset=None,
+        config=None,
+        options=options,
+        changed=frozenset({"run", "text", "images"}),
+        tracking=None,
+    )
+    target, name = Folder.holding(build_search(request))
+    assert target.uri.startswith(place.root.child("searches").uri.partition("?")[0])
+    assert target.read_json(name)["outputs"] == {"page": target.address("search.html")}
+    assert target.read_text("search.html").count("data:image/jpeg;base64,") == 2
