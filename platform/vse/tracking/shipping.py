@@ -252,7 +252,7 @@ class Shipper:
         What is known to be shipped stays each machine's own: what another one has sent is found in MLflow, or sent
         again, which adds nothing. A job that died seems to hold the lease for its term, which is waited for.
         """
-        place = Folder.open(self.workspace).child("mlflow", self._state_file.stem)
+        place = Folder.open(self.workspace).child("mlflow", "shipper")  # whatever each calls the same MLflow
         with contextlib.ExitStack() as held:
             mine = True
             try:

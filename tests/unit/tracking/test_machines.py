@@ -64,16 +64,16 @@ def workspace(place: str, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     monkeypatch.setattr(store, "Store", Served)
     monkeypatch.setattr(Served, "made", Counter(), raising=False)
     monkeypatch.setattr(Served, "runs", {}, raising=False)
-    return s3.address(place, request.node.name)
+    return s3.address(place, "".join(letter if letter.isalnum() else "-" for letter in request.node.name))
 
 
 @pytest.fixture
 def machine(workspace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes shippers of other machines, each with its own disk."""
 
-    def made(name: str, at: str = workspace) -> Shipper:
+    def made(name: str, at: str = workspace, uri: str = URI) -> Shipper:
         monkeypatch.setenv("VSE_CACHE", str(tmp_path / name))
-        return Shipper(at, URI)
+        return Shipper(at, uri)
 
     return made
 
@@ -85,10 +85,11 @@ def write_run(workspace: str, run: str, tmp_path: Path) -> Journal:
     return book
 
 
-def test_no_run_is_made_twice(workspace: str, machine: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [URI, "http://localhost:9"], ids=["one address", "two addresses"])
+def test_no_run_is_made_twice(workspace: str, machine: Any, tmp_path: Path, other: str) -> None:
     for run in "abc":
         write_run(workspace, run, tmp_path).end()
-    shippers = [machine("one"), machine("two")]
+    shippers = [machine("one"), machine("two", uri=other)]
     threads = [threading.Thread(target=shipper.ship) for shipper in shippers]
     for thread in threads:
         thread.start()
@@ -102,7 +103,7 @@ def test_no_run_is_made_twice(workspace: str, machine: Any, tmp_path: Path) -> N
 def test_what_another_machine_wrote_while_this_one_waited_is_sent(workspace: str, machine: Any, tmp_path: Path) -> None:
     """Or a status from before would be told after the one that came later."""
     book, shipper, results = write_run(workspace, "a", tmp_path), machine("one"), list[Any]()
-    with Folder.open(workspace).child("mlflow", shipper._state_file.stem).leased():
+    with Folder.open(workspace).child("mlflow", "shipper").leased():
         thread = threading.Thread(target=lambda: results.append(shipper.ship()))
         thread.start()
         time.sleep(1)
@@ -139,7 +140,7 @@ def test_a_pass_with_nothing_to_send_lists_and_no_more(
     for run in "abc":
         write_run(workspace, run, tmp_path).end()
     with s3.proxied(place) as proxy:
-        shipper = machine("one", s3.address(proxy.place, "test_a_pass_with_nothing_to_send_lists_and_no_more"))
+        shipper = machine("one", workspace.replace(place, proxy.place))
         assert shipper.ship().runs == 3
         assert proxy.seen.count("PUT") == 1
         proxy.seen.clear()
