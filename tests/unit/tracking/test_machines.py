@@ -146,7 +146,7 @@ def test_a_pass_with_nothing_to_send_lists_and_no_more(
         proxy.seen.clear()
         for _ in range(3):
             assert shipper.ship().runs == 0
-        assert proxy.seen == ["GET"] * 3 * 4  # of runs, ensembles, sweeps and reports
+        assert proxy.seen == ["GET"] * 3 * 5  # of runs, ensembles, sweeps, reports and comparisons
 
 
 def test_a_store_on_this_machine_is_nobody_elses(
