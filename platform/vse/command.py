@@ -14,7 +14,7 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -290,15 +290,7 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
     loaded = configuration.from_dict(base, for_run, chosen)
     if for_job:
         options = configuration.from_dict(options, for_job, chosen)
-    return loaded, options, set(configuration.spelled_out(base, dict(_leaves(data))))
-
-
-def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+    return loaded, options, set(configuration.spelled_out(base, configuration.dotted(data)))
 
 
 def _pairs(tokens: Iterable[str], repeated: Container[str]) -> dict[str, str | list[str]]:

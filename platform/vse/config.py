@@ -239,6 +239,17 @@ def flatten(config: Any) -> dict[str, Any]:
     return {key: value for key, _, _, value in walk(config)}
 
 
+def dotted(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted key -> value for every leaf of nested plain data, such as `to_dict` gives."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{key}": leaf for key, leaf in dotted(value).items()}
+        else:
+            found[name] = value
+    return found
+
+
 def validate(config: T) -> T:
     """Check every leaf against its declared range; returns `config` for chaining. Raises InputError."""
     for key, spec, hint, value in walk(config):

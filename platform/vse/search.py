@@ -77,7 +77,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class SearchResult:
     """The answers, and what they were found among: `number` images, pictures or captions (`what`) of a split or a
     folder (`among`). Images lie below `root`.
 
@@ -156,7 +156,7 @@ def foresee(workspace: Workspace, options: Options) -> Iterator[str]:
     yield "not checked: what is in files of pictures and weights, features in the workspace"
 
 
-def search(workspace: Workspace, options: Options) -> Found:
+def search(workspace: Workspace, options: Options) -> SearchResult:
     """The best images for each sentence, or the best captions for the picture, as the options ask.
 
     Features of a split come from the workspace, and are extracted where it has none. Raises InputError in one line for
@@ -216,7 +216,7 @@ class _Data:
         return f"split {self.part.name} of {self.records.name}"
 
 
-def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options: Options) -> Found:
+def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options: Options) -> SearchResult:
     part, output = data.part, embedder.trained.family.inputs.image
     captions, owners = defaultdict[int, list[str]](list), defaultdict[str, set[int]](set)
     for caption, owner in zip(part.captions, part.caption_to_image.tolist(), strict=True):
@@ -233,7 +233,7 @@ def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options
     return _found(embedder, options, data.prints(), where, answers)
 
 
-def _in_folder(embedder: Embedder, sentences: Sequence[str], options: Options) -> Found:
+def _in_folder(embedder: Embedder, sentences: Sequence[str], options: Options) -> SearchResult:
     root = _folder(options)
     files, rejects = picture_files(root, "images"), dict[int, str]()
     features = _counted(embedder.features(files, root, rejects), len(files), rejects)
@@ -272,7 +272,7 @@ def _tell_rejects(reasons: Mapping[str, str], total: int, folder: str) -> None:
     log.warning("images=%s: %d of %d left out (%s); for one, %s", folder, len(reasons), total, told, file)
 
 
-def _captions(embedder: Embedder, data: _Data, options: Options) -> Found:
+def _captions(embedder: Embedder, data: _Data, options: Options) -> SearchResult:
     known, output = _asked(data.records, data.root, options.image), embedder.trained.family.inputs.image
     if known is not None:
         features, uri, root = [data.features.store.array(output, (known.id,))], known.uri, data.root
@@ -356,12 +356,12 @@ def _found(
     *,
     picture: str = "",
     rejects: Mapping[str, str] | None = None,
-) -> Found:
+) -> SearchResult:
     trained, (what, among, number, root) = embedder.trained, where
     facts = {"run": options.run, "family": registry.name_of("family", trained.config.model)}
     if embedder.alpha is not None:
         facts["α"] = f"{embedder.alpha if options.alpha is None else options.alpha:g}"
-    return Found(
+    return SearchResult(
         config=trained.config,
         facts={**facts, "checkpoint": trained.checkpoint.name},
         fingerprints={"weights": trained.weights, **prints},

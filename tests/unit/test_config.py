@@ -13,6 +13,7 @@ from vse import config as configuration
 from vse import registry
 from vse.config import (
     canonical,
+    dotted,
     fingerprint,
     flatten,
     from_dict,
@@ -201,6 +202,17 @@ def test_flatten_is_what_override_takes() -> None:
     changed = override(Run(), {"loss": "softmax", "optim.clip": None, "sizes": (5,), "seed": 3})
     assert flatten(changed)["loss"] == "softmax"
     assert override(Run(), flatten(changed)) == changed
+
+
+def test_dotted_names_the_leaves_of_plain_data() -> None:
+    assert dotted({"a": 1, "b": {"c": [2, {"d": 3}], "e": {"f": None}}, "g": {}}) == {
+        "a": 1,
+        "b.c": [2, {"d": 3}],
+        "b.e.f": None,
+    }
+    assert override(Run(), spelled_out(Run(), dotted({"loss": "softmax", "optim": {"clip": None}}))) == override(
+        Run(), {"loss": "softmax", "optim.clip": None}
+    )
 
 
 runs = st.builds(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vse.command import Request
-from vse.config import fingerprint, flatten, knob
+from vse.config import dotted, fingerprint, flatten, knob
 from vse.environment import environment
 from vse.errors import InputError
 from vse.measure import Size
@@ -77,10 +77,10 @@ def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request
     definition = source.read_json("definition.json")
     commands = [text for text in (summary["command"], command_of(request)) if text]
     if definition.get("kind") == response.KIND:
-        found, asked = response.from_dict(data), {"as swept": dict(_leaves(definition["config"]))}
+        found, asked = response.from_dict(data), {"as swept": dotted(definition["config"])}
         best = {BEST: source.read_bytes(BEST).decode()} if source.exists(BEST) else {}
         return summary["headline"], write_response(folder, found, commands, asked, best)
-    configuration = {arm: dict(_leaves(values)) for arm, values in definition["arms"].items()}
+    configuration = {arm: dotted(values) for arm, values in definition["arms"].items()}
     return summary["headline"], write_report(folder, from_dict(data), commands, configuration, {})
 
 
@@ -96,7 +96,7 @@ def _of_runs(
         facts[name] = _facts(config, sizes, read_origin(run))
         if not sizes and all(key.startswith("val/") for key in rows[name]):
             bare.append(name)
-        configuration[name] = dict(_leaves(config))
+        configuration[name] = dotted(config)
         beside.append(Run(name=name, config=config, metrics=rows[name]))
         if not rows[name]:
             raise InputError(f"runs={name}: has no numbers yet; finish it with jobs/train.py")
@@ -190,10 +190,3 @@ def _typed(value: Any) -> str:
     if isinstance(value, tuple | list):
         return ",".join(map(str, value))
     return json.dumps(value) if isinstance(value, bool) or value is None else str(value)
-
-
-def _leaves(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in data.items():
-        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
-    return found

@@ -13,7 +13,7 @@ from vse.redaction import redact_text
 from vse.report.html import Provenance
 from vse.report.search_page import search_page
 from vse.report.thumbnails import thumbnail
-from vse.search import Answer, Found, Hit, Options, foresee, place_of, search
+from vse.search import Answer, Hit, Options, SearchResult, foresee, place_of, search
 from vse.summary import write_summary
 from vse.workspace import Workspace
 
@@ -70,7 +70,7 @@ def _checked(request: Request) -> Options:
     return options
 
 
-def lines(found: Found) -> Iterator[str]:
+def lines(found: SearchResult) -> Iterator[str]:
     """For every search a headline and a line a hit: rank, score, id and where it lies, or the caption."""
     for number, answer in enumerate(found.answers):
         if number:
@@ -87,11 +87,11 @@ def lines(found: Found) -> Iterator[str]:
             yield f"not in the vocabulary: {', '.join(answer.unknown)}"
 
 
-def _where(hit: Hit, found: Found) -> str:
+def _where(hit: Hit, found: SearchResult) -> str:
     return place_of(hit.item.uri, found.root) if hit.item.uri else hit.item.text
 
 
-def _headline(found: Found) -> dict[str, Any]:
+def _headline(found: SearchResult) -> dict[str, Any]:
     """Numbers a reader wants first, and of a single search its best hit."""
     headline: dict[str, Any] = {"searches": len(found.answers), "among": found.number}
     if len(found.answers) == 1:
@@ -103,7 +103,7 @@ def _headline(found: Found) -> dict[str, Any]:
     return headline
 
 
-def _as_data(answer: Answer, found: Found) -> dict[str, Any]:
+def _as_data(answer: Answer, found: SearchResult) -> dict[str, Any]:
     return {
         "query": answer.query,
         "median": answer.median,
@@ -114,7 +114,7 @@ def _as_data(answer: Answer, found: Found) -> dict[str, Any]:
     }
 
 
-def _hit(hit: Hit, found: Found) -> dict[str, Any]:
+def _hit(hit: Hit, found: SearchResult) -> dict[str, Any]:
     item = hit.item
     where = {"path": place_of(item.uri, found.root)} if item.uri else {}
     text = {"caption": item.text} if item.text else {}

@@ -4,7 +4,7 @@ import html
 from collections.abc import Callable
 
 from vse.report.html import Provenance, details, header, page, provenance_parts
-from vse.search import Answer, Found, Hit
+from vse.search import Answer, Hit, SearchResult
 
 MOST = 100  # sentences on one page: a thousand would make it a hundred megabytes
 _MISSED = 3  # images that are true and stand further down
@@ -14,7 +14,7 @@ _BLANK = '<span class="blank">no picture to show</span>'
 Thumbnail = Callable[[str], str]
 
 
-def search_page(found: Found, thumbnail: Thumbnail, provenance: Provenance) -> str:
+def search_page(found: SearchResult, thumbnail: Thumbnail, provenance: Provenance) -> str:
     """The whole document. thumbnail: the data URI of a picture, by its URI; empty where it cannot be shown."""
     asked = "a picture" if found.picture else "a sentence" if len(found.answers) == 1 else "sentences"
     facts = [f"α = {value}" if key == "α" else value for key, value in found.facts.items() if key != "checkpoint"]

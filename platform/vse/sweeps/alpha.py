@@ -26,7 +26,7 @@ from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
 from vse.sweeps.estimates import expectation, foresee
 from vse.sweeps.experiment import require_finished, run_sweep
-from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
+from vse.sweeps.frame import Frame, Report, SweepResult, run_framed, tell_report
 from vse.sweeps.ledger import Entry, trial_id
 from vse.training.inputs import REVISION, family_inputs
 
@@ -43,7 +43,7 @@ def run_alpha_sweep(request: Request) -> str:
     plan = make_plan(request)
     sweeps: list[_Sweep] = []
 
-    def work(frame: Frame) -> Found:
+    def work(frame: Frame) -> SweepResult:
         sweeps.append(_Sweep(frame, plan))
         return _found(sweeps[0])
 
@@ -72,7 +72,7 @@ class _DrainedError(Exception):
         )
 
 
-def _found(sweep: "_Sweep") -> Found:
+def _found(sweep: "_Sweep") -> SweepResult:
     try:
         results, entries = sweep.run()
     except _DrainedError as drained:
@@ -81,10 +81,10 @@ def _found(sweep: "_Sweep") -> Found:
     if sweep.missing:
         found = fingerprint([found, sweep.missing])
         log.warning("the curve is that of %d seeds: %s", len(results.seeds), "; ".join(sweep.missing.values()))
-    return Found(digest=found, report=lambda: _report(sweep, results, len(entries), found))
+    return SweepResult(digest=found, report=lambda: _report(sweep, results, len(entries), found))
 
 
-def _unfinished(frame: Frame, drained: _DrainedError) -> Found:
+def _unfinished(frame: Frame, drained: _DrainedError) -> SweepResult:
     """The curve is drawn once the cap lets all trials run, so there is none yet; the summary says what is missing."""
     log.info("%s", drained)
     finished = [entry for entry in frame.ledger if entry.state == "finished"]
@@ -95,7 +95,7 @@ def _unfinished(frame: Frame, drained: _DrainedError) -> Found:
         tell_report(frame, "alpha sweep", found, (), numbers).end("finished")
         return Report(files=(), headline=numbers, details={"missing": str(drained)})
 
-    return Found(digest=found, report=report)
+    return SweepResult(digest=found, report=report)
 
 
 @dataclass

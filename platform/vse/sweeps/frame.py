@@ -56,7 +56,7 @@ class Report:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SweepResult:
     """What the trials found: `digest` over their results, and the report of them, drawn when it is asked for."""
 
     digest: str
@@ -158,7 +158,7 @@ def need_of(train: TrainConfig) -> Need:
     )
 
 
-def run_framed(request: Request, plan: Plan, work: Callable[[Frame], Found]) -> str:
+def run_framed(request: Request, plan: Plan, work: Callable[[Frame], SweepResult]) -> str:
     """Do the work of a sweep and return the path of its `summary.json`; a sweep that was reported before is left alone.
 
     Raises InputError for a request that cannot be served, before anything starts.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from vse.config import canonical, fingerprint
+from vse.config import canonical, dotted, fingerprint
 from vse.errors import InputError
 from vse.file_lock import take
 from vse.object_store import LEASE_SECONDS
@@ -293,22 +293,14 @@ def _definition(folder: Folder) -> Any:
 
 
 def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
-    there = dict(_leaves(_definition(other) or {}))
+    there = dotted(_definition(other) or {})
     if not there:
         return ""
-    here = dict(_leaves(canonical(definition)))
+    here = dotted(canonical(definition))
     for key in sorted({*here, *there}):
         if here.get(key) != there.get(key):
             return f" ({key} was {there.get(key)!r}, is {here.get(key)!r})"
     return ""
-
-
-def _leaves(data: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(data, Mapping):
-        for key, value in data.items():
-            yield from _leaves(value, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, data
 
 
 @contextlib.contextmanager

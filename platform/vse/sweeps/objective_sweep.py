@@ -22,7 +22,7 @@ from vse.sweeps.alpha_results import child_id
 from vse.sweeps.budget import length
 from vse.sweeps.estimates import expectation, foresee
 from vse.sweeps.experiment import run_proposed
-from vse.sweeps.frame import Found, Frame, Report, run_framed, tell_report
+from vse.sweeps.frame import Frame, Report, SweepResult, run_framed, tell_report
 from vse.sweeps.halving import halving
 from vse.sweeps.ledger import Entry
 from vse.sweeps.objective_plan import Plan, check_point, make_plan, told_by
@@ -47,7 +47,7 @@ def run_objective_sweep(request: Request) -> str:
     plan = make_plan(request)
     sweeps: list[_Sweep] = []
 
-    def work(frame: Frame) -> Found:
+    def work(frame: Frame) -> SweepResult:
         sweeps.append(_Sweep(frame, plan))
         return sweeps[0].run()
 
@@ -80,7 +80,7 @@ class _Sweep:
             found=self.workspace.found.answers,  # filled by the stages that `prepare` runs
         )
 
-    def run(self) -> Found:
+    def run(self) -> SweepResult:
         """All trials that are asked for and not done, as far as the cap lets them."""
         told = told_by(self.plan.options.warm_start, self.workspace, self.plan) if self.plan.options.warm_start else []
         self.frame.tell_parent("objective sweep", self.plan.rule)
@@ -100,7 +100,7 @@ class _Sweep:
         results = gather(self.plan, self.frame.name, preset, self.ledger, self.material, left)
         self.failed = results.failed
         found = digest(results)
-        return Found(digest=found, report=lambda: self.report(results, found))
+        return SweepResult(digest=found, report=lambda: self.report(results, found))
 
     def run_trials(self, proposer: Proposer, total: int) -> bool:
         """True if the proposer came to its end, False if the cap did. What refused a trial is kept in `refused`."""

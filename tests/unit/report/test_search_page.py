@@ -8,7 +8,7 @@ from tests.unit.report.test_html import PROVENANCE, Outline
 from vse.presets import preset
 from vse.report.search_build import lines
 from vse.report.search_page import MOST, search_page
-from vse.search import Answer, Found, Hit, Item
+from vse.search import Answer, Hit, Item, SearchResult
 
 
 def hit(rank: int, score: float, true: bool = False) -> Hit:
@@ -23,7 +23,7 @@ ANSWER = Answer(
     highest=0.75,
     unknown=("xanadu",),
 )
-FOUND = Found(
+FOUND = SearchResult(
     config=preset("univse_tiny"),
     facts={"run": "univse-scenes-s0", "family": "univse", "α": "0.7", "checkpoint": "epoch-0003"},
     fingerprints={},

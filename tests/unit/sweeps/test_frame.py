@@ -16,7 +16,7 @@ from vse.command import Request
 from vse.presets import preset
 from vse.storage import Folder
 from vse.sweeps import alpha, frame, objective_sweep
-from vse.sweeps.frame import Found, Frame, Report, run_framed
+from vse.sweeps.frame import Frame, Report, SweepResult, run_framed
 from vse.sweeps.need import Need
 from vse.training.code import this_code
 
@@ -62,11 +62,11 @@ def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
 
 
 def sweep(workspace: str) -> str:
-    def work(frame: Frame) -> Found:
+    def work(frame: Frame) -> SweepResult:
         frame.tell_parent("square", workspace.partition("?")[0].rpartition("/")[2])
         frame.folder.write_text("page.html", "4")
         frame.journal().end()
-        return Found(digest="12345678", report=lambda: Report(files=["page.html"], headline={}, details={}))
+        return SweepResult(digest="12345678", report=lambda: Report(files=["page.html"], headline={}, details={}))
 
     return run_framed(asked(workspace, Options()), Plan(), work)
 
@@ -122,10 +122,10 @@ def test_trainings_by_other_code_are_said_in_a_line(
     later = {"digest": "89abcdef"}
 
     def work(changes: int, *code: dict[str, Any]) -> str:
-        def found(frame: Frame) -> Found:
+        def found(frame: Frame) -> SweepResult:
             frame.ledger.finish({"x": changes}, {"trained_by": code}, 1.0)
             frame.ledger.finish({"y": changes}, {"metrics": {}}, 1.0)  # of a measure: trained nothing
-            return Found(digest=f"{changes}", report=lambda: Report(files=[], headline={}, details={}))
+            return SweepResult(digest=f"{changes}", report=lambda: Report(files=[], headline={}, details={}))
 
         caplog.clear()
         path = run_framed(asked(str(tmp_path), Options()), Plan(), found)
