@@ -8,7 +8,8 @@ from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import override
 from vse.environment import command_line
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.report.gaussian import RESULTS, CodesOptions, add_system, check
 from vse.storage import Folder
 from vse.summary import write_summary

@@ -9,7 +9,8 @@ from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import fingerprint, knob, to_dict
 from vse.environment import run_tags
-from vse.measure import MeasureOptions, measure_with_outcomes
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_with_outcomes
 from vse.report.measured import told
 from vse.report.terminal import lines
 from vse.summary import write_summary

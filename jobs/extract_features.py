@@ -16,7 +16,7 @@ from vse.features.extraction import ExtractionConfig, extract, features_fingerpr
 from vse.pipeline import check_rows, describe, of_data
 from vse.reach import check_reach
 from vse.summary import write_summary
-from vse.training.inputs import family_inputs
+from vse.training.compatibility import family_inputs
 from vse.workspace import Workspace, dataset_name
 
 

@@ -13,7 +13,7 @@ from vse.reach import check_reach, foreseen
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
-from vse.training.inputs import check_objective
+from vse.training.compatibility import check_objective
 from vse.training.origin import Origin
 from vse.training.run import run_training, trains_here, what_is_trained
 from vse.workspace import Workspace

@@ -34,8 +34,9 @@ from vse.language.sentence.stage import SentenceStore, fitted
 from vse.language.word_vector_files import split_path
 from vse.language.word_vectors import WordVectors, file_digits, word_vectors
 from vse.storage import MANIFEST, Folder
+from vse.training.compatibility import adversaries_wanted, family_inputs
 from vse.training.config import RunConfig
-from vse.training.inputs import Material, adversaries_wanted, family_inputs, training_vocabulary
+from vse.training.inputs import Material, training_vocabulary
 from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)

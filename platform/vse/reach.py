@@ -19,8 +19,8 @@ from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.pipeline import foresee, kept_features, parser_of
+from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
-from vse.training.inputs import family_inputs
 from vse.workspace import Workspace
 
 _SPAN = 1 << 16  # bytes compared at both ends of a file

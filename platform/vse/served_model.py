@@ -20,8 +20,8 @@ from vse.language.sentence.features import SentenceFeatures
 from vse.pipeline import parser_of
 from vse.storage import Folder
 from vse.trained import Trained, load_run
+from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
-from vse.training.inputs import family_inputs
 from vse.training.run import RESULT, run_journal
 from vse.workspace import Workspace
 

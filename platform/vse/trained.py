@@ -19,8 +19,9 @@ from vse.models.family import Context, Family
 from vse.presets import from_data
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, load_weights, weights_of
+from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
-from vse.training.inputs import Material, family_inputs, initial_family, split_examples
+from vse.training.inputs import Material, initial_family, split_examples
 
 
 @dataclass(frozen=True, eq=False)

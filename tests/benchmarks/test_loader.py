@@ -16,7 +16,8 @@ from vse.data.ragged import Ragged
 from vse.presets import preset
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints
-from vse.training.inputs import family_inputs, make_collator, training_inputs
+from vse.training.compatibility import family_inputs
+from vse.training.inputs import make_collator, training_inputs
 from vse.training.loop import Hooks, Loop
 from vse.training.prefetch import prefetched
 from vse.training.run import build_family

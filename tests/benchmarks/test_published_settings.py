@@ -20,8 +20,9 @@ from vse.arithmetic import settle
 from vse.data.batches import Batch
 from vse.features.arrays import ReadyMade
 from vse.training.allocator import keep_freed_memory
+from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
-from vse.training.inputs import family_inputs, initial_family
+from vse.training.inputs import initial_family
 from vse.training.step import Stepper
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]

@@ -10,7 +10,8 @@ from vse import pipeline, presets, registry
 from vse.arithmetic import settle
 from vse.config import override
 from vse.training.allocator import keep_freed_memory
-from vse.training.inputs import family_inputs, make_collator, training_inputs
+from vse.training.compatibility import family_inputs
+from vse.training.inputs import make_collator, training_inputs
 from vse.training.run import build_family
 from vse.training.step import Stepper
 from vse.workspace import Workspace

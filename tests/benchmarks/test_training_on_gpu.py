@@ -16,7 +16,8 @@ from vse.config import override
 from vse.storage import Folder
 from vse.training import transfer
 from vse.training.checkpoint import Checkpoints
-from vse.training.inputs import family_inputs, initial_family
+from vse.training.compatibility import family_inputs
+from vse.training.inputs import initial_family
 from vse.training.loop import Hooks, Loop
 from vse.training.step import Stepper
 

@@ -15,7 +15,8 @@ import pytest
 from vse.config import canonical, override
 from vse.errors import InputError
 from vse.journal import read
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.storage import Folder
 from vse.sweeps import frame

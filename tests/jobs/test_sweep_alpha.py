@@ -88,7 +88,8 @@ def test_from_an_empty_workspace_to_the_curve(done: tuple[Path, Path]) -> None:
 
 
 def test_every_alpha_is_what_measuring_a_run_at_it_gives(done: tuple[Path, Path]) -> None:
-    from vse.measure import MeasureOptions, measure_run
+    from vse.measuring.options import MeasureOptions
+    from vse.measuring.stage import measure_run
     from vse.workspace import Workspace
 
     workspace, summary = done

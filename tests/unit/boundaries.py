@@ -11,8 +11,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
     frozenset({"cluster", "metrics", "tracking"}),
-    frozenset({"presets", "pipeline", "adversaries", "trained", "measure", "artefacts", "embedder", "served_model"})
-    | {"judging", "ensemble", "reach", "search", "caption_pairs", "gaussian_codes"},
+    frozenset({"presets", "pipeline", "adversaries", "trained", "measuring", "artefacts", "embedder", "served_model"})
+    | {"judging", "reach", "search"},
     frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands

@@ -13,7 +13,8 @@ from vse.evaluation.per_image import counts_of, terms_of
 from vse.evidence import Task, perform, read_table
 from vse.language.attack_edits import Change, Edit, Editor
 from vse.language.attacks import ATTACKS, OF_PAPER
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.report.figures import alpha_figure
 from vse.report.html import Provenance, alpha_page

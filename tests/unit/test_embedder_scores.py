@@ -14,11 +14,12 @@ from vse import embedder as embedder_module
 from vse import pipeline
 from vse.data.images import open_image
 from vse.embedder import Embedder
-from vse.ensemble import Member, Members
 from vse.errors import InputError
 from vse.evaluation.metrics import RetrievalCounter
 from vse.evaluation.retrieval import evaluate_retrieval
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring.members import Member, Members
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.trained import encode_split, load_run
 from vse.training.run import Result
 from vse.workspace import Workspace

@@ -233,7 +233,8 @@ def test_a_failing_task_leaves_the_others_alone(
 
 
 def test_tables_agree_with_the_measures_of_the_run(planner: Planner, done: dict[str, list[Task]]) -> None:
-    from vse.measure import MeasureOptions, measure_run
+    from vse.measuring.options import MeasureOptions
+    from vse.measuring.stage import measure_run
 
     for name, alpha in (("vsepp", "none"), ("univse", "0.75")):
         task = done[name][0]

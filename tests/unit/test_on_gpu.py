@@ -15,14 +15,16 @@ from PIL import Image
 from tests.gpu import TRUE, a_gpu
 from tests.unit.evaluation.models import Mixed
 from tests.unit.evaluation.test_alpha import ALPHAS, planted
-from vse import embedder, measure, pipeline, trained
+from vse import embedder, pipeline, trained
 from vse.arithmetic import settle
 from vse.config import override
 from vse.embedder import Embedder
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import AttackSet
 from vse.features.small_backbone import SmallBackbone
-from vse.measure import MeasureOptions, measure_ensemble, measure_run
+from vse.measuring import stage
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_ensemble, measure_run
 from vse.presets import preset
 from vse.storage import Folder
 from vse.training import run as training
@@ -55,7 +57,7 @@ def computing() -> Computing:
         with pytest.MonkeyPatch.context() as patched, a_gpu() if side == "gpu" else contextlib.nullcontext() as gpu:
             device = gpu or torch.device("cpu")
             patched.setattr(training, "training_device", lambda train: device)
-            for module in (measure, embedder):
+            for module in (stage, embedder):
                 patched.setattr(module, "device_of", lambda asked, key="": device)
             if side == "gpu" and not TRUE:
                 for wait in ("record", "synchronize"):  # everything has happened when the CPU asks for it

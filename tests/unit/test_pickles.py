@@ -15,7 +15,8 @@ from tests.unit.unsafe_loading import unsafe
 from vse import pipeline
 from vse.adversaries import attack_split
 from vse.config import override
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.storage import MANIFEST, Folder, sha256_of
 from vse.sweeps.code_files import open_codes, store_codes

@@ -9,7 +9,7 @@ from vse import presets, registry
 from vse.config import fingerprint, flatten, from_dict, to_dict, validate
 from vse.errors import InputError
 from vse.features.torchvision_backbone import TorchvisionBackbone
-from vse.training.inputs import family_inputs
+from vse.training.compatibility import family_inputs
 from vse.training.schedule import learning_rate
 
 NAMES = presets.names()

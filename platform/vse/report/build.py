@@ -12,7 +12,7 @@ from vse.command import Request
 from vse.config import dotted, fingerprint, flatten, knob
 from vse.environment import environment
 from vse.errors import InputError
-from vse.measure import Size
+from vse.measuring.options import Size
 from vse.report import response
 from vse.report.curve import AlphaResults, from_dict
 from vse.report.figures import alpha_figure

@@ -11,10 +11,11 @@ from typing import Any
 from vse import pipeline
 from vse.command import Request
 from vse.config import fingerprint, flatten, knob, to_dict
-from vse.ensemble import difference
 from vse.environment import environment
 from vse.errors import InputError
-from vse.measure import Measured, MeasureOptions, carry_out, kept_measures, plan_measure
+from vse.measuring.members import difference
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import Measured, carry_out, kept_measures, plan_measure
 from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
 from vse.report.comparison_figure import comparison_figure

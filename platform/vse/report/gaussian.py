@@ -12,8 +12,8 @@ from vse.errors import InputError
 from vse.evaluation.gaussianity import KeepsCodes
 from vse.report.intervals import interval
 from vse.storage import Folder
+from vse.training.compatibility import check_objective
 from vse.training.config import RunConfig
-from vse.training.inputs import check_objective
 
 RESULTS = "results.json"
 SPLIT = "test"

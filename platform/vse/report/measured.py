@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from vse.measure import PAIRS_REVISION, Size
+from vse.measuring.caption_pairs import PAIRS_REVISION
+from vse.measuring.options import Size
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, weights_of
 

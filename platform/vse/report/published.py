@@ -81,7 +81,7 @@ def _columns() -> Iterator[Column]:
     yield from (Column(f"phrase/{key}", title, "phrase → box") for key, title in recalls)
 
 
-COLUMNS = tuple(_columns())  # metrics that are ours too have the name that `vse.measure` gives them behind the split
+COLUMNS = tuple(_columns())  # metrics that are ours too have the name that `vse.measuring` gives them behind the split
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "paper": tuple(PAPERS),
     "protocol": tuple(SETTINGS),

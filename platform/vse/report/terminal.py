@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from vse.measure import Size
+from vse.measuring.options import Size
 from vse.report.order import RETRIEVAL, grouped, parts
 
 _RANKS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "medr", "meanr": "meanr"}

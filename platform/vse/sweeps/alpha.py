@@ -28,7 +28,8 @@ from vse.sweeps.estimates import expectation, foresee
 from vse.sweeps.experiment import require_finished, run_sweep
 from vse.sweeps.frame import Frame, Report, SweepResult, run_framed, tell_report
 from vse.sweeps.ledger import Entry, trial_id
-from vse.training.inputs import REVISION, family_inputs
+from vse.training.compatibility import family_inputs
+from vse.training.inputs import REVISION
 
 log = logging.getLogger(__name__)
 

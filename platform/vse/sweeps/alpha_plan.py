@@ -17,8 +17,8 @@ from vse.sweeps.ledger import Ledger, stem
 from vse.sweeps.need import Need
 from vse.sweeps.objective_plan import RUNS
 from vse.sweeps.space import Space, check_space, expand, label, load_space
+from vse.training.compatibility import check_objective
 from vse.training.config import RunConfig, identity
-from vse.training.inputs import check_objective
 
 ALPHA = "model.alpha"
 

@@ -8,7 +8,8 @@ from typing import Any
 from vse import pipeline
 from vse.adversaries import attack_split
 from vse.config import override
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.presets import from_data
 from vse.storage import Folder
 from vse.sweeps.trial_process import say

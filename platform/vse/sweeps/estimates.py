@@ -11,8 +11,8 @@ from vse.config import to_dict
 from vse.environment import gpus
 from vse.errors import InputError, NotMadeError
 from vse.sealed_folder import SealedFolder
+from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
-from vse.training.inputs import family_inputs
 from vse.workspace import Workspace
 
 

@@ -15,8 +15,8 @@ from vse.sweeps.need import Need
 from vse.sweeps.objective_trials import MATERIAL, OBJECTIVES, SEED
 from vse.sweeps.search import check_searchable
 from vse.sweeps.space import Space, canonical_point, check_space, expand, load_space, placements
+from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, identity
-from vse.training.inputs import check_objective, family_inputs
 from vse.workspace import Workspace
 
 METHODS = ("grid", "random", "hyperopt", "asha")

@@ -30,8 +30,9 @@ from vse.sweeps.objective_results import digest, gather, headline, judged, prese
 from vse.sweeps.objective_trials import MATERIAL, WORDS, Setting, run_trial
 from vse.sweeps.proposals import InTurn, Proposer
 from vse.sweeps.search import ParzenSearch
+from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
-from vse.training.inputs import REVISION, family_inputs
+from vse.training.inputs import REVISION
 from vse.training.run import close_killed
 
 log = logging.getLogger(__name__)

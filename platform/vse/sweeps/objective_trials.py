@@ -14,7 +14,8 @@ from vse.errors import InputError
 from vse.evaluation.per_image import PerImage, per_image
 from vse.evaluation.retrieval import retrieve
 from vse.language.attacks import ATTACKS
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.presets import from_data
 from vse.storage import Folder
 from vse.sweeps.space import label

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -30,8 +30,8 @@ from vse.language.pools import PoolConfig, WordPools, build_pools
 from vse.language.tokens import words
 from vse.language.word_vectors import WordVectors, coverage
 from vse.models.family import Context, Family, Inputs
-from vse.objectives.objective import ContrastDraws, Objective
-from vse.training.config import HALF, RunConfig, check_gpus, identity
+from vse.training.compatibility import adversaries_wanted
+from vse.training.config import RunConfig, identity
 
 REVISION = 3  # of training: raise it whenever the same configuration and data give other weights
 
@@ -117,11 +117,6 @@ class TrainingInputs:
         }
 
 
-def family_inputs(config: RunConfig) -> Inputs:
-    """What the configured family reads."""
-    return registry.component("family", registry.name_of("family", config.model)).requires(config.model)
-
-
 def split_examples(material: Material, split: Split, inputs: Inputs, vocabulary: Vocabulary) -> Examples:
     """The arrays of a split as a family with these inputs reads them."""
     ids = tuple(image.id for image in split.images)
@@ -158,45 +153,6 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
         contrast=contrast,
         coverage=known,
     )
-
-
-def check_objective(config: RunConfig) -> None:
-    """Raises InputError where the configured family and objective do not train together.
-
-    Such a pair fails at its first step, or leaves parameters of the family without a gradient. Nor does a run without a
-    GPU train in half precision, or one whose workers cannot have the GPUs they ask for.
-    """
-    check_gpus(config.train.workers, config.train.gpus_per_worker)
-    if config.train.precision in HALF and not config.train.gpus_per_worker:
-        raise InputError(
-            f"train.precision={config.train.precision}: on GPUs only; set train.gpus_per_worker, or float32 or float64"
-        )
-    family, name = registry.name_of("family", config.model), registry.name_of("objective", config.objective)
-    for other in registry.names("objective"):
-        settings: Mapping[str, object] | None = registry.component("objective", other).sole.get(family)
-        if other == name or settings is None:
-            continue
-        if all(getattr(config.model, key) == value for key, value in settings.items()):
-            where = "".join(f" with model.{key}={value}" for key, value in settings.items())
-            own = {f.name: f for f in fields(registry.component("objective", other).Config)}
-            so = "match" in own and name in own["match"].metadata["choices"]
-            instead = f", whose objective.match={name} matches so" if so else ""
-            raise InputError(f"objective={name}: family {family}{where} trains with objective={other} only{instead}")
-    objective: Objective = registry.build("objective", config.objective)
-    if objective.families is not None and family not in objective.families:
-        theirs = " or ".join(sorted(objective.families))
-        raise InputError(f"objective={name}: trains family {theirs}, not {family}; use objective=ranking")
-    if registry.component("family", family).pairwise and "scores" not in objective.gathers:
-        raise InputError(f"objective={name}: compares codes, but family {family} scores pairs; use objective=ranking")
-    adversaries_wanted(config)
-
-
-def adversaries_wanted(config: RunConfig) -> ContrastDraws | None:
-    """The adversaries that the configured objective trains against. Raises InputError where the family encodes none."""
-    wanted = registry.build("objective", config.objective).adversaries
-    if wanted is not None and not family_inputs(config).contrast:
-        raise InputError("objective: it compares adversaries of captions, but this family encodes none")
-    return wanted
 
 
 def _contrast(config: RunConfig, material: Material, train: Split, vocabulary: Vocabulary) -> ContrastSampler | None:

@@ -30,12 +30,11 @@ from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
 from vse.training.code import others, this_code, told
 from vse.training.collectives import add_up, together, world
+from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, TrainConfig
 from vse.training.inputs import (
     Material,
     TrainingInputs,
-    check_objective,
-    family_inputs,
     feature_blocks,
     initial_family,
     known_captions,

@@ -18,8 +18,9 @@ from vse.pipeline import StoredFeatures
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress
+from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig, TrainConfig
-from vse.training.inputs import Material, TrainingInputs, family_inputs, make_collator, training_inputs
+from vse.training.inputs import Material, TrainingInputs, make_collator, training_inputs
 from vse.training.loop import Hooks, Loop
 from vse.training.run import build_family, training_device, validate
 

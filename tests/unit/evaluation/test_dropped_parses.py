@@ -5,14 +5,15 @@ import hashlib
 import numpy as np
 import pytest
 
-from vse import ensemble
 from vse.config import override
 from vse.data import keyed
 from vse.data.examples import encode_texts
 from vse.data.vocabulary import build_vocabulary
 from vse.evaluation.dropped_parses import DroppedParses
 from vse.language.components import Attribute, Components, Object, Relation
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring import members
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.training.run import run_training
 from vse.workspace import Workspace
@@ -133,13 +134,13 @@ def test_all_dropped_is_a_bag_of_objects(place, runs):
 
 def test_adversaries_are_made_of_whole_parses(place, runs, monkeypatch):
     seen = []
-    original = ensemble.encode_adversaries
+    original = members.encode_adversaries
 
     def watching(trained, found, material):
         seen.append((found, material.parses))
         return original(trained, found, material)
 
-    monkeypatch.setattr(ensemble, "encode_adversaries", watching)
+    monkeypatch.setattr(members, "encode_adversaries", watching)
     for share in (0.0, 0.7):
         measure_run(runs["univse"], place, MeasureOptions(attacks=("shared",), drop_components=share, drop_seed=9))
     (whole, _), (dropped, parses) = seen

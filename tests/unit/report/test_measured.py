@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from vse.config import override, to_dict
-from vse.measure import PAIRS_REVISION, MeasureOptions, Size, measure_run
+from vse.measuring.caption_pairs import PAIRS_REVISION
+from vse.measuring.options import MeasureOptions, Size
+from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.report.measured import altered, run_metrics, run_sizes, told
 from vse.storage import Folder

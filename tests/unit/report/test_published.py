@@ -10,7 +10,7 @@ import pytest
 from vse import presets
 from vse.config import override
 from vse.errors import InputError
-from vse.measure import MeasureOptions
+from vse.measuring.options import MeasureOptions
 from vse.report.published import FILE, PAPERS, SETTINGS, Line, parse, read_published
 
 ROOT = Path(__file__).resolve().parents[3]

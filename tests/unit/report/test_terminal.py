@@ -1,6 +1,6 @@
 """What a terminal shows of an evaluation: headlines with sizes, tables, and every number once."""
 
-from vse.measure import Size
+from vse.measuring.options import Size
 from vse.report.order import RETRIEVAL
 from vse.report.terminal import lines
 

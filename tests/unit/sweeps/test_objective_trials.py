@@ -8,7 +8,7 @@ import torch
 from tests.unit.training.test_run import config
 from vse import pipeline
 from vse.config import to_dict
-from vse.measure import MeasureOptions
+from vse.measuring.options import MeasureOptions
 from vse.sweeps import objective_trials
 from vse.sweeps.objective_trials import Setting, run_trial
 from vse.trained import Trained

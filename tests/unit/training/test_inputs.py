@@ -17,7 +17,8 @@ from vse.language.word_vectors import word_vectors
 from vse.presets import preset
 from vse.presets.catalogue import TINY
 from vse.training import inputs
-from vse.training.inputs import family_inputs, make_collator, run_fingerprint, training_inputs
+from vse.training.compatibility import family_inputs
+from vse.training.inputs import make_collator, run_fingerprint, training_inputs
 
 
 @pytest.fixture(scope="module")

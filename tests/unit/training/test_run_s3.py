@@ -7,7 +7,8 @@ import pytest
 
 from vse import journal, pipeline
 from vse.config import override
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.training.loop import Loop
 from vse.training.run import run_training

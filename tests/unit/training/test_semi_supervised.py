@@ -12,7 +12,8 @@ from vse.data.companions import Siblings, Unpaired, known_images
 from vse.data.vocabulary import Vocabulary
 from vse.errors import InputError
 from vse.presets import preset
-from vse.training.inputs import TrainingInputs, family_inputs, make_collator, training_batches, training_inputs
+from vse.training.compatibility import family_inputs
+from vse.training.inputs import TrainingInputs, make_collator, training_batches, training_inputs
 from vse.training.run import build_family
 from vse.training.step import step_losses
 

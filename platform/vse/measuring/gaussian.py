@@ -1,8 +1,8 @@
 """How far the codes of a trained run are from the prior that its training pulls them to, before and after training."""
 
-from vse.ensemble import Member
 from vse.errors import InputError
 from vse.evaluation.gaussianity import KeepsCodes, gaussian_numbers
+from vse.measuring.members import Member
 from vse.models.family import Family
 from vse.training.inputs import split_examples, training_inputs
 from vse.training.run import build_family

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load, save
 
-from vse import caption_pairs, ensemble, measure
 from vse.config import override, validate
 from vse.errors import Diverged, InputError
 from vse.evaluation.codes import Codes
@@ -18,7 +17,10 @@ from vse.evaluation.outcomes import pack
 from vse.evaluation.protocol import Protocol
 from vse.evaluation.statistics import Sample
 from vse.language.caption_pairs import MatchedImages
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring import caption_pairs, members, stage
+from vse.measuring.options import PUBLISHED, MeasureOptions, Size
+from vse.measuring.split import add
+from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.training.run import run_training
 from vse.workspace import Workspace
@@ -55,7 +57,7 @@ def named(split, words=("shared", "disjoint")):
 
 def test_a_published_protocol_measures_its_part_under_its_name(monkeypatch, place, vsepp):
     few = Protocol(name="two images", num_images=2, captions_per_image=1)
-    monkeypatch.setitem(measure.PUBLISHED, "coco_1k_first", few)
+    monkeypatch.setitem(PUBLISHED, "coco_1k_first", few)
     found = measure_run(vsepp, place, MeasureOptions(protocol="coco_1k_first", contrast=("shared",)))
     assert found["test/coco_1k_first/i2t/meanr"] <= 2  # of the two captions there are
     assert found["test/coco_1k_first/attack_object/r1"] <= found["test/coco_1k_first/i2t/r1"]
@@ -121,9 +123,9 @@ def test_computed_once(place, univse, monkeypatch):
     measures = [name for name in univse.child("evaluation").names() if name.startswith("measures-")]
     (name,) = [n for n in measures if _options(univse, n)["attacks"] == ["shared"]]
     assert univse.child("evaluation").read_json(name)["metrics"] == first
-    monkeypatch.setattr(ensemble, "encode_split", lambda *a: pytest.fail("measured again"))
+    monkeypatch.setattr(members, "encode_split", lambda *a: pytest.fail("measured again"))
     assert measure_run(univse, place, options) == first
-    monkeypatch.setattr(measure, "REVISION", 99)
+    monkeypatch.setattr(stage, "REVISION", 99)
     with pytest.raises(pytest.fail.Exception):
         measure_run(univse, place, options)
 
@@ -137,20 +139,20 @@ def test_other_weights_of_the_same_epoch_are_measured_anew(place, vsepp, monkeyp
     options, again = MeasureOptions(attacks=()), place.run("again")
     shutil.copytree(vsepp.local(), again.local())
     first, seen = measure_run(again, place, options), list[int]()
-    original = ensemble.encode_split
+    original = members.encode_split
 
     def watching(*arguments) -> Codes:
         seen.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(ensemble, "encode_split", watching)
+    monkeypatch.setattr(members, "encode_split", watching)
     assert measure_run(again, place, options) == first
     assert not seen
-    kept = measure.load_run(again).checkpoint
+    kept = stage.load_run(again).checkpoint
     state = load(kept.read_bytes("model.safetensors"))
     kept.write_bytes("model.safetensors", save({name: value.flip(0) for name, value in state.items()}))
     kept.commit_manifest(kept.read_json("manifest.json")["files"])
-    assert measure.load_run(again).checkpoint == kept
+    assert stage.load_run(again).checkpoint == kept
     assert measure_run(again, place, options) != first
     assert seen
 
@@ -159,7 +161,7 @@ def test_scores_that_are_nan_name_the_run(place, vsepp):
     """A diverged family would have a perfect rank everywhere: a NaN is above nothing and nothing is above it."""
     again = place.run("diverged")
     shutil.copytree(vsepp.local(), again.local())
-    kept = measure.load_run(again).checkpoint
+    kept = stage.load_run(again).checkpoint
     state = {n: v.fill_(float("nan")) for n, v in load(kept.read_bytes("model.safetensors")).items()}
     kept.write_bytes("model.safetensors", save(state))
     kept.commit_manifest(kept.read_json("manifest.json")["files"])
@@ -192,25 +194,25 @@ def test_folds_average_equal_parts(place, vsepp, monkeypatch):
     assert halves["test/t2i/meanr"] < whole["test/t2i/meanr"]
     with pytest.raises(InputError, match="6 images cannot be divided into 4 equal folds"):
         measure_run(vsepp, place, MeasureOptions(attacks=(), folds=4))
-    monkeypatch.setattr(measure, "attack_split", lambda *a: pytest.fail("adversaries were made first"))
+    monkeypatch.setattr(stage, "attack_split", lambda *a: pytest.fail("adversaries were made first"))
     with pytest.raises(InputError, match="6 images cannot be divided into 4 equal folds"):
         measure_run(vsepp, place, MeasureOptions(folds=4))
 
 
 def test_sizes_are_of_what_was_measured(place, vsepp, monkeypatch):
     few = Protocol(name="two images in folds", num_images=4, captions_per_image=1, folds=2)
-    monkeypatch.setitem(measure.PUBLISHED, "coco_1k_first", few)
-    whole = measure.measure_with_outcomes(
+    monkeypatch.setitem(PUBLISHED, "coco_1k_first", few)
+    whole = stage.measure_with_outcomes(
         [vsepp], vsepp.child("evaluation"), place, MeasureOptions(attacks=(), splits=("test", "val"))
     )
     assert whole.sizes.keys() == {"test", "val"}
     assert (whole.sizes["test"].images, whole.sizes["val"].images, whole.sizes["test"].folds) == (6, 4, 1)
-    records = measure.pipeline.prepare(measure.load_run(vsepp).config, place).records
+    records = stage.pipeline.prepare(stage.load_run(vsepp).config, place).records
     assert whole.sizes["test"].captions == len(records.split("test").captions)
     options = MeasureOptions(attacks=(), protocol="coco_1k_first")
     for _ in ("measured", "read again"):
-        found = measure.measure_with_outcomes([vsepp], vsepp.child("evaluation"), place, options)
-        assert found.sizes == {"test/coco_1k_first": measure.Size(4, 4, folds=2)}
+        found = stage.measure_with_outcomes([vsepp], vsepp.child("evaluation"), place, options)
+        assert found.sizes == {"test/coco_1k_first": Size(4, 4, folds=2)}
 
 
 def recomputed(outcomes, split):
@@ -229,7 +231,7 @@ def recomputed(outcomes, split):
 def test_outcomes_of_queries_give_the_numbers_back(request, place, family, changes):
     run = request.getfixturevalue(family)
     options = MeasureOptions(splits=("test", "shifted") if not changes else ("test",), **changes)
-    measured = measure.measure_with_outcomes([run], run.child("evaluation"), place, options)
+    measured = stage.measure_with_outcomes([run], run.child("evaluation"), place, options)
     found = {key: value for split in measured.outcomes for key, value in recomputed(measured.outcomes, split).items()}
     kept = (*R, "rsum", "pair_accuracy")
     expected = {
@@ -238,26 +240,26 @@ def test_outcomes_of_queries_give_the_numbers_back(request, place, family, chang
         if key.rpartition("/")[2] in kept and not re.search("own_pool|complete|plural_split", key)
     }
     assert found == pytest.approx(expected)
-    records = measure.pipeline.prepare(measure.load_run(run).config, place).records
+    records = stage.pipeline.prepare(stage.load_run(run).config, place).records
     assert measured.outcomes["test"].images == tuple(image.id for image in records.split("test").images)
     assert run.child("evaluation").size(measured.file)
 
 
 def test_numbers_that_were_kept_without_outcomes_get_them(place, vsepp, monkeypatch):
     options, folder = MeasureOptions(attacks=("shared",), splits=("val",)), place.run("lacking").child("evaluation")
-    metrics = measure.measure_ensemble([vsepp], folder, place, options)
+    metrics = stage.measure_ensemble([vsepp], folder, place, options)
     (name,) = folder.names()
-    first = measure.measure_with_outcomes([vsepp], folder, place, options)
+    first = stage.measure_with_outcomes([vsepp], folder, place, options)
     assert first.metrics == metrics
     assert set(folder.names()) == {name, first.file}
     folder.write_bytes(first.file, folder.read_bytes(first.file)[:-20])  # damaged: measured again too
-    again = measure.measure_with_outcomes([vsepp], folder, place, options)
-    monkeypatch.setattr(ensemble, "encode_split", lambda *a: pytest.fail("measured again"))
-    kept = measure.measure_with_outcomes([vsepp], folder, place, options)
+    again = stage.measure_with_outcomes([vsepp], folder, place, options)
+    monkeypatch.setattr(members, "encode_split", lambda *a: pytest.fail("measured again"))
+    kept = stage.measure_with_outcomes([vsepp], folder, place, options)
     assert recomputed(kept.outcomes, "val") == recomputed(again.outcomes, "val") == recomputed(first.outcomes, "val")
     folder.write_bytes(first.file, pack(_rows(folder.read_bytes(first.file)), {"val": "of other data"}))
     with pytest.raises(pytest.fail.Exception):
-        measure.measure_with_outcomes([vsepp], folder, place, options)
+        stage.measure_with_outcomes([vsepp], folder, place, options)
 
 
 def _rows(packed):
@@ -305,7 +307,7 @@ def test_attacks_of_both_papers_keep_their_numbers_beside_each_other(place, vsep
     named = {key.split("/")[1] for key in both}
     assert {"attack_relation", "attack_contrast_relation", "attack_contrast_plural", "own_pool_relation"} <= named
     with pytest.raises(AssertionError, match=r"measured twice: \['a'\]"):
-        measure._add({"a": 1.0}, {"a": 1.0})
+        add({"a": 1.0}, {"a": 1.0})
     twice = MeasureOptions(splits=("test", "test"), attacks=("shared", "shared"))
     assert measure_run(vsepp, place, twice) == one
 
@@ -314,31 +316,31 @@ def test_other_adversaries_are_measured_anew(place, univse, monkeypatch):
     """Those of another generator, parser or rules: each has its fingerprint in the name of what is kept."""
     options = MeasureOptions(attacks=("shared",), contrast=("shared",))
     measure_run(univse, place, options)
-    monkeypatch.setattr(ensemble, "encode_split", lambda *a: pytest.fail("measured again"))
+    monkeypatch.setattr(members, "encode_split", lambda *a: pytest.fail("measured again"))
     measure_run(univse, place, options)
-    for changed in (measure.attack_split, measure.contrast_split):
+    for changed in (stage.attack_split, stage.contrast_split):
         name = changed.__name__
 
         def other(*arguments, changed=changed):
             return replace(changed(*arguments), fingerprint="other")
 
         with monkeypatch.context() as patched:
-            patched.setattr(measure, name, other)
+            patched.setattr(stage, name, other)
             with pytest.raises(pytest.fail.Exception):
                 measure_run(univse, place, options)
-    prepare = measure.pipeline.prepare
+    prepare = stage.pipeline.prepare
 
     def parsed_otherwise(*arguments, **more):
         material = prepare(*arguments, **more)
         return replace(material, fingerprints={**material.fingerprints, "language": "other"})
 
-    monkeypatch.setattr(measure.pipeline, "prepare", parsed_otherwise)
+    monkeypatch.setattr(stage.pipeline, "prepare", parsed_otherwise)
     with pytest.raises(pytest.fail.Exception):
         measure_run(univse, place, options)
 
 
 def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_path):
-    material = measure.pipeline.prepare(measure.load_run(univse).config, place)
+    material = stage.pipeline.prepare(stage.load_run(univse).config, place)
     part = material.records.split("test")
     rows = {
         str(k): {"filename": f"dir/{c.image}.png", "caption": c.text, "negative_caption": negative}
@@ -365,7 +367,7 @@ def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_pat
 
 
 def test_pairs_whose_name_several_images_share_are_left_out_and_told(monkeypatch, caplog, place, vsepp, tmp_path):
-    material = measure.pipeline.prepare(measure.load_run(vsepp).config, place)
+    material = stage.pipeline.prepare(stage.load_run(vsepp).config, place)
     own = material.records.split("test").images[0].id
     row = {"caption": "a red ball", "negative_caption": "a blue ball"}
     path = tmp_path / "swap_obj.json"

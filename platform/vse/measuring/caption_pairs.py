@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from vse import pipeline
 from vse.config import fingerprint
 from vse.data.examples import encode_texts
-from vse.ensemble import Member, Members
 from vse.errors import InputError
 from vse.evaluation.caption_pairs import evaluate_pairs
 from vse.evaluation.codes import encode_captions, encode_images
@@ -14,12 +13,13 @@ from vse.evaluation.ensemble import joined
 from vse.evaluation.retrieval import slice_items
 from vse.language.caption_pairs import CaptionPair, match_images
 from vse.language.parsing import language_fingerprint, parse_texts_to
+from vse.measuring.members import Member, Members
 from vse.models.family import Encoded
 from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
 
-REVISION = 2  # 2: a file name that several images share is none of theirs
+PAIRS_REVISION = 2  # 2: a file name that several images share is none of theirs
 
 
 def measure_pairs(members: Members, workspace: Workspace, pairs: Sequence[CaptionPair], files: str) -> dict[str, float]:

@@ -8,7 +8,8 @@ import torch
 from vse.config import override
 from vse.embedder import Embedder
 from vse.errors import InputError
-from vse.measure import MeasureOptions, measure_run
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.storage import Folder
 from vse.trained import Trained, device_of, load_run
@@ -62,10 +63,12 @@ def test_moving_a_run_moves_its_parameters(run: Folder) -> None:
 def test_a_run_is_measured_where_it_was_asked(
     place: Workspace, run: Folder, moved: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, logger="vse.measure"):
+    with caplog.at_level(logging.INFO, logger="vse.measuring.stage"):
         found = measure_run(run, place, MeasureOptions(attacks=(), device="auto"))
     assert moved == ["cuda"]
-    assert [record.message for record in caplog.records if record.name == "vse.measure"] == ["measured on a GPU"]
+    assert [record.message for record in caplog.records if record.name == "vse.measuring.stage"] == [
+        "measured on a GPU"
+    ]
     assert measure_run(run, place, MeasureOptions(attacks=(), device="cpu")) == found  # one name for both
     assert moved == ["cuda"]
     Embedder(load_run(run))

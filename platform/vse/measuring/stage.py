@@ -9,75 +9,27 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import torch
 
 from vse import pipeline
-from vse.adversaries import Adversaries, attack_split, complete_images, contrast_split, plural_images
-from vse.caption_pairs import REVISION as PAIRS_REVISION
-from vse.caption_pairs import measure_pairs
-from vse.config import fingerprint, knob, to_dict
+from vse.adversaries import Adversaries, attack_split, contrast_split
+from vse.config import fingerprint, to_dict
 from vse.data.records import Split
-from vse.data.sources import true_pairs
-from vse.ensemble import Member, Members
 from vse.errors import Diverged, InputError
-from vse.evaluation.attacks import AttackResult, AttackSet, evaluate_attacks, restrict
-from vse.evaluation.codes import Codes
 from vse.evaluation.outcomes import Outcomes, Recorder, pack, unpack
-from vse.evaluation.own_pool import evaluate_own_pool
-from vse.evaluation.protocol import PUBLISHED, Fold, Protocol
-from vse.evaluation.retrieval import evaluate_retrieval, slice_items
-from vse.evaluation.true_pairs import evaluate_true_pairs
-from vse.gaussian_codes import measure_gaussian
 from vse.language.caption_pairs import CaptionPair, read_pairs
-from vse.language.contrast import rules as contrast
-from vse.language.contrast.evaluation_sets import PLURAL
-from vse.language.contrast.words import KINDS
+from vse.measuring.caption_pairs import PAIRS_REVISION, measure_pairs
+from vse.measuring.members import Member, Members
+from vse.measuring.options import MeasureOptions, Size, protocol_of, size_of
+from vse.measuring.split import Attackers, add, measure_split
 from vse.storage import Folder
-from vse.trained import DEVICES, device_of, load_run
+from vse.trained import device_of, load_run
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 REVISION = 3
-WORDS = ("shared", "disjoint")
-# ((attack or contrast, kind of words), the adversaries as each of the runs reads them)
-Attackers = list[tuple[tuple[str, str], tuple[Adversaries, ...]]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasureOptions:
-    """What to measure."""
-
-    splits: tuple[str, ...] = knob(("test",), "splits of the data set")
-    attacks: tuple[str, ...] = knob(
-        WORDS, "kinds of words that adversaries take, disjoint ones where some were held out; or nothing", choices=WORDS
-    )
-    protocol: str = knob("", "published way of measuring; empty: the whole split", choices=("", *PUBLISHED))
-    folds: int = knob(1, "retrieval within so many equal parts of the split, averaged", low=1)
-    alpha: float | None = knob(None, "weight of u_sent where the family has it; default as configured", low=0, high=1)
-    components: tuple[str, ...] = knob((), "types that make u_comp at inference; default as configured")
-    drop_components: float = knob(
-        0.0, "share of parsed attributes and relations dropped at test (A.2, Table 1, Test Drop)", low=0, high=1
-    )
-    drop_seed: int = knob(0, "which of them: the same for all runs", low=0)
-    true_pairs: bool = knob(False, "retrieval with all true pairs as positives too, where the source knows the truth")
-    gaussian: bool = knob(
-        False, "how far codes are from N(0, I) before and after training, of families that keep such codes"
-    )
-    contrast: tuple[str, ...] = knob((), "kinds of words of VSE-C's contrastive captions", choices=KINDS)
-    pairs: tuple[str, ...] = knob((), "files of (image, caption, negative caption), as SugarCrepe's JSON")
-    device: str = knob("cpu", "where it is computed; auto: on a GPU where there is one", choices=DEVICES)
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much numbers are over: images and captions of a split as far as a protocol takes them, in all its folds."""
-
-    images: int
-    captions: int
-    folds: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +146,7 @@ def plan_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureO
         )
     )
     parts = tuple(_part(members, split) for split in dict.fromkeys(options.splits))  # told before any is encoded
-    sizes = dict(_size(part, options) for part in parts)
+    sizes = dict(size_of(part, options) for part in parts)
     attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
     return Plan(members, parts, attackers, pairs, options, sizes, device)
@@ -226,11 +178,11 @@ def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool =
     metrics, rows = dict[str, float](), list[pa.Table]()
     try:
         for part in plan.parts:
-            recorder = Recorder(part, _protocol(part.name, options))
-            _add(metrics, _split(members, part, plan.attackers[part.name], options, recorder))
+            recorder = Recorder(part, protocol_of(part.name, options))
+            add(metrics, measure_split(members, part, plan.attackers[part.name], options, recorder))
             rows += recorder.rows() if outcomes else []
         if options.pairs:
-            _add(metrics, measure_pairs(members, workspace, plan.pairs, ",".join(options.pairs)))
+            add(metrics, measure_pairs(members, workspace, plan.pairs, ",".join(options.pairs)))
     except Diverged as error:
         raise Diverged(f"run={members.names}: {error}") from None
     log.info("measured on %s", torch.cuda.get_device_name(plan.device) if plan.device.type == "cuda" else "the CPU")
@@ -263,14 +215,9 @@ def _part(members: Members, split: str) -> Split:
         raise InputError(f"{error}; measure.splits={other} measures that one") from None
 
 
-def _add(metrics: dict[str, float], more: Mapping[str, float]) -> None:
-    assert metrics.keys().isdisjoint(more), f"measured twice: {sorted(metrics.keys() & more.keys())}"
-    metrics.update(more)
-
-
 def _attackers(members: Members, workspace: Workspace, split: str, options: MeasureOptions) -> Attackers:
     """The adversaries of a split, made where they are missing: UniVSE's, then VSE-C's."""
-    found: Attackers = []
+    found = list[tuple[tuple[str, str], tuple[Adversaries, ...]]]()
     for words in dict.fromkeys(options.attacks):
         if words == "disjoint" and not all(member.trained.config.text.pools.held_out for member in members.each):
             continue  # training negatives had them all
@@ -284,96 +231,3 @@ def _attackers(members: Members, workspace: Workspace, split: str, options: Meas
         )
         found.append((("contrast", words), made))
     return found
-
-
-def _split(
-    members: Members, part: Split, attackers: Attackers, options: MeasureOptions, recorder: Recorder
-) -> dict[str, float]:
-    """Every task on a split but pairs."""
-    split, codes, protocol = part.name, members.encode(part.name), _protocol(part.name, options)
-    owner, first = codes.owner.cpu().numpy(), members.each[0]
-    plain = evaluate_retrieval(members.model, codes.images, codes.captions, owner, protocol)
-    metrics = plain.metrics
-    recorder.retrieval(plain.folds)
-    metrics[f"{split}/unknown_words"] = members.unknown_words(c.text for c in part.captions)
-    if options.true_pairs:
-        truth = true_pairs(first.trained.config.data, first.material.records, split, "measure.true_pairs")
-        _add(metrics, evaluate_true_pairs(members.model, codes.images, codes.captions, truth, split))
-    if options.gaussian:
-        _add(metrics, measure_gaussian(first, split))
-    for (kind, words), made in attackers:
-        sets = members.encode_attacks(made)
-        if kind == "contrast":
-            attacked, more = _contrast(members, part, codes, protocol, made[0], sets)
-            recorder.attacks(attacked.folds, words)
-            _add(metrics, _behind(more, words))
-            continue
-        attacked = evaluate_attacks(members.model, codes.images, codes.captions, owner, sets, protocol)
-        recorder.attacks(attacked.folds, words)
-        found = attacked.metrics | {
-            f"{split}/attack_{attack}/unknown_words": members.unknown_words(texts)
-            for attack, texts in made[0].texts.items()
-        }
-        _add(metrics, _behind(found, words))
-    return metrics
-
-
-def _protocol(split: str, options: MeasureOptions) -> Protocol:
-    """Raises InputError where a published protocol and folds of the user's own are asked for."""
-    if not options.protocol:
-        return Protocol(name=split, split=split, folds=options.folds)
-    if options.folds > 1:
-        raise InputError(f"measure.protocol={options.protocol} has its own folds; leave measure.folds alone")
-    return replace(PUBLISHED[options.protocol], split=f"{split}/{options.protocol}")
-
-
-def _size(part: Split, options: MeasureOptions) -> tuple[str, Size]:
-    """The name of what is measured of a split, and its size. Raises InputError where the split is too small for it."""
-    protocol = _protocol(part.name, options)
-    folds = list(protocol.select(part.caption_to_image, len(part.images)))
-    counts = (sum(len(getattr(fold, side)) for fold in folds) for side in ("images", "captions"))
-    return protocol.split, Size(*counts, folds=len(folds))
-
-
-def _behind(metrics: dict[str, float], words: str) -> dict[str, float]:
-    """The kind of words behind the name of an attack, where it is not that of training."""
-    if words == "shared":
-        return metrics
-    split = ((*key.rpartition("/"),) for key in metrics)
-    return {f"{head}/{words}/{tail}": value for (head, _, tail), value in zip(split, metrics.values(), strict=True)}
-
-
-def _contrast(
-    members: Members,
-    part: Split,
-    codes: Codes,
-    protocol: Protocol,
-    adversaries: Adversaries,
-    sets: Mapping[str, AttackSet],
-) -> tuple[AttackResult, dict[str, float]]:
-    """VSE-C's evaluation (section 4.1): `attack_contrast_noun` among all adversaries, `own_pool_noun` among an image's
-    own.
-
-    The latter also on the images whose captions have all twenty of each class, and on the plural split.
-    """
-    owner, model, name = codes.owner.cpu().numpy(), members.model, protocol.split
-    named = {f"contrast_{attack}": each for attack, each in sets.items()}
-    attacked = evaluate_attacks(model, codes.images, codes.captions, owner, named, protocol)
-    own = evaluate_own_pool(model, codes.images, codes.captions, owner, sets, protocol, together=contrast.CLASSES)
-    found = dict(attacked.metrics)
-    _add(found, own.metrics)
-    for attack, texts in adversaries.texts.items():
-        found[f"{name}/attack_contrast_{attack}/unknown_words"] = members.unknown_words(texts)
-    parts = {"complete": complete_images(adversaries, part), "plural_split": plural_images(adversaries, part)}
-    for label, rows in parts.items():
-        found[f"{name}/{label}/images"] = float(len(rows))
-        if not len(rows):
-            continue
-        fold = Fold(images=rows, captions=np.flatnonzero(np.isin(owner, rows)), owner=np.empty(0, dtype=np.int64))
-        wanted = (PLURAL,) if label == "plural_split" else tuple(contrast.CLASSES)
-        chosen = restrict({key: sets[key] for key in wanted if key in sets}, fold)
-        some, texts = slice_items(codes.images, rows), slice_items(codes.captions, fold.captions)
-        whole = Protocol(name=f"{name}, {label}", split=f"{name}/{label}")
-        inside = np.searchsorted(rows, owner[fold.captions])
-        _add(found, evaluate_own_pool(model, some, texts, inside, chosen, whole).metrics)
-    return attacked, found

@@ -9,10 +9,11 @@ import torch
 from vse import pipeline
 from vse.adversaries import attack_split
 from vse.config import override
-from vse.ensemble import Member, Members
 from vse.errors import InputError
 from vse.evaluation.metrics import RetrievalCounter
-from vse.measure import MeasureOptions, measure_ensemble, measure_run
+from vse.measuring.members import Member, Members
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_ensemble, measure_run
 from vse.presets import preset
 from vse.trained import encode_adversaries, encode_split, load_run
 from vse.training.run import run_training

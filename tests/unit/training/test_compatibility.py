@@ -8,7 +8,7 @@ from vse import pipeline, presets, registry
 from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
-from vse.training.inputs import check_objective
+from vse.training.compatibility import check_objective
 from vse.training.run import run_training
 from vse.training.step import step_losses
 from vse.workspace import Workspace
