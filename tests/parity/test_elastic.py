@@ -79,7 +79,7 @@ def whole(folder: Path, preset: str) -> str:
 @pytest.mark.parametrize(
     ("preset", "before", "leave", "after", "within"),  # within: with checkpoints between the ends of epochs
     [
-        ("vsepp_tiny", 2, (2, 1), 1, False),
+        pytest.param("vsepp_tiny", 2, (2, 1), 1, False, marks=pytest.mark.slow),
         ("vsepp_tiny", 1, (1, 3), 2, True),
         pytest.param("vsepp_tiny", 2, (1, 3), 1, True, marks=pytest.mark.slow),
         pytest.param("vsepp_tiny", 2, (1, 0), 3, False, marks=pytest.mark.slow),
