@@ -28,6 +28,7 @@ READS = 5  # of a body that ends early
 CONFLICTS = 10  # tries of a write that meets others to its name; with their pauses some ten seconds
 PAGE = 1000  # names of one answer to a listing
 LEASE_SECONDS = 30.0
+DEAD_AFTER = 1.5 * LEASE_SECONDS  # who waits so long has the lease of a holder that died
 _OPTIONS = {"region", "scheme", "endpoint_override"}
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 _TAKEN = {"PreconditionFailed", "412"}

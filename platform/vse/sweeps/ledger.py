@@ -17,7 +17,7 @@ from typing import Any, Literal
 from vse.config import canonical, dotted, fingerprint
 from vse.errors import InputError
 from vse.file_lock import take
-from vse.object_store import LEASE_SECONDS
+from vse.object_store import DEAD_AFTER
 from vse.storage import Folder
 from vse.sweeps.need import Need
 from vse.workspace import Workspace
@@ -293,7 +293,8 @@ def _definition(folder: Folder) -> Any:
 
 
 def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
-    there = dotted(_definition(other) or {})
+    kept = _definition(other)
+    there = dotted(kept) if isinstance(kept, Mapping) else {}  # absent, or damaged on its disk
     if not there:
         return ""
     here = dotted(canonical(definition))
@@ -312,7 +313,7 @@ def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[None]:
     if not folder.is_local:
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(folder.leased(max(wait, 1.5 * LEASE_SECONDS)))
+                held.enter_context(folder.leased(max(wait, DEAD_AFTER)))
             except TimeoutError:
                 raise InputError(f"{folder}: another job is running this sweep") from None
             yield

@@ -19,7 +19,7 @@ from typing import Any
 from vse import journal, metrics
 from vse.errors import InputError, StorageError
 from vse.file_lock import take
-from vse.object_store import LEASE_SECONDS, Info
+from vse.object_store import DEAD_AFTER, Info
 from vse.redaction import redact_text
 from vse.storage import Folder
 from vse.tracking.run import RunShipper, Waiting, one_line
@@ -256,7 +256,7 @@ class Shipper:
         with contextlib.ExitStack() as held:
             mine = True
             try:
-                held.enter_context(place.leased(max(wait, 1.5 * LEASE_SECONDS)))
+                held.enter_context(place.leased(max(wait, DEAD_AFTER)))
             except TimeoutError:
                 mine = False
             yield mine

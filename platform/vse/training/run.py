@@ -24,7 +24,7 @@ from vse.evaluation.metrics import RetrievalCounter
 from vse.evaluation.retrieval import count_retrieval
 from vse.journal import Journal, read
 from vse.models.family import Family, feature_scales
-from vse.object_store import LEASE_SECONDS
+from vse.object_store import DEAD_AFTER
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
@@ -302,7 +302,7 @@ def training_device(train: TrainConfig) -> torch.device:
     return device
 
 
-def close_killed(workspace: Workspace, name: str, wait: float = 1.5 * LEASE_SECONDS) -> None:
+def close_killed(workspace: Workspace, name: str, wait: float = DEAD_AFTER) -> None:
     """End the journal of a run whose process was killed before it could do so itself.
 
     Nothing happens where it has ended, or where a living process still holds the run after so many seconds; on S3 a

@@ -205,6 +205,14 @@ def test_a_name_used_again_with_another_space_is_an_error(tmp_path: Path) -> Non
     open_sweep(space, "curve", {"space": {"model.alpha": [1, 3]}}, exclusive=False)
 
 
+@pytest.mark.parametrize("damaged", ["", "[1, 2]", "3", "{}", "null"])
+def test_a_name_whose_definition_is_damaged_is_an_error_too(tmp_path: Path, damaged: str) -> None:
+    space = Workspace.open(str(tmp_path))
+    open_sweep(space, "curve", {"space": [1, 2]}).write_bytes("definition.json", damaged.encode())
+    with pytest.raises(InputError, match=r"already used for another sweep, curve-[0-9a-f]{8}; choose another name"):
+        open_sweep(space, "curve", {"space": [1, 3]})
+
+
 def test_one_job_at_a_time(folder: Folder) -> None:
     code = (
         "import sys; from vse.storage import Folder; from vse.sweeps.ledger import sole_owner\n"
