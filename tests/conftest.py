@@ -18,7 +18,7 @@ from jaxtyping import install_import_hook
 
 SOURCES = Path(__file__).parents[1] / "platform"
 # Modules that state shapes. In others the hook would find none, and checking every call of the language's small
-# functions took half of the time of all tests; their types are the type checker's.
+# functions took a third of the time of all tests; their types are the type checker's.
 SHAPED = [
     ".".join(path.relative_to(SOURCES).with_suffix("").parts)
     for path in sorted(SOURCES.rglob("*.py"))
