@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from vse.errors import InputError, StorageError, first_line, storage_failure
 from vse.file_lock import take
-from vse.object_store import LEASE_SECONDS, Info, ObjectStore
+from vse.object_store import DEAD_AFTER, LEASE_SECONDS, Info, ObjectStore
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
@@ -277,7 +277,7 @@ class Folder:
         it `wait` seconds long.
         """
         if not self.is_local:
-            with self.leased(wait):
+            with _remote(self.uri).lease(f"{_TEMPORARY}lock", wait=wait):
                 yield
             return
         try:
@@ -290,9 +290,19 @@ class Folder:
                 raise TimeoutError(f"{self.uri}: another process holds its lock")
             yield
 
-    def leased(self, wait: float = float("inf")) -> contextlib.AbstractContextManager[None]:
-        """On S3, what `locked` is. Raises TimeoutError on entering where a living job holds it `wait` seconds long."""
-        return _remote(self.uri).lease(f"{_TEMPORARY}lock", wait=wait)
+    @contextlib.contextmanager
+    def taken(self, wait: float = 0.0) -> Iterator[bool]:
+        """Like `locked`, but the body runs in any case and is told whether the lock is its own.
+
+        A process that died holds none, whatever `wait` says; on S3 that shows after the term of its lease.
+        """
+        with contextlib.ExitStack() as held:
+            mine = True
+            try:
+                held.enter_context(self.locked(wait if self.is_local else max(wait, DEAD_AFTER)))
+            except TimeoutError:
+                mine = False
+            yield mine
 
     def is_locked(self) -> bool:
         """Whether a living process works here under `locked`. Writes nothing; on S3 a lease counts for two of its

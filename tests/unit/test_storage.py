@@ -88,6 +88,15 @@ def test_json_refuses_nan_and_names_a_damaged_file(folder):
         folder.read_json("y.json")
 
 
+def test_who_may_do_without_a_lock_is_told_whether_it_is_free(folder):
+    with folder.taken() as mine:
+        assert mine
+        with folder.taken() as second:
+            assert not second
+        assert folder.is_locked()
+    assert not folder.is_locked()
+
+
 def test_who_works_in_a_folder_can_be_seen(folder):
     assert not folder.is_locked()
     with folder.locked():

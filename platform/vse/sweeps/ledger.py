@@ -16,8 +16,6 @@ from typing import Any, Literal
 
 from vse.config import canonical, dotted, fingerprint
 from vse.errors import InputError
-from vse.file_lock import take
-from vse.object_store import DEAD_AFTER
 from vse.storage import Folder
 from vse.sweeps.need import Need
 from vse.workspace import Workspace
@@ -310,20 +308,7 @@ def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[None]:
 
     The system frees the lock of a process that dies; on S3 that is seen after some 30 seconds.
     """
-    if not folder.is_local:
-        with contextlib.ExitStack() as held:
-            try:
-                held.enter_context(folder.leased(max(wait, DEAD_AFTER)))
-            except TimeoutError:
-                raise InputError(f"{folder}: another job is running this sweep") from None
-            yield
-        return
-    try:
-        folder.local().mkdir(parents=True, exist_ok=True)
-        file = folder.local("lock").open("a")
-    except OSError as error:
-        raise folder.refusal("its lock", error) from None
-    with file:
-        if not take(file, wait):
+    with folder.taken(wait) as mine:
+        if not mine:
             raise InputError(f"{folder}: another job is running this sweep")
         yield

@@ -19,7 +19,7 @@ from typing import Any
 from vse import journal, metrics
 from vse.errors import InputError, StorageError
 from vse.file_lock import take
-from vse.object_store import DEAD_AFTER, Info
+from vse.object_store import Info
 from vse.redaction import redact_text
 from vse.storage import Folder
 from vse.tracking.run import RunShipper, Waiting, one_line
@@ -169,7 +169,10 @@ class Shipper:
         if not self._shared:
             self._send(pending, sent, result)
             return
-        with self._leased(wait) as mine:
+        # What is known to be shipped stays each machine's own: what another one has sent is found in MLflow, or sent
+        # again, which adds nothing. But two may not look for the same run at once, find none and both make it. The
+        # place is the workspace's, whatever name each machine has for the same MLflow.
+        with Folder.open(self.workspace).child("mlflow", "shipper").taken(wait) as mine:
             if mine:
                 result.waiting = len(pending := self._pending(sent))  # what other machines wrote while this one waited
                 self._send(pending, sent, result)
@@ -243,23 +246,6 @@ class Shipper:
     def _shared(self) -> bool:
         """Whether other machines, which see no lock on this one's disk, ship the same workspace to the same MLflow."""
         return not Folder.open(self.workspace).is_local and not self._embedded
-
-    @contextlib.contextmanager
-    def _leased(self, wait: float) -> Iterator[bool]:
-        """Keep other machines from looking for a run, and making it, at the same time; yields whether they were done
-        in time.
-
-        What is known to be shipped stays each machine's own: what another one has sent is found in MLflow, or sent
-        again, which adds nothing. A job that died seems to hold the lease for its term, which is waited for.
-        """
-        place = Folder.open(self.workspace).child("mlflow", "shipper")  # whatever each calls the same MLflow
-        with contextlib.ExitStack() as held:
-            mine = True
-            try:
-                held.enter_context(place.leased(max(wait, DEAD_AFTER)))
-            except TimeoutError:
-                mine = False
-            yield mine
 
     def _load(self) -> dict[str, Sent]:
         from vse.tracking.store import file_knows

@@ -12,7 +12,6 @@ import pytest
 from tests import s3
 from vse import journal
 from vse.journal import Journal
-from vse.object_store import LEASE_SECONDS
 from vse.storage import Folder
 from vse.tracking import store
 from vse.tracking.shipping import Shipper
@@ -103,7 +102,7 @@ def test_no_run_is_made_twice(workspace: str, machine: Any, tmp_path: Path, othe
 def test_what_another_machine_wrote_while_this_one_waited_is_sent(workspace: str, machine: Any, tmp_path: Path) -> None:
     """Or a status from before would be told after the one that came later."""
     book, shipper, results = write_run(workspace, "a", tmp_path), machine("one"), list[Any]()
-    with Folder.open(workspace).child("mlflow", "shipper").leased():
+    with Folder.open(workspace).child("mlflow", "shipper").locked():
         thread = threading.Thread(target=lambda: results.append(shipper.ship()))
         thread.start()
         time.sleep(1)
@@ -118,19 +117,11 @@ def test_what_another_machine_wrote_while_this_one_waited_is_sent(workspace: str
 def test_while_another_machine_ships_this_one_spools(
     workspace: str, machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits = list[float]()
-
-    def leased(self: Folder, wait: float) -> Any:
-        waits.append(wait)
-        raise TimeoutError("held by another job")
-
-    monkeypatch.setattr(Folder, "leased", leased)
+    monkeypatch.setattr("vse.storage.DEAD_AFTER", 0.5)
     write_run(workspace, "a", tmp_path)
-    shipper = machine("one")
-    for wait in (0.0, 10.0, 60.0):
-        result = shipper.ship(wait=wait)
-        assert (result.runs, result.waiting, result.trouble) == (0, 1, "another job is shipping this workspace")
-    assert waits == [1.5 * LEASE_SECONDS, 1.5 * LEASE_SECONDS, 60.0]  # a dead one's lease is had in the end
+    with Folder.open(workspace).child("mlflow", "shipper").locked():
+        result = machine("one").ship()
+    assert (result.runs, result.waiting, result.trouble) == (0, 1, "another job is shipping this workspace")
     assert Served.made == Counter()
 
 
@@ -154,6 +145,6 @@ def test_a_store_on_this_machine_is_nobody_elses(
 ) -> None:
     monkeypatch.setenv("VSE_CACHE", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr(Folder, "leased", lambda *_: pytest.fail("a lease is taken"))
+    monkeypatch.setattr(Folder, "taken", lambda *_: pytest.fail("a lease is taken"))
     write_run(workspace, "a", tmp_path)
     assert Shipper(workspace).ship().runs == 1

@@ -330,7 +330,7 @@ def test_a_real_server_gets_the_same(workspace: Path, tmp_path: Path) -> None:
             os.killpg(server.pid, signal.SIGTERM)
 
 
-def _wait_for(attempt: Callable[[], None], seconds: float = 60) -> None:
+def _wait_for(attempt: Callable[[], None], seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while True:
         try:
