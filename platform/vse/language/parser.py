@@ -5,17 +5,15 @@ installed spaCy pipeline with tagger and dependency parser serves as well.
 """
 
 import hashlib
+import json
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-
-import spacy
-from spacy.language import Language
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Any
 
 from vse.config import fingerprint, knob
 from vse.errors import InputError, first_line
@@ -23,6 +21,10 @@ from vse.language.lemmas import LEMMAS_FILE, LemmaTable
 from vse.language.parse import Parse, ParsedToken
 from vse.language.tokens import Token, tokenize
 from vse.registry import ComponentConfig, register
+
+if TYPE_CHECKING:  # spaCy takes a second to import, of every job's and every worker's start; most of them parse nothing
+    from spacy.language import Language
+    from spacy.tokens import Doc
 
 SHIPPED = "en_vse"
 _HERE = Path(__file__).parent
@@ -54,16 +56,7 @@ class Parser:
     @cached_property
     def fingerprint(self) -> str:
         """Eight hexadecimal digits of the pipeline's name, version and every byte of its files."""
-        meta = self._nlp.meta
-        return fingerprint(
-            {
-                "pipeline": f"{meta['lang']}_{meta['name']}",
-                "version": meta["version"],
-                "files": _digest(self._folder),
-                "spacy": version("spacy"),
-                "revision": _REVISION,
-            }
-        )
+        return _fingerprint(self._nlp.meta, self._folder)
 
     def parse(self, text: str) -> Parse:
         """The parse of one caption; empty where the text has no visible token."""
@@ -71,6 +64,8 @@ class Parser:
 
     def parse_all(self, texts: Sequence[str], batch_size: int = 128) -> list[Parse]:
         """One parse per text, in order."""
+        from spacy.tokens import Doc
+
         tokens = [tokenize(text) for text in texts]
         docs = (Doc(self._nlp.vocab, words=_words(pieces)) for pieces in tokens if pieces)
         with warnings.catch_warnings():
@@ -78,7 +73,7 @@ class Parser:
             parsed = self._nlp.pipe(docs, batch_size=batch_size)
             return [self._plain(pieces, next(parsed)) if pieces else () for pieces in tokens]
 
-    def _plain(self, pieces: tuple[Token, ...], doc: Doc) -> Parse:
+    def _plain(self, pieces: tuple[Token, ...], doc: "Doc") -> Parse:
         lemmas = self._lemmas
         return tuple(
             ParsedToken(
@@ -106,7 +101,9 @@ def _words(pieces: tuple[Token, ...]) -> list[str]:
     return words
 
 
-def _load(name: str) -> tuple[Language, Path]:
+def _load(name: str) -> tuple["Language", Path]:
+    import spacy
+
     folder = _HERE / SHIPPED if name == SHIPPED else Path(name)
     logger = logging.getLogger("spacy")
     level = logger.level
@@ -131,6 +128,18 @@ def _load(name: str) -> tuple[Language, Path]:
     return nlp, Path(nlp.path) if nlp.path is not None else folder
 
 
+def _fingerprint(meta: Mapping[str, Any], folder: Path) -> str:
+    return fingerprint(
+        {
+            "pipeline": f"{meta['lang']}_{meta['name']}",
+            "version": meta["version"],
+            "files": _digest(folder),
+            "spacy": version("spacy"),
+            "revision": _REVISION,
+        }
+    )
+
+
 def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix not in (".pyc", ".py")):
@@ -146,3 +155,16 @@ def shared_parser(config: Parser.Config) -> Parser:
     if config not in _of_this_process:
         _of_this_process[config] = Parser(config)
     return _of_this_process[config]
+
+
+def parser_fingerprint(config: Parser.Config) -> str:
+    """`Parser.fingerprint`. That of the shipped pipeline is read from its files: who finds its parses made already
+    need not load spaCy to know so."""
+    if config.pipeline == SHIPPED:
+        return _shipped_fingerprint()
+    return shared_parser(config).fingerprint
+
+
+@cache
+def _shipped_fingerprint() -> str:
+    return _fingerprint(json.loads((_HERE / SHIPPED / "meta.json").read_text(encoding="utf-8")), _HERE / SHIPPED)

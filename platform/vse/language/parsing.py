@@ -18,7 +18,7 @@ from vse.data.records import Records
 from vse.language.components import REVISION
 from vse.language.corpus import SHARD_TEXTS, Language, finished, write_captions, write_shard
 from vse.language.parse import Parse
-from vse.language.parser import Parser, shared_parser
+from vse.language.parser import Parser, parser_fingerprint, shared_parser
 from vse.progress import Progress
 from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
@@ -31,7 +31,7 @@ PARSING = "parse captions"  # how progress names it
 
 def language_fingerprint(config: Parser.Config) -> str:
     """Eight digits that name what the parser and the rules for components make."""
-    return fingerprint({"parser": shared_parser(config).fingerprint, "components": REVISION})
+    return fingerprint({"parser": parser_fingerprint(config), "components": REVISION})
 
 
 def parse_captions(
@@ -126,7 +126,7 @@ def _parsed(
         {
             "kind": "language",
             "fingerprint": digits,
-            "parser": {"pipeline": config.pipeline, "fingerprint": shared_parser(config).fingerprint},
+            "parser": {"pipeline": config.pipeline, "fingerprint": parser_fingerprint(config)},
             "components_revision": REVISION,
             "num_texts": len(wanted),
         },

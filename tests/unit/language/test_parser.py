@@ -11,7 +11,7 @@ from vse import registry
 from vse.config import override
 from vse.errors import InputError
 from vse.language.components import extract
-from vse.language.parser import SHIPPED, Parser, shared_parser
+from vse.language.parser import SHIPPED, Parser, parser_fingerprint, shared_parser
 from vse.language.parser_accuracy import read_gold, score
 from vse.language.tokens import tokenize
 
@@ -101,6 +101,24 @@ def test_the_fingerprint_names_every_byte_of_the_pipeline(parser, tmp_path):
     other = Parser(Parser.Config(pipeline=str(copy)))
     assert other.fingerprint != parser.fingerprint
     assert other.parse("two dogs")[1].lemma == "cat"
+
+
+@pytest.mark.parametrize("pipeline", [SHIPPED, str(HERE)])
+def test_a_fingerprint_is_the_same_with_and_without_loading(parser, pipeline):
+    assert parser_fingerprint(Parser.Config(pipeline=pipeline)) == parser.fingerprint
+
+
+def test_a_process_that_parses_nothing_loads_no_spacy():
+    """Nor do those of a trained model family whose captions are parsed: it is a second of each of their starts."""
+    code = (
+        "import sys, vse.training.run\n"
+        "from vse.language.parser import Parser\n"
+        "from vse.language.parsing import language_fingerprint\n"
+        "language_fingerprint(Parser.Config())\n"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('spacy', 'thinc')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_wrong_pipelines_are_input_errors(tmp_path):
