@@ -76,7 +76,7 @@ def perform(task: Task) -> str:
 
     A candidate of a search that diverges is one with an rsum of 0. An arm that does raises Diverged.
     """
-    workspace, folder, measured_by = Workspace.open(task.workspace), Folder.open(task.results), this_code()
+    workspace, folder, measured_by = Workspace.open(task.workspace), Folder.open(task.results), this_code(task.config)
     try:
         result = run_training(task.config, workspace)
     except Diverged as error:

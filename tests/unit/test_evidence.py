@@ -323,7 +323,7 @@ def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list
     assert found["study"] == "miniature"
     assert found["claims_hash"] == registered_hash()
     assert found["seeds"] == 2
-    assert found["code"] == [name_of(this_code())]
+    assert found["code"] == [name_of(this_code(preset("vsepp_tiny")))]
     assert found["search"].keys() == {"vsepp", "univse"}
     assert found["alpha"].keys() == {"univse"}
     assert found["alpha"]["univse"] in ALPHAS

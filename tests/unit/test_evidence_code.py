@@ -19,17 +19,18 @@ def test_results_say_by_which_code_they_are(workspace: Workspace) -> None:
     perform(task)
     summary = read_summary(task)
     assert summary is not None
-    assert (summary["trained_by"], summary["measured_by"]) == ([this_code()], this_code())
-    assert code_of(task) == [this_code()] * 2
-    assert code_behind([task]) == [name_of(this_code())]
+    mine = this_code(config)
+    assert (summary["trained_by"], summary["measured_by"]) == ([mine], mine)
+    assert code_of(task) == [mine] * 2
+    assert code_behind([task]) == [name_of(mine)]
 
     theirs = {"digest": "0ther000", "commit": "0123456789", "changed": True}
     other, before = (replace(task, label=label) for label in ("other", "before"))
-    told = {"trained_by": [theirs, this_code()], "measured_by": {**theirs, "changed": False}}
+    told = {"trained_by": [theirs, mine], "measured_by": {**theirs, "changed": False}}
     Folder.open(results).write_json(f"{other.name}.json", {**summary, **told})
     Folder.open(results).write_json(f"{before.name}.json", {"label": "kept before it was told"})
     assert code_behind([task, other, before]) == sorted(
-        ["commit 0123456789", "commit 0123456789 with changes", name_of(this_code()), "not recorded"]
+        ["commit 0123456789", "commit 0123456789 with changes", name_of(mine), "not recorded"]
     )
     line = warning({each.name: code_of(each) for each in (task, other, before)}, "results", "remove them")
     assert line.startswith("warning: 1 results are by other code (commit 01234567 with changes, commit 01234567)")

@@ -1,60 +1,61 @@
 """Which code trained a run: kept beside its numbers, so that numbers of other code are not taken for this one's."""
 
-import ast
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import vse
 from vse.environment import git_state
+from vse.registry import ComponentConfig
+from vse.training.sources import Sources
 
-# What decides weights, and which of them are kept
-SOURCES = (
-    *("config.py", "registry.py", "arithmetic.py", "pipeline.py", "data", "features", "language", "models"),
-    *("objectives", "training", "evaluation/codes.py", "evaluation/metrics.py", "evaluation/retrieval.py"),
-)
+_BEGINS = "training.run"
 Code = Mapping[str, Any]
-"""`digest` of the sources and, where they lie in a repository, its `commit` and whether files are `changed` from it."""
+"""`digest` of the sources that a run reads, whose own `components` are named, and, where they lie in a repository, its
+`commit` and whether files are `changed` from it."""
+
+
+def this_code(config: Any) -> dict[str, Any]:
+    """The code of this process that trains a configuration, as it was when it first asked for any.
+
+    Other families and losses are not of it: to add one makes no earlier run another code's.
+    """
+    sources, git = read_code()
+    of_git = {"commit": git["commit"], "changed": bool(git["changed_files"])} if git else {}
+    components = sorted({*_modules(config)})
+    return {"digest": digest_of(sources, components), "components": components, **of_git}
 
 
 @functools.cache
-def this_code() -> dict[str, Any]:
-    """The code of this process, as it was when it first asked."""
-    git = git_state()
-    of_git = {"commit": git["commit"], "changed": bool(git["changed_files"])} if git else {}
-    return {"digest": digest_of(Path(vse.__file__).parent), **of_git}
+def read_code() -> tuple[Sources, dict[str, Any]]:
+    """The sources of this process and their state in git, read once: what is edited later is not what it runs."""
+    return Sources.read(Path(vse.__file__).parent), git_state()
 
 
-def digest_of(package: Path) -> str:
-    """Eight digits over what the `SOURCES` of a package say: comments, docstrings and layout do not count.
-
-    Comparable between processes of one version of Python, whose syntax trees it reads.
-    """
+def digest_of(sources: Sources, components: Iterable[str]) -> str:
+    """Eight digits over the sources that a training with those components reads: what is imported from where it begins
+    and by them."""
     found = hashlib.sha256()
-    for source in SOURCES:
-        place = package / source
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            found.update(
-                f"{file.relative_to(package).as_posix()}\n{_bare(file.read_text(encoding='utf-8'))}\n".encode()
-            )
+    for module in sorted(sources.reached([_BEGINS, *components])):
+        found.update(f"{module}\n{sources.bare(module)}\n".encode())
     return found.hexdigest()[:8]
 
 
-def _bare(source: str) -> str:
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if documented and ast.get_docstring(node, clean=False) is not None:
-            del node.body[0]
-    return ast.dump(tree)
+def _modules(value: Any) -> Iterator[str]:
+    """Where the components of a configuration are written."""
+    if isinstance(value, ComponentConfig):
+        yield type(value).__module__.partition(".")[2]
+    if is_dataclass(value):
+        for each in fields(value):
+            yield from _modules(getattr(value, each.name))
 
 
 def others(code: Iterable[Code]) -> list[Code]:
     """Those whose sources are not this process's."""
-    mine = this_code()["digest"]
-    return [each for each in code if each["digest"] != mine]
+    return [each for each in code if each["digest"] != digest_of(read_code()[0], each.get("components", ()))]
 
 
 def name_of(code: Code, digits: int = 40) -> str:

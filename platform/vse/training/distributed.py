@@ -149,11 +149,11 @@ def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     """Train; returns (kind, text) of an error that would come again, since Ray tries again after whatever is raised."""
     from vse import pipeline
     from vse.presets import from_data
-    from vse.training.code import this_code
+    from vse.training.code import read_code
     from vse.training.collectives import together
     from vse.training.run import train_worker
 
-    this_code()  # as in run_training
+    read_code()  # as in run_training
     try:
         config = from_data(arguments["config"])
         workspace = Workspace.open(arguments["workspace"], arguments["found"])

@@ -93,8 +93,8 @@ class Loop:
         """Train until the last epoch, or until `patience` epochs brought nothing better."""
         progress = together(self._restore, *SAID_ONCE)
         while progress.epoch < self.epochs and not self._out_of_patience(progress):
-            if this_code() not in progress.trained_by:
-                progress.trained_by.append(this_code())
+            if (code := this_code(self.config)) not in progress.trained_by:
+                progress.trained_by.append(code)
             self._epoch(progress)
         return progress
 

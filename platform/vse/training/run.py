@@ -28,7 +28,7 @@ from vse.object_store import DEAD_AFTER
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
-from vse.training.code import others, this_code, told
+from vse.training.code import others, read_code, told
 from vse.training.collectives import add_up, together, world
 from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, TrainConfig
@@ -108,7 +108,7 @@ def run_training(
     one; `ray` says which Ray, unless this process is connected to one. What other code trained or began is used and
     warned of.
     """
-    this_code()  # stages may take long, and sources may change meanwhile
+    read_code()  # stages may take long, and sources may change meanwhile
     check_objective(config)
     material = pipeline.prepare(config, workspace, ray=ray)
     name = run_name(config, material)

@@ -118,7 +118,7 @@ def test_trainings_by_other_code_are_said_in_a_line(
     """Those in the ledger before anything runs, those that this call comes upon at its end."""
     for name, stand_in in {"Shipper": Silent, "preflight": lambda *_, **__: None, "set_up_logging": list}.items():
         monkeypatch.setattr(frame, name, stand_in)
-    mine, theirs = this_code(), {"digest": "0ther000", "commit": "0123456789", "changed": False}
+    mine, theirs = this_code(preset("vsepp_tiny")), {"digest": "0ther000", "commit": "0123456789", "changed": False}
     later = {"digest": "89abcdef"}
 
     def work(changes: int, *code: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ def test_epochs_that_another_process_trains_meanwhile_are_in_the_curve(
     monkeypatch.setattr(run, "run_training", waited)
     setting = Setting(workspace=workspace.root.uri, parent="", config=to_dict(config()), objective="rsum")
     found = run_trial({"seed": 1, "material": "m"}, setting)
-    assert (found["trained"], found["trained_by"], len(found["curve"])) == (False, [this_code()], 3)
+    assert (found["trained"], found["trained_by"], len(found["curve"])) == (False, [this_code(config())], 3)
     assert found["curve"][-1] == found["objective"]
     assert workspace.run(found["run"]).child("evaluation").names() == (
         found["hits"].replace("npz", "json"),

@@ -6,75 +6,86 @@ import pytest
 
 import vse
 from tests.unit.boundaries import imports_of
+from vse import presets
 from vse.training import code
-from vse.training.code import SOURCES, digest_of, name_of, others, this_code, told, warning
+from vse.training.code import digest_of, name_of, others, read_code, this_code, told, warning
+from vse.training.sources import SOURCES, Sources
 
+PACKAGE = Path(vse.__file__).parent
 # Rooms that training reads and that decide no weight
 ELSEWHERE = {"cluster", "environment", "errors", "journal", "metrics", "object_store", "storage", "workspace"}
-LOSS = '"""A loss."""\n\n\nclass Hinge:\n    """As published."""\n\n    margin = 0.2  # of VSE++\n'
 
 
-@pytest.fixture
-def package(tmp_path: Path) -> Path:
-    for source in SOURCES:
-        file = tmp_path / source if source.endswith(".py") else tmp_path / source / "room" / "module.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(LOSS)
-    return tmp_path
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    return dict(Sources.read(PACKAGE).texts)
+
+
+def _digest(texts: dict[str, str], preset: str) -> str:
+    return digest_of(Sources(texts), this_code(presets.preset(preset))["components"])
 
 
 @pytest.mark.parametrize(
-    ("text", "same"),
+    ("module", "changed"),
     [
-        ("'''Said otherwise.'''\nclass Hinge:\n\n\n    '''Of ours.'''\n    margin = (0.2)\n", True),
-        ("class Hinge:\n    margin = 0.2\n", True),
-        (LOSS.replace("0.2", "0.3"), False),
-        (LOSS + "\n\nscale = 1\n", False),
+        ("models.vsepp", {"vsepp_scenes", "vsepp_infonce_scenes"}),
+        ("models.family", {"vsepp_scenes", "vsepp_infonce_scenes", "univse_scenes"}),
+        ("training.loop", {"vsepp_scenes", "vsepp_infonce_scenes", "univse_scenes"}),
+        ("models.univse", {"univse_scenes"}),
+        ("objectives.infonce", {"vsepp_infonce_scenes", "univse_scenes"}),  # which may match sentences by it
+        ("objectives.hinge_objective", {"vsepp_scenes", "univse_scenes"}),
+        ("objectives.ranking", {"vsepp_scenes"}),
+        ("models.scan", set()),
     ],
 )
-@pytest.mark.parametrize("source", ["objectives/room/module.py", "config.py"])
-def test_the_digest_sees_what_a_source_does(package: Path, source: str, text: str, same: bool) -> None:
-    before = digest_of(package)
-    assert len(before) == 8
-    (package / source).write_text(text)
-    assert (digest_of(package) == before) is same
+def test_a_run_s_code_is_what_its_training_reads(texts: dict[str, str], module: str, changed: set[str]) -> None:
+    edited = {**texts, module: texts[module] + "\n_EDITED = True\n"}
+    names = ("vsepp_scenes", "vsepp_infonce_scenes", "univse_scenes")
+    assert {name for name in names if _digest(edited, name) != _digest(texts, name)} == changed
 
 
-def test_the_digest_sees_files_come_and_move(package: Path) -> None:
-    before = digest_of(package)
-    (package / "models" / "new.py").write_text("")
-    assert digest_of(package) != before
-    (package / "models" / "new.py").rename(package / "report.py")
-    assert digest_of(package) == before  # which is no source of weights
+def test_another_family_makes_no_run_another_code_s(texts: dict[str, str]) -> None:
+    more = {**texts, "models.mine": "SIZE = 3\n", "models.__init__": "from vse.models import mine, vsepp\n"}
+    for name in ("vsepp_tiny", "jwae_mh_scan_t2i_scenes"):
+        assert _digest(more, name) == _digest(texts, name)
+
+
+def test_a_component_that_is_gone_was_other_code(texts: dict[str, str]) -> None:
+    fewer = {module: text for module, text in texts.items() if module != "models.vsepp"}
+    assert _digest(fewer, "vsepp_tiny") != _digest(texts, "vsepp_tiny")
 
 
 def test_everything_that_training_reads_is_a_source_or_decides_no_weight() -> None:
-    root = Path(vse.__file__).parent
     for module in ("run", "loop", "step", "inputs", "checkpoint", "collectives"):
-        for name, _ in imports_of((root / "training" / f"{module}.py").read_text(), f"training.{module}"):
+        for name, _ in imports_of((PACKAGE / "training" / f"{module}.py").read_text(), f"training.{module}"):
             room, _, rest = name.removeprefix("vse.").partition(".")
             if not name.startswith("vse.") or room in ELSEWHERE:
                 continue
             file = f"{room}/{rest.partition('.')[0]}.py" if rest else f"{room}.py"
             assert {room, f"{room}.py", file} & set(SOURCES), f"training.{module} reads {name}"
-    assert all((root / source).exists() for source in SOURCES)
+    assert all((PACKAGE / source).exists() for source in SOURCES)
 
 
 def test_this_code_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    this_code.cache_clear()
+    config = presets.preset("vsepp_tiny")
+    digest = this_code(config)["digest"]
+    read_code.cache_clear()
     monkeypatch.setattr(code, "git_state", lambda: {"commit": "0123456789", "changed_files": 2})
-    assert this_code() == {"digest": digest_of(Path(vse.__file__).parent), "commit": "0123456789", "changed": True}
-    monkeypatch.setattr(code, "digest_of", lambda package: pytest.fail("read again"))
-    assert this_code()["changed"]
-    this_code.cache_clear()
+    found = this_code(config)
+    assert found == {"digest": digest, "components": found["components"], "commit": "0123456789", "changed": True}
+    assert {"models.vsepp", "objectives.ranking"} < set(found["components"])
+    monkeypatch.setattr(Sources, "read", lambda folder: pytest.fail("read again"))
+    monkeypatch.setattr(code, "git_state", lambda: pytest.fail("asked again"))
+    assert this_code(config)["changed"]
+    monkeypatch.undo()
+    read_code.cache_clear()
     monkeypatch.setattr(code, "git_state", dict)
-    monkeypatch.setattr(code, "digest_of", lambda package: "89abcdef")
-    assert this_code() == {"digest": "89abcdef"}
-    this_code.cache_clear()
+    assert this_code(config).keys() == {"digest", "components"}
+    read_code.cache_clear()
 
 
 def test_other_code_is_named_by_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code, "this_code", lambda: {"digest": "aa", "commit": "f" * 40, "changed": False})
+    monkeypatch.setattr(code, "digest_of", lambda sources, components: "aa")
     mine, later = {"digest": "aa", "commit": "e" * 40, "changed": True}, {"digest": "aa"}
     theirs = {"digest": "bb", "commit": "0123456789", "changed": True}
     bare, clean = {"digest": "cc"}, {"digest": "dd", "commit": "fedcba9876", "changed": False}

@@ -22,16 +22,16 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _as_other_code(patch: pytest.MonkeyPatch) -> None:
-    for module in (code, loop, run):
-        patch.setattr(module, "this_code", lambda: OTHER)
+    patch.setattr(loop, "this_code", lambda config: OTHER)
+    patch.setattr(code, "digest_of", lambda sources, components: OTHER["digest"])
 
 
 def test_a_run_keeps_the_code_that_trained_it(workspace: Any, said: list[str]) -> None:
     result = run_training(config(), workspace)
-    assert result.trained_by == [this_code()]
-    assert result.folder.read_json("result.json")["trained_by"] == [this_code()]
-    assert result.checkpoint.read_json("progress.json")["trained_by"] == [this_code()]
-    assert run_training(config(), workspace).trained_by == [this_code()]
+    assert result.trained_by == [this_code(config())]
+    assert result.folder.read_json("result.json")["trained_by"] == [this_code(config())]
+    assert result.checkpoint.read_json("progress.json")["trained_by"] == [this_code(config())]
+    assert run_training(config(), workspace).trained_by == [this_code(config())]
     assert said == []
 
 
@@ -59,8 +59,8 @@ def test_a_run_that_other_code_began_goes_on_and_names_both(
         f"warning: {done.run} was begun by other code (commit 01234567 with changes) and goes on with this; to train "
         f"it anew, remove {folder}"
     ]
-    assert done.trained_by == [OTHER, this_code()]
-    assert run_training(config(), workspace).trained_by == [OTHER, this_code()]
+    assert done.trained_by == [OTHER, this_code(config())]
+    assert run_training(config(), workspace).trained_by == [OTHER, this_code(config())]
     assert len(said) == 2  # it is a run of other code, in part
     assert weights(done)
 
