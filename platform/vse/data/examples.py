@@ -33,7 +33,8 @@ class SentenceSource(Protocol):
 class Texts:
     """Captions as ids: tokens between <start> and <end>, and components by vocabulary id, one row a caption.
 
-    sentence: (captions, dim) vectors made without training, for families that read them.
+    sentence: (captions, dim) vectors made without training, for families that read them. nouns, modifiers: what the
+    captions say beside their objects and attributes, which is no negative of theirs.
     """
 
     tokens: Ragged
@@ -41,6 +42,8 @@ class Texts:
     attributes: Ragged
     relations: Ragged
     sentence: np.ndarray | None = None
+    nouns: Ragged | None = None
+    modifiers: Ragged | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -72,15 +75,20 @@ class Examples:
     def mentions(self) -> Mentions:
         """What all captions of each image mention together."""
 
-        def by_image(rows: Ragged) -> Ragged:
-            owner = np.repeat(self.image, rows.lengths)
-            values = rows.values[:, None] if rows.values.ndim == 1 else rows.values
-            table = np.unique(np.concatenate([owner[:, None], values], axis=1), axis=0)
+        def by_image(*parts: Ragged | None) -> Ragged:
+            rows = [part for part in parts if part is not None]
+            owner = np.concatenate([np.repeat(self.image, part.lengths) for part in rows])
+            values = np.concatenate([part.values for part in rows])
+            table = np.unique(np.column_stack([owner, values]), axis=0)
             offsets = np.searchsorted(table[:, 0], np.arange(self.num_images + 1))
-            values = table[:, 1:]
-            return Ragged(values[:, 0] if rows.values.ndim == 1 else values, offsets)
+            return Ragged(table[:, 1] if values.ndim == 1 else table[:, 1:], offsets)
 
-        return Mentions(*(by_image(r) for r in (self.texts.objects, self.texts.attributes, self.texts.relations)))
+        texts = self.texts
+        return Mentions(
+            by_image(texts.objects, texts.nouns),
+            by_image(texts.attributes, texts.modifiers),
+            by_image(texts.relations),
+        )
 
 
 def encode_texts(
@@ -111,6 +119,8 @@ def encode_texts(
         rows(lambda p: [(a.word, a.noun) for a in p.attributes], 2),
         rows(lambda p: [(r.subject, r.word, r.object) for r in p.relations], 3),
         None if sentences is None else sentences.array(captions),
+        rows(lambda p: [(word,) for word in p.nouns], None),
+        rows(lambda p: [(m.word, m.noun) for m in p.modifiers], 2),
     )
 
 

@@ -1,6 +1,7 @@
 """Test Drop of UniVSE's supplement (A.2, Table 1): evaluation with a parser of lower recall."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,10 +35,10 @@ class DroppedParses:
         found = self.whole.components(text)
         attributes = self._kept(text, "attributes", [(a.word, a.noun) for a in found.attributes])
         relations = self._kept(text, "relations", [(r.subject, r.word, r.object) for r in found.relations])
-        return Components(
-            found.objects,
-            tuple(a for a in found.attributes if (a.word, a.noun) in attributes),
-            tuple(r for r in found.relations if (r.subject, r.word, r.object) in relations),
+        return replace(
+            found,
+            attributes=tuple(a for a in found.attributes if (a.word, a.noun) in attributes),
+            relations=tuple(r for r in found.relations if (r.subject, r.word, r.object) in relations),
         )
 
     def _kept(self, text: str, kind: str, items: list[tuple[str, ...]]) -> set[tuple[str, ...]]:

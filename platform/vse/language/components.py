@@ -10,11 +10,13 @@ Conventions, fixed here because the paper leaves them open:
   through; words for places on things ("front", "side") are no objects, but the word of a relation ("in front of a
   bus" -> front, "on the side of a road" -> side). Other "of" phrases give a relation (bowl of soup).
 - An attribute is a noun's first adjective or participle, in the form it has (a "tiled" floor), else the adjective
-said of it ("the dog is black"). Numbers and words like "several" or "other" are none.
-- A relation's word is the verb if there is one ("sits next to a wall" -> sit), else the preposition's main word.
-The agent
-  of a passive is its subject ("surrounded by trees" -> tree surround). Pronouns take no part; relative pronouns stand
-  for their noun.
+  said of it ("the dog is black"). Numbers and words like "several" or "other" are none.
+- A relation's word is the verb if there is one ("sits next to a wall" -> sit), else the preposition's main word. The
+  agent of a passive is its subject ("surrounded by trees" -> tree surround). Pronouns take no part; relative pronouns
+  stand for their noun.
+
+What a caption says beyond its components, the second adjective of a noun and the first noun of a compound, is kept
+beside them: neither may serve as a negative of its image.
 """
 
 from collections.abc import Iterator
@@ -24,7 +26,7 @@ from vse.language.caption_words import CLOTHES
 from vse.language.parse import Parse
 from vse.language.syntax import Tree
 
-REVISION = 1
+REVISION = 2
 
 
 def _words(listed: str) -> frozenset[str]:
@@ -79,12 +81,26 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
+class Modifier:
+    """A word, in one of its forms, and the noun of which the caption says it."""
+
+    word: str
+    noun: str
+
+
+@dataclass(frozen=True, slots=True)
 class Components:
-    """What a caption names, every occurrence in order of its tokens."""
+    """What a caption names, every occurrence in order of its tokens.
+
+    nouns and modifiers are what it says beside these, each once: nouns that are no objects, as lemma and in the form
+    they have, and modifiers of objects that are no attributes of theirs.
+    """
 
     objects: tuple[Object, ...]
     attributes: tuple[Attribute, ...]
     relations: tuple[Relation, ...]
+    nouns: tuple[str, ...] = ()
+    modifiers: tuple[Modifier, ...] = ()
 
 
 EMPTY = Components((), (), ())
@@ -105,7 +121,12 @@ def extract(parse: Parse) -> Components:
                 (subject, obj), Relation(parse[subject].lemma, word, parse[obj].lemma, subject, tokens, obj)
             )
     ordered = sorted(unique.values(), key=lambda r: (r.tokens[0], r.subject_token, r.object_token))
-    return Components(objects, attributes, tuple(ordered))
+    named, paired = {o.word for o in objects}, {Modifier(a.word, a.noun) for a in attributes}
+    nouns = [word for word in dict.fromkeys(reader.noun_forms()) if word not in named]
+    said = dict.fromkeys(Modifier(word, o.word) for o in objects for word in reader.modifier_forms(o.token))
+    return Components(
+        objects, attributes, tuple(ordered), tuple(nouns), tuple(each for each in said if each not in paired)
+    )
 
 
 _Link = tuple[int, str, tuple[int, ...], int]  # subject token, word, tokens of the word, object token
@@ -178,6 +199,25 @@ class _Reader:
         said = [p for p in self.tree.predicates_of(noun) if self._adjective(p)]
         candidates = [c for c in after if self._adjective(c)] + said
         return min(candidates) if candidates else None
+
+    def noun_forms(self) -> Iterator[str]:
+        """Lemma and form of every noun, whatever its place."""
+        for i, token in enumerate(self.parse):
+            if self.tree.is_noun(i) or token.pos in ("NOUN", "PROPN"):
+                yield from (token.lemma, token.text.lower())
+
+    def modifier_forms(self, noun: int) -> Iterator[str]:
+        """Form and lemma of all that modifies `noun` or is said of it: each of several adjectives, those that modify
+        an adjective ("dark blue"), other nouns of a compound."""
+        waiting = [
+            *(child for child in self.tree.below(noun, "amod", "acl", "compound", "flat")),
+            *self.tree.predicates_of(noun),
+        ]
+        while waiting:
+            i = waiting.pop()
+            if self.parse[i].pos in ("ADJ", "NOUN", "PROPN") or self.tree.role(i) == "amod":
+                yield from dict.fromkeys((self.form(i), self.parse[i].lemma, self.parse[i].text.lower()))
+                waiting += [*self.tree.conjuncts(i), *self.tree.below(i, "amod", "compound", "advmod")]
 
     def _adjective(self, i: int) -> bool:
         token = self.parse[i]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.errors import InputError
-from vse.language.components import Attribute, Components, Object, Relation, extract
+from vse.language.components import Attribute, Components, Modifier, Object, Relation, extract
 from vse.language.parse import Parse, ParsedToken
 from vse.node_cache import read_committed
 from vse.storage import Folder, sha256_of
@@ -37,7 +37,11 @@ _RELATION = pa.struct(
         *(("tokens", pa.list_(_INDEX)), ("object_token", _INDEX)),
     ]
 )
-_COLUMNS = {"tokens": _TOKEN, "objects": _OBJECT, "attributes": _ATTRIBUTE, "relations": _RELATION}
+_MODIFIER = pa.struct([("word", _WORD), ("noun", _WORD)])
+_COLUMNS = {
+    **{"tokens": _TOKEN, "objects": _OBJECT, "attributes": _ATTRIBUTE, "relations": _RELATION},
+    **{"nouns": _WORD, "modifiers": _MODIFIER},
+}
 SCHEMA = pa.schema([("text", _WORD), *((name, pa.list_(kind)) for name, kind in _COLUMNS.items())])
 
 
@@ -46,21 +50,23 @@ def table_of(texts: Sequence[str], parses: Sequence[Parse]) -> pa.Table:
     found = [extract(parse) for parse in parses]
     rows: dict[str, list[Sequence[Any]]] = {
         "tokens": list(parses),
-        "objects": [c.objects for c in found],
-        "attributes": [c.attributes for c in found],
-        "relations": [c.relations for c in found],
+        **{name: [getattr(components, name) for components in found] for name in _COLUMNS if name != "tokens"},
     }
     columns = [_list_column(rows[name], kind) for name, kind in _COLUMNS.items()]
     return pa.table([pa.array(texts, _WORD), *columns], schema=SCHEMA)
 
 
-def _list_column(rows: list[Sequence[Any]], kind: pa.StructType) -> pa.Array:
-    """Rows of records as list<struct>, filled field by field, which is much faster than by record."""
+def _list_column(rows: list[Sequence[Any]], kind: pa.DataType) -> pa.Array:
+    """Rows of words as list<string>, of records as list<struct>, filled field by field, which is much faster than by
+    record."""
     flat = [item for row in rows for item in row]
-    fields = [pa.array([getattr(item, f.name) for item in flat], f.type) for f in kind]
-    structs = pa.StructArray.from_arrays(fields, fields=list(kind))
+    if isinstance(kind, pa.StructType):
+        fields = [pa.array([getattr(item, f.name) for item in flat], f.type) for f in kind]
+        values = pa.StructArray.from_arrays(fields, fields=list(kind))
+    else:
+        values = pa.array(flat, kind)
     offsets = pa.array([0, *accumulate(len(row) for row in rows)], pa.int32())
-    return pa.ListArray.from_arrays(offsets, structs)
+    return pa.ListArray.from_arrays(offsets, values)
 
 
 def shard_prefix(fingerprint: str) -> str:
@@ -159,6 +165,8 @@ class Language:
             tuple(Object(*values) for values in self._columns["objects"].row(row)),
             tuple(Attribute(*values) for values in self._columns["attributes"].row(row)),
             tuple(Relation(*values) for values in self._columns["relations"].row(row)),
+            tuple(word for (word,) in self._columns["nouns"].row(row)),
+            tuple(Modifier(*values) for values in self._columns["modifiers"].row(row)),
         )
 
 
@@ -185,13 +193,14 @@ _CAPTION_FIELDS = [("caption", pa.string()), ("text", pa.string())]
 
 
 class _Rows:
-    """A list<struct> column as flat arrays: a few bytes a field, decoded row by row."""
+    """A list<string> or list<struct> column as flat arrays: a few bytes a field, decoded row by row."""
 
-    def __init__(self, column: pa.ChunkedArray, kind: pa.StructType) -> None:
+    def __init__(self, column: pa.ChunkedArray, kind: pa.DataType) -> None:
         lists = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.list_(kind))
         self._offsets = np.asarray(lists.offsets)
-        structs = lists.values
-        self._fields = [_decoder(structs.field(i)) for i in range(kind.num_fields)]
+        values = lists.values
+        parts = [values.field(i) for i in range(kind.num_fields)] if isinstance(kind, pa.StructType) else [values]
+        self._fields = [_decoder(part) for part in parts]
 
     def row(self, index: int) -> list[tuple[Any, ...]]:
         low, high = int(self._offsets[index]), int(self._offsets[index + 1])

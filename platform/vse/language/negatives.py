@@ -1,7 +1,8 @@
 """Negative components for contrastive learning (UniVSE §3.4, supplement A.1).
 
 A drawn component appears in no caption of the image (footnote 2, "also applies to other components"): a noun that no
-caption mentions, a pair or triple that no caption contains. Draws are without replacement, keyed by sample, and at most
+caption mentions, a pair or triple that no caption contains, be it a component or not, as the second adjective of a noun
+is none. Draws are without replacement, keyed by sample, and at most
 as many as the pool allows; a missing draw is 0, the padding word.
 """
 
@@ -41,7 +42,8 @@ class Pools:
 class Mentions:
     """What the captions of an image mention, all captions together: rows are images.
 
-    objects: noun ids; attributes: (adjective, noun); relations: (subject, word, object).
+    objects: noun ids, of nouns that are no objects too; attributes: (adjective, noun), of every adjective of a noun;
+    relations: (subject, word, object).
     """
 
     objects: Ragged

@@ -11,7 +11,7 @@ from vse.data.examples import Examples, Texts, encode_texts, examples_of
 from vse.data.ragged import Ragged
 from vse.data.records import Caption, Image, Records
 from vse.data.vocabulary import END, START, UNKNOWN, build_vocabulary
-from vse.language.components import Attribute, Components, Object, Relation
+from vse.language.components import Attribute, Components, Modifier, Object, Relation
 
 
 def test_mentions_are_the_union_over_an_images_captions():
@@ -39,6 +39,15 @@ def test_a_split_without_any_relation_mentions_none():
     assert mentions.attributes.pad(np.arange(3))[0].shape == (3, 0, 2)
 
 
+def test_an_image_mentions_what_its_captions_say_beside_their_components():
+    rows = {"tokens": Ragged.of([[1, 4, 2]] * 3), "objects": Ragged.of([[4], [], [5]])}
+    rows |= {"attributes": Ragged.of([[(6, 4)], [], []], 2), "relations": Ragged.of([[]] * 3, 3)}
+    rows |= {"nouns": Ragged.of([[7, 4], [8], []]), "modifiers": Ragged.of([[(9, 4), (6, 4)], [(9, 4)], []], 2)}
+    mentions = Examples({}, Texts(**rows), np.array([0, 0, 1]), np.arange(3), 2).mentions()
+    assert [mentions.objects.row(image).tolist() for image in (0, 1)] == [[4, 7, 8], [5]]
+    assert [mentions.attributes.row(image).tolist() for image in (0, 1)] == [[[6, 4], [9, 4]], []]
+
+
 class Parses:
     """Knows two captions."""
 
@@ -48,7 +57,8 @@ class Parses:
         if "cat" not in text.lower():
             return Components((), (), ())
         cat = Object("cat", 1)
-        return Components((cat, cat), (Attribute("a", "cat", 0, 1),), (Relation("cat", "on", "dog", 1, (2,), 3),))
+        attributes, relations = (Attribute("a", "cat", 0, 1),), (Relation("cat", "on", "dog", 1, (2,), 3),)
+        return Components((cat, cat), attributes, relations, ("dog", "yak"), (Modifier("on", "cat"),))
 
 
 _ZOO = Components(
@@ -101,6 +111,10 @@ def test_examples_of_records():
     assert found.texts.attributes.row(1).tolist() == [[ids["a"], ids["cat"]]]
     assert found.texts.relations.row(0).tolist() == [[ids["cat"], ids["on"], ids["dog"]]]
     assert found.texts.objects.lengths.tolist() == [1, 1, 0, 0, 0]
+    assert found.texts.nouns is not None
+    assert found.texts.nouns.row(1).tolist() == [ids["dog"]]
+    assert found.texts.modifiers is not None
+    assert found.texts.modifiers.row(1).tolist() == [[ids["on"], ids["cat"]]]
     bare = examples_of(split, {"pooled": np.zeros((3, 2))}, vocabulary, None)
     assert not bare.texts.objects.lengths.any()
 

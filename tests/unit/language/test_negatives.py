@@ -1,14 +1,23 @@
 """Sampled negatives: what they may never be, how many there are, and that every allowed word is equally likely."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.synthetic import synthetic
+from vse.data.examples import examples_of
 from vse.data.ragged import Ragged
+from vse.data.scenes.source import Scenes
+from vse.data.vocabulary import build_vocabulary
 from vse.language import negatives
+from vse.language.components import extract
 from vse.language.negatives import Mentions, NegativeCounts, NegativeSampler, Pools
+from vse.language.parser import Parser, shared_parser
+from vse.language.pools import build_pools
+from vse.training.inputs import pool_ids
 
 COUNTS = NegativeCounts(
     nouns=6, attribute_words=4, attribute_nouns=3, relation_words=4, relation_subjects=2, relation_objects=3
@@ -142,3 +151,33 @@ def test_an_empty_pool_or_batch_draws_nothing():
     assert sampler.objects(np.array([[4]]), np.array([0]), np.array([0]), 0).tolist() == [[[0, 0, 0]]]
     none = np.zeros(0, dtype=np.int64)
     assert _one_image(3, 2, [4]).objects(np.zeros((0, 0), dtype=np.int64), none, none, 0).shape == (0, 0, 2)
+
+
+def test_no_caption_of_the_image_says_a_negative_of_a_noun():
+    """On rendered scenes, whose nouns have up to three adjectives, of which one is the attribute."""
+    parser = shared_parser(Parser.Config())
+    split = Scenes(Scenes.Config(num_train=60, num_val=1, num_test=1, num_shifted=0)).describe().split("train")
+    parses = {c.text: parser.parse(c.text) for c in split.captions}
+    found = {text: extract(parse) for text, parse in parses.items()}
+    words = [word for parse in parses.values() for token in parse for word in (token.text.lower(), token.lemma)]
+    vocabulary = build_vocabulary([" ".join(words)])
+    data = examples_of(split, {}, vocabulary, SimpleNamespace(components=found.__getitem__))
+    ids = pool_ids(build_pools((parses[c.text], found[c.text]) for c in split.captions), vocabulary)
+    rows = np.arange(len(data))
+    pairs = data.texts.attributes.pad(rows)[0]
+    adjectives, _ = NegativeSampler(ids, data.mentions(), NegativeCounts(), 0).attributes(pairs, rows, data.image, 0)
+    name, drawn, several = {i: word for word, i in vocabulary.ids.items()}, 0, 0
+    for image in range(data.num_images):
+        said = set()
+        for caption in np.flatnonzero(data.image == image):
+            parse = parses[split.captions[caption].text]
+            adjective = [t for t in parse if t.dep == "amod" and t.pos == "ADJ"]
+            several += len(adjective) > len({t.head for t in adjective})
+            said |= {(t.text.lower(), parse[t.head].lemma) for t in adjective}
+        for caption in np.flatnonzero(data.image == image):
+            for (_, noun), words in zip(pairs[caption], adjectives[caption], strict=True):
+                negatives = {(name[int(word)], name[int(noun)]) for word in words if word}
+                assert not negatives & said
+                drawn += len(negatives)
+    assert several > 50
+    assert drawn > 2000

@@ -19,6 +19,8 @@ def as_lists(parse):
         "relations": [
             [r.subject, r.word, r.object, r.subject_token, [*r.tokens], r.object_token] for r in found.relations
         ],
+        "nouns": [*found.nouns],
+        "modifiers": [[m.word, m.noun] for m in found.modifiers],
     }
 
 
