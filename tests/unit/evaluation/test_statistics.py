@@ -152,6 +152,18 @@ def test_verdicts():
     assert high == pytest.approx(6 + 1.96, abs=0.15)
 
 
+def test_runs_that_are_the_same_refute_nothing():
+    same = sample(0.5)
+    found = bootstrap([(1.0, same), (-1.0, same)], replicates=200)
+    assert not found.varies
+    itself = Outcome(name="t", result=found, margin=0.0, negligible=0.0)
+    assert judge({"a": ([itself], 1)})["a"].answer == "undecided"
+    assert judge({"a": ([itself, outcome(6.0)], 1)})["a"].answer == "undecided"
+    assert judge({"a": ([itself, outcome(-6.0)], 1)})["a"].answer == "does not hold"
+    within = Outcome(name="t", result=found, margin=-1.0, negligible=0.0)
+    assert judge({"a": ([within], 1)})["a"].answer == "holds"  # that they are no worse
+
+
 def test_correction_can_take_a_verdict_away():
     alone = {"a": ([outcome(2.1)], 1)}
     assert judge(alone)["a"].answer == "holds"
