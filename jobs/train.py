@@ -16,6 +16,7 @@ from vse.training.collapse import collapse
 from vse.training.compatibility import check_objective
 from vse.training.origin import Origin
 from vse.training.run import run_training, trains_here, what_is_trained
+from vse.training.warmup import kept_in_warmup, warmup_epochs
 from vse.workspace import Workspace
 
 
@@ -46,8 +47,7 @@ def run(request: Request) -> str:
     workspace = Workspace.open(request.workspace)
     origin = Origin.told(request.preset, request.beside)
 
-    warned, hinge = False, getattr(config.objective, "hinge", "")
-    warmup = getattr(config.objective, "warmup", 0) if hinge == "hardest" else 0  # then another loss, and a leap
+    warned, warmup = False, warmup_epochs(config)
 
     def epoch_done(numbers: dict[str, float]) -> None:
         nonlocal warned
@@ -63,6 +63,8 @@ def run(request: Request) -> str:
         result = run_training(config, workspace, origin=origin, report=epoch_done, ray=request.options.ray)
     if not result.trained:
         print(f"{result.run} was trained already, {result.epochs} epochs; nothing is left to do", file=sys.stderr)
+    if told := kept_in_warmup(config, result.best):
+        print(f"note: {told}", file=sys.stderr)
     return write_summary(
         result.folder,
         job="train",
