@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from safetensors.torch import save
 
@@ -12,6 +11,7 @@ from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.features.pretraining import PretrainingConfig, pretrain, report, shipped_state
+from vse.paths import local_path
 from vse.progress import Progress
 from vse.storage import Folder, sha256_of
 from vse.summary import write_summary
@@ -31,7 +31,7 @@ def run(request: Request) -> str:
     started, options = time.time(), request.options
     set_up_logging()
     place = Workspace.open(request.workspace).check_writable().report("pretrain_backbone")
-    path = Path(options.output).expanduser().absolute() if options.output else place.local("small_backbone.safetensors")
+    path = local_path(options.output).absolute() if options.output else place.local("small_backbone.safetensors")
     target = Folder.open(path.parent).check_writable()
     config = options.pretraining
     steps = config.images // config.batch * config.rounds

@@ -23,6 +23,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
 from vse.errors import Diverged, InputError, PlacementError, StorageError, storage_failure
+from vse.paths import local_path
 from vse.redaction import redact, redact_text
 from vse.storage import Folder
 
@@ -319,11 +320,17 @@ def _holds_no_credential(key: str, value: Any) -> None:
 
 
 def _workspace(given: str | None) -> str:
+    if given is not None and not given.strip():
+        raise InputError("--workspace: is empty; expected a folder or s3://bucket/prefix")
     where = given or os.environ.get("VSE_WORKSPACE") or "workspace"
     if re.match(r"^[a-zA-Z][\w+.-]*://", where) and not where.startswith("file://"):
         _holds_no_credential("--workspace", where)
+        if not re.match(r"[\w+.-]+://[^/?]", where):
+            raise InputError(f"--workspace {where}: names no bucket; expected s3://bucket/prefix")
         return where.rstrip("/")
-    return str(Path(where.removeprefix("file://")).expanduser().resolve())
+    if "?" in where:  # where options of S3 addresses begin
+        raise InputError(f"--workspace {where}: the path of a workspace cannot have a '?'")
+    return str(local_path(where.removeprefix("file://")).resolve())
 
 
 def _named(options: Any) -> dict[str, tuple[str, ...]]:
@@ -348,7 +355,7 @@ def _name(workspace: str, kind: str, given: str) -> str:
         return given
     if "://" in root:
         return name if head in (kind, f"{root}/{kind}") else given
-    there = Path(head.removeprefix("file://")).expanduser()
+    there = local_path(head.removeprefix("file://"))
     return name if str(there) == kind or there.resolve() == Path(root) / kind else given
 
 

@@ -12,6 +12,7 @@ from typing import IO
 from vse.errors import InputError
 from vse.node_cache import copied_file, read_note, write_note
 from vse.object_store import ObjectStore
+from vse.paths import local_path
 from vse.storage import Folder, sha256_of_file
 
 PART = 1 << 26  # bytes of one request
@@ -26,7 +27,7 @@ def is_remote(address: str) -> bool:
 def is_file(address: str) -> bool:
     """Whether there is such a file."""
     if not is_remote(address):
-        return Path(address).expanduser().is_file()
+        return local_path(address).is_file()
     store, name = _held(address)
     return bool(name) and store.info(name) is not None
 
@@ -34,7 +35,7 @@ def is_file(address: str) -> bool:
 def local(address: str) -> Path:
     """A path under which this node has it. Raises InputError where an address leads to no file; a path may not either,
     and whoever opens it says so."""
-    return _copy(address)[0] if is_remote(address) else Path(address).expanduser()
+    return _copy(address)[0] if is_remote(address) else local_path(address)
 
 
 def read(address: str) -> bytes:
@@ -52,7 +53,7 @@ def digest(address: str) -> str:
     """
     if is_remote(address):
         return _copy(address)[1]
-    path = Path(address).expanduser()
+    path = local_path(address)
     try:
         stat = path.stat()
         return _sha256(str(path.resolve()), stat.st_size, stat.st_mtime_ns)

@@ -26,7 +26,8 @@ LIMIT = "VSE_CACHE_GIB"
 """Environment variable: most GiB of a cache folder. Without it, as much as its disk has."""
 Fill = Callable[[np.ndarray], None]
 Write = Callable[[IO[bytes]], None]
-_COPIES = "copies"
+# Folders of our own: what else lies in the one that a user names, arrays among it, is not ours to remove
+_ARRAYS, _COPIES = "arrays", "copies"
 _UNFINISHED = ".writing-"
 
 
@@ -37,13 +38,14 @@ def own_cache() -> Path:
 
 
 def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fill: Fill) -> np.ndarray:
-    """The array `cache`/`place`.npy, mapped read-only; where it is missing or cut short, `fill` writes into a new one.
+    """The array arrays/`place`.npy of the cache, mapped read-only; where it is missing or cut short, `fill` writes into
+    a new one.
 
     Raises StorageError where the disk is full even without all that could go, InputError for a limit that is no number.
     """
     if 0 in shape:  # nothing can be mapped
         return np.empty(shape, dtype)
-    path, limit = cache / f"{place}.npy", _limit()
+    path, limit = cache / _ARRAYS / f"{place}.npy", _limit()
     values = _open(path, shape)
     if values is None:
         with _alone(path):
@@ -124,7 +126,7 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
     What a living process is writing stays; what a dead one left goes before all others.
     """
     files, total = [], 0
-    for file in {*cache.rglob("*.npy"), *(cache / _COPIES).glob("*/*")}:
+    for file in {*(cache / _ARRAYS).rglob("*.npy"), *(cache / _COPIES).glob("*/*")}:
         with contextlib.suppress(OSError):  # its writer has just renamed it
             unfinished, stat = file.name.startswith(_UNFINISHED), file.stat()
             total += stat.st_size

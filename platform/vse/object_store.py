@@ -77,6 +77,8 @@ class ObjectStore:
         parts = urlsplit(uri)
         if parts.scheme != "s3" or not parts.netloc:
             raise InputError(f"{uri}: cannot be opened; use a local path or s3://bucket/prefix")
+        if parts.fragment or uri.endswith("#"):
+            raise InputError(f"{uri}: a prefix cannot have a '#' in it")
         if "@" in parts.netloc:
             place = f"s3://{parts.netloc.rpartition('@')[2]}{parts.path}"
             raise InputError(

@@ -18,6 +18,7 @@ from vse.data.places import below
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
+from vse.paths import local_path
 from vse.pipeline import foresee, kept_features, parser_of
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
@@ -79,7 +80,7 @@ def local_reads(
         if kept_features(config, workspace, records, outputs or (inputs.image,)) is None:
             weights = getattr(config.features.backbone, "weights", "")
             if not named_files.is_remote(weights) and named_files.is_file(weights):
-                yield Read("features.backbone.weights", weights, (str(Path(weights).expanduser().absolute()),))
+                yield Read("features.backbone.weights", weights, (str(local_path(weights).absolute()),))
             root = source.image_root
             if root and not named_files.is_remote(root):
                 yield Read("data.root", root, tuple(_some(records, root)))

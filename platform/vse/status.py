@@ -14,7 +14,7 @@ from vse.errors import InputError
 from vse.features.shards import read_receipts
 from vse.journal import Story
 from vse.storage import Folder
-from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, Ledger
 from vse.sweeps.standing import read_standing
 from vse.tracking.shipping import Shipper
 from vse.training.origin import TAG
@@ -97,8 +97,11 @@ def read_status(workspace: Workspace, tracking: str | None = None) -> Status:
             lines.append(_run(story, now))
             if story.status == "failed":
                 failures.append((story.name, story.notes[-1] if story.notes else "it did not say why"))
-    for name in workspace.root.child("sweeps").names():
-        line, entries = _sweep(workspace, name, stories.get(f"sweeps/{name}", Story()), now)
+    sweeps = workspace.root.child("sweeps")
+    for name in sweeps.names():
+        if not {DEFINITION, FILE_NAME, journal.FILE_NAME} & {*sweeps.child(name).names()}:
+            continue  # something else that lies there
+        line, entries = _sweep(sweeps.child(name), stories.get(f"sweeps/{name}", Story()), now)
         inside = [run for run in lines if run.parent == name]
         cpu, gpu = (sum(getattr(run, key) for run in (line, *inside)) for key in ("cpu_hours", "gpu_hours"))
         lines.append(replace(line, cpu_hours=cpu, gpu_hours=gpu))
@@ -143,8 +146,7 @@ def _last_sign(story: Story) -> int:
     return max(story.started, story.ended, max((when for _, when in story.metrics.values()), default=0))
 
 
-def _sweep(workspace: Workspace, name: str, story: Story, now: float) -> tuple[Line, list[Entry]]:
-    folder = workspace.sweep(name)
+def _sweep(folder: Folder, story: Story, now: float) -> tuple[Line, list[Entry]]:
     entries, standing = list(Ledger(folder)), read_standing(folder)
     states = Counter(entry.state for entry in entries)
     age = now - max(_last_sign(story) / 1000, standing["time"] if standing else 0)
@@ -158,7 +160,7 @@ def _sweep(workspace: Workspace, name: str, story: Story, now: float) -> tuple[L
     beside = sum(entry.seconds for entry in entries if entry.changes.get("kind", "train") != "train")
     line = Line(
         kind="sweep",
-        name=name,
+        name=folder.name,
         state=_state(story, age, each),
         done=done,
         total=total,

@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 from vse.errors import InputError, StorageError, first_line, storage_failure
 from vse.file_lock import take
 from vse.object_store import DEAD_AFTER, LEASE_SECONDS, Info, ObjectStore
+from vse.paths import local_path
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
@@ -86,7 +87,7 @@ class Folder:
             folder = cls(text.rstrip("/"))
             _remote(folder.uri)
             return folder
-        return cls(str(Path(text).expanduser().absolute()))
+        return cls(str(local_path(text).absolute()))
 
     @property
     def is_local(self) -> bool:

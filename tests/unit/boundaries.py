@@ -7,7 +7,17 @@ from pathlib import Path
 # Rooms (files or folders of the package) from the ground up; a room may import its own floor and those below it.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"config", "registry", "errors", "redaction", "progress", "journal", "environment", "storage"})
-    | {"capacity", "object_store", "sealed_folder", "node_cache", "named_files", "file_lock", "arithmetic", "columns"},
+    | {
+        "capacity",
+        "object_store",
+        "sealed_folder",
+        "node_cache",
+        "named_files",
+        "file_lock",
+        "arithmetic",
+        "columns",
+        "paths",
+    },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
     frozenset({"cluster", "metrics", "tracking"}),

@@ -128,6 +128,12 @@ def test_workspace_comes_from_the_argument_then_the_environment(
         (["--help", "optim.lrr=1"], ["optim.lrr", "did you mean optim.lr?"]),
         (["--preset", "/no/such/file.json"], ["/no/such/file.json", "No such file"]),
         (["--workspace"], ["--workspace"]),
+        (["--workspace="], ["--workspace: is empty", "s3://bucket/prefix"]),
+        (["--workspace", "s3://"], ["--workspace s3://: names no bucket", "s3://bucket/prefix"]),
+        (["--workspace", "s3:///x"], ["--workspace s3:///x: names no bucket"]),
+        (["--workspace", "what?x"], ["--workspace what?x", "cannot have a '?'"]),
+        (["--workspace", "~nobody-at-all/x"], ["~nobody-at-all/x: there is no home of ~nobody-at-all"]),
+        (["--preset", "~nobody-at-all/x.json"], ["there is no home of ~nobody-at-all"]),
         (["--workspace", "s3://id:secret@bucket/x"], ["--workspace: holds a credential", "AWS_SECRET_ACCESS_KEY"]),
     ],
 )

@@ -38,7 +38,7 @@ def test_made_once_and_mapped_read_only(tmp_path: Path) -> None:
 
 def test_a_file_cut_short_is_made_again(tmp_path: Path) -> None:
     mapped_array(tmp_path, "x", SHAPE, np.float32, fill(1.0))
-    os.truncate(tmp_path / "x.npy", 500)
+    os.truncate(tmp_path / "arrays" / "x.npy", 500)
     assert (mapped_array(tmp_path, "x", SHAPE, np.float32, fill(2.0)) == 2.0).all()
     assert mapped_array(tmp_path, "x", (25, 100), np.float32, fill(4.0)).shape == (25, 100)
 
@@ -49,30 +49,42 @@ def test_the_longest_unused_goes_and_who_has_it_keeps_it(tmp_path: Path, monkeyp
     mapped_array(tmp_path, "2", SHAPE, np.float32, fill(2.0))
     for name, age in (("1", 100), ("2", 50)):
         then = os.stat(tmp_path).st_mtime - age
-        os.utime(tmp_path / f"{name}.npy", (then, then))
+        os.utime(tmp_path / "arrays" / f"{name}.npy", (then, then))
     mapped_array(tmp_path, "1", SHAPE, np.float32, fill(9.0))  # used: now the younger
     mapped_array(tmp_path, "3", SHAPE, np.float32, fill(3.0))
-    assert {file.name for file in tmp_path.glob("*.npy")} == {"1.npy", "3.npy"}
+    assert {file.name for file in (tmp_path / "arrays").glob("*.npy")} == {"1.npy", "3.npy"}
     make_room(tmp_path, 40_000, limit=50_000)
-    assert not list(tmp_path.glob("*.npy"))
+    assert not list((tmp_path / "arrays").glob("*.npy"))
     assert (first == 1.0).all()
+
+
+def test_what_else_lies_in_the_folder_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user may name a whole scratch disk, with arrays of features on it."""
+    monkeypatch.setenv(node_cache.LIMIT, str(30_000 / 2**30))
+    (tmp_path / "coco").mkdir()
+    for file in (tmp_path / "coco" / "train_ims.npy", tmp_path / "mine.npy"):
+        np.save(file, np.zeros(10_000))
+        os.utime(file, (1, 1))
+    for name in "123":
+        mapped_array(tmp_path, name, SHAPE, np.float32, fill(1.0))
+    assert {file.name for file in tmp_path.rglob("*.npy")} == {"3.npy", "train_ims.npy", "mine.npy"}
 
 
 def test_a_disk_without_room_is_cleared_as_far_as_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "123":
         mapped_array(tmp_path, name, SHAPE, np.float32, fill(1.0))
-        os.utime(tmp_path / f"{name}.npy", (int(name), int(name)))
+        os.utime(tmp_path / "arrays" / f"{name}.npy", (int(name), int(name)))
 
     class Usage:
         """A disk of 70,000 bytes with nothing else on it."""
 
         @property
         def free(self) -> int:
-            return 70_000 - sum(file.stat().st_size for file in tmp_path.glob("*.npy"))
+            return 70_000 - sum(file.stat().st_size for file in (tmp_path / "arrays").glob("*.npy"))
 
     monkeypatch.setattr(node_cache.shutil, "disk_usage", lambda path: Usage())
     make_room(tmp_path, 25_000)
-    assert {file.name for file in tmp_path.glob("*.npy")} == {"2.npy", "3.npy"}
+    assert {file.name for file in (tmp_path / "arrays").glob("*.npy")} == {"2.npy", "3.npy"}
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1"])
@@ -112,10 +124,10 @@ def test_room_is_not_made_of_what_another_writes(tmp_path: Path, monkeypatch: py
 
 def test_what_a_dead_process_left_goes_first(tmp_path: Path) -> None:
     mapped_array(tmp_path, "old", SHAPE, np.float32, fill(1.0))
-    os.utime(tmp_path / "old.npy", (1, 1))
-    (tmp_path / ".writing-0123.npy").write_bytes(bytes(20_000))
+    os.utime(tmp_path / "arrays" / "old.npy", (1, 1))
+    (tmp_path / "arrays" / ".writing-0123.npy").write_bytes(bytes(20_000))
     make_room(tmp_path, 20_000, limit=50_000)
-    assert {file.name for file in tmp_path.glob("*.npy")} == {"old.npy"}
+    assert {file.name for file in (tmp_path / "arrays").glob("*.npy")} == {"old.npy"}
 
 
 def test_an_array_that_is_removed_as_soon_as_it_is_there_serves_its_maker(

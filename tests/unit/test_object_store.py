@@ -173,6 +173,7 @@ def test_without_credentials(place, monkeypatch, tmp_path):
     [
         ("gs://bucket/x", "use a local path or s3://"),
         ("s3://key:opensesame@bucket/x", "no keys in an address"),
+        ("s3://bucket/x#1?region=eu", "a prefix cannot have a '#' in it"),
         ("s3://bucket/x?regoin=eu", "unknown option regoin; known are endpoint_override, region, scheme"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,15 @@ def test_who_gives_no_sign_is_called_silent(living: Path, monkeypatch: pytest.Mo
     assert {found[name].state for name in ("run-s0", SWEEP)} == {"silent"}
     assert found["run-s0"].left is None
     assert found["alone-s0"].state == "finished"
+
+
+def test_what_else_lies_among_the_sweeps_is_left_out(living: Path) -> None:
+    before = set(lines(living))
+    (living / "sweeps" / ".DS_Store").write_bytes(b"x")
+    (living / "sweeps" / "notes.txt").write_text("mine")
+    (living / "sweeps" / "empty").mkdir()
+    shutil.copytree(living / "sweeps" / SWEEP, living / "sweeps" / f"{SWEEP} (before)")
+    assert set(lines(living)) == before | {f"{SWEEP} (before)"}
 
 
 def test_features_on_their_way(living: Path) -> None:

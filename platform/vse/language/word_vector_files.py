@@ -12,7 +12,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from vse import named_files
 from vse.errors import InputError
 from vse.language import fasttext_binary
+from vse.paths import local_path
 
 _HEAD = 1 << 20  # bytes looked at to tell the form; the longest line of text we accept
 _BLOCK = 1 << 22
@@ -127,7 +127,7 @@ def split_path(path: str) -> tuple[str, str | None]:
         if ending and member and named_files.is_file(address):
             return address, member
         raise InputError(f"{path}: no such file of word vectors")
-    file = Path(path).expanduser()
+    file = local_path(path)
     for parent in file.parents:
         if parent.is_file() and zipfile.is_zipfile(parent):
             return str(parent), file.relative_to(parent).as_posix()

@@ -5,10 +5,10 @@ import copy
 import io
 from collections.abc import Mapping
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from vse.errors import InputError, first_line
+from vse.paths import local_path
 from vse.preflight.checks import Check
 from vse.preflight.lint import part, problems
 
@@ -18,7 +18,7 @@ def read_cluster_file(path: str) -> dict[str, Any]:
     import yaml
 
     try:
-        config = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+        config = yaml.safe_load(local_path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cluster={path}: {getattr(error, 'strerror', None) or error}") from None
     except yaml.YAMLError as error:
@@ -30,7 +30,7 @@ def read_cluster_file(path: str) -> dict[str, Any]:
 
 def check_cluster_file(config: Mapping[str, Any], path: str) -> list[Check]:
     """Schema, then lint; the files it mounts and its pins are looked for beside it."""
-    root = Path(path).expanduser().resolve().parent
+    root = local_path(path).resolve().parent
     wrong = _schema(config)
     checks = [Check("schema of Ray", path, "problem" if wrong else "ok", wrong or f"Ray {metadata.version('ray')}")]
     constraints = root / "constraints.txt"
@@ -47,7 +47,7 @@ def check_token(config: Mapping[str, Any]) -> list[Check]:
     tokens = [local for local in map(str, part(config, "file_mounts").values()) if local.endswith("auth_token")]
     found = []
     for token in tokens:
-        place = Path(token).expanduser()
+        place = local_path(token)
         good = place.is_file() and place.stat().st_size > 0
         wrong = f"{token}: missing or empty; `ray get-auth-token --generate` makes it"
         found.append(Check("token", "this machine", "ok" if good else "problem", token if good else wrong))

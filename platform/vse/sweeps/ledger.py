@@ -253,7 +253,8 @@ def _mean(parts: Iterable[tuple[float, Need | None]]) -> dict[str, float]:
 def stem(preset: str | None) -> str:
     """A preset's or file's name as part of a folder's."""
     name = (preset or "run").partition("?")[0].rsplit("/", 1)[-1].removesuffix(".json")
-    return "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name)
+    plain = "".join(letter if (letter.isascii() and letter.isalnum()) or letter in "_-" else "_" for letter in name)
+    return plain.lstrip("_-") or "run"
 
 
 def sweep_name(name: str, definition: Mapping[str, Any]) -> str:
@@ -278,12 +279,13 @@ def open_sweep(workspace: Workspace, name: str, definition: Mapping[str, Any], *
                     f"sweep.name={name}: already used for another sweep, {other}{difference}; "
                     "choose another name, or the settings it was made with"
                 )
-    if _definition(folder) != canonical(definition):  # absent, or damaged on its disk
+    if definition_of(folder) != canonical(definition):  # absent, or damaged on its disk
         folder.write_json(DEFINITION, canonical(definition))
     return folder
 
 
-def _definition(folder: Folder) -> Any:
+def definition_of(folder: Folder) -> Any:
+    """What `open_sweep` wrote there; None where that is absent or damaged on its disk."""
     try:
         return folder.read_json(DEFINITION)
     except (FileNotFoundError, NotADirectoryError, InputError):
@@ -291,7 +293,7 @@ def _definition(folder: Folder) -> Any:
 
 
 def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
-    kept = _definition(other)
+    kept = definition_of(other)
     there = dotted(kept) if isinstance(kept, Mapping) else {}  # absent, or damaged on its disk
     if not there:
         return ""

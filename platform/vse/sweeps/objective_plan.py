@@ -10,7 +10,7 @@ from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.frame import need_of
-from vse.sweeps.ledger import DEFINITION, Entry, Ledger, stem
+from vse.sweeps.ledger import DEFINITION, Entry, Ledger, definition_of, stem
 from vse.sweeps.need import Need
 from vse.sweeps.objective_trials import MATERIAL, OBJECTIVES, SEED
 from vse.sweeps.search import check_searchable
@@ -235,13 +235,15 @@ def told_by(name: str, workspace: Workspace, plan: Plan) -> list[tuple[dict[str,
     Raises InputError where there is no such sweep, or its runs differ in more than what either sweep searches.
     """
     folder = workspace.existing("sweeps", name, "sweep.warm_start")
-    theirs = folder.read_json(DEFINITION)
+    theirs = definition_of(folder)
+    if not isinstance(theirs, dict) or not isinstance(theirs.get("config", {}), dict):
+        raise InputError(f"sweep.warm_start={name}: {folder}/{DEFINITION} is missing or damaged")
     if theirs.get("kind") != "objective" or theirs.get("objective") != plan.options.objective:
         raise InputError(f"sweep.warm_start={name}: maximises {theirs.get('objective', 'nothing')}, not the same")
     base = flatten(identity(plan.config))
     from vse.presets import from_data
 
-    other = from_data(theirs["config"], f"{folder}/{DEFINITION}")
+    other = from_data(theirs.get("config", {}), f"{folder}/{DEFINITION}")
     for key, value in flatten(other).items():
         if key not in plan.space.keys and base.get(key, value) != value:
             raise InputError(f"sweep.warm_start={name}: its runs have {key}={value}, these {base.get(key)}")

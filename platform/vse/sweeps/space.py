@@ -24,6 +24,7 @@ import numpy as np
 
 from vse.config import canonical, fingerprint, flatten, override
 from vse.errors import InputError, did_you_mean
+from vse.paths import local_path
 
 PROBES = 16  # seeded draws of a continuous domain that are tried on the configuration, beside its two ends
 
@@ -92,7 +93,7 @@ def load_space(where: str) -> Space:
 
     Raises InputError where there is none, its SPACE is not a flat dict of dotted keys, or a domain cannot be used.
     """
-    module = _file_module(Path(where)) if where.endswith(".py") else _named_module(where)
+    module = _file_module(local_path(where)) if where.endswith(".py") else _named_module(where)
     space = getattr(module, "SPACE", None)
     if not isinstance(space, dict) or not space:
         raise InputError(f"{where}: expected a dict named SPACE of dotted keys and domains")

@@ -99,7 +99,7 @@ class RunConfig:
     objective: ComponentConfig = part("objective", doc="training loss")
     optim: OptimConfig = field(default_factory=OptimConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
-    seed: int = knob(0, "initial weights, order of the captions, sampled negatives", low=0)
+    seed: int = knob(0, "initial weights, order of the captions, sampled negatives", low=0, high=2**63 - 1)
 
 
 def check_gpus(workers: int, gpus_per_worker: float, under: str = "train.") -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests import s3
 from vse.errors import InputError, StorageError
 from vse.storage import Folder
-from vse.sweeps.ledger import FILE_NAME, RUNNING, Ledger, open_sweep, sole_owner, sweep_name, trial_id
+from vse.sweeps.ledger import FILE_NAME, RUNNING, Ledger, open_sweep, sole_owner, stem, sweep_name, trial_id
 from vse.sweeps.need import Need
 from vse.workspace import Workspace
 
@@ -192,6 +192,21 @@ def test_name_ends_in_the_fingerprint_of_the_definition(tmp_path: Path) -> None:
     assert folder.local().name[:6] == "curve-"
     assert len(folder.local().name) == 14
     assert open_sweep(space, "curve", {"space": [1, 2]}) == folder
+
+
+@pytest.mark.parametrize(
+    ("preset", "name"),
+    [
+        ("univse_scenes", "univse_scenes"),
+        ("/a/müller.json", "m_ller"),
+        ("_mine.json", "mine"),
+        ("s3://b/--.json?region=eu", "run"),
+        (None, "run"),
+    ],
+)
+def test_names_of_files_become_names_of_folders(tmp_path: Path, preset: str | None, name: str) -> None:
+    assert stem(preset) == name
+    assert Workspace.open(str(tmp_path)).sweep(sweep_name(stem(preset), {}))
 
 
 def test_a_name_used_again_with_another_space_is_an_error(tmp_path: Path) -> None:

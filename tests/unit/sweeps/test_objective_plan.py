@@ -238,6 +238,13 @@ def test_learning_from_another_sweep(tmp_path: Path) -> None:
         told_by(folder.name, Workspace.open(str(tmp_path)), pairs)
     with pytest.raises(InputError, match=f"no such sweep; there are {folder.name}"):
         told_by("moon", Workspace.open(str(tmp_path)), joint)
+    for damaged in ("null", "[1]", '{"objective": "rsum", "config": 1, "kind": "objective"}', "{"):
+        folder.write_text("definition.json", damaged)
+        with pytest.raises(InputError, match=r"definition\.json is missing or damaged"):
+            told_by(folder.name, Workspace.open(str(tmp_path)), joint)
+    folder.delete("definition.json")
+    with pytest.raises(InputError, match=r"definition\.json is missing or damaged"):
+        told_by(folder.name, Workspace.open(str(tmp_path)), joint)
 
 
 def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:
