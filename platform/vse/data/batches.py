@@ -145,7 +145,8 @@ class Truth:
 class Drop:
     """Random dropping of parsed attributes and relations in training: set to padding.
 
-    UniVSE, supplement A.2, Table 1, "Train Drop"; its "Test Drop" is `vse.evaluation.dropped_parses`.
+    UniVSE, supplement A.2, Table 1, "Train Drop": it stands for a parser of lower recall, so a component that is
+    dropped is missing in every epoch. Its "Test Drop" is `vse.evaluation.dropped_parses`.
     """
 
     def __init__(self, share: float, seed: int) -> None:
@@ -156,7 +157,7 @@ class Drop:
         dropped = {}
         for name in ("attributes", "relations"):
             items = batch[name].numpy().copy()
-            draws = keyed.uniform(keyed.keys(self.seed, epoch, f"drop {name}", captions), items.shape[1])
+            draws = keyed.uniform(keyed.keys(self.seed, 0, f"drop {name}", captions), items.shape[1])
             items[draws < self.share] = 0
             dropped[name] = torch.from_numpy(items)
         return dropped

@@ -64,9 +64,10 @@ def _order_within_image(owner: np.ndarray) -> np.ndarray:
 
 WHOLE_SPLIT = Protocol(name="whole split")
 PUBLISHED = {
-    # VSE++, UniVSE and SCAN: the mean over five folds of the 5,000 test images
+    # VSE++ and SCAN: the mean over five folds of the 5,000 test images
     "coco_1k_folds": Protocol(name="COCO 1K, five folds", num_images=5000, folds=5, captions_per_image=5),
-    # jWAE (section 5.1), VSE-C (section 4.1) and the thesis (section 3.4): the first 1,000
+    # jWAE (section 5.1), VSE-C (section 4.1) and the thesis (section 3.4): the first 1,000; UniVSE has "the 1K test
+    # split (including 5,000 captions)" (supplement B.2) and does not say which
     "coco_1k_first": Protocol(name="COCO 1K, first 1,000", num_images=1000, captions_per_image=5),
     "coco_5k": Protocol(name="COCO 5K", num_images=5000, captions_per_image=5),
     "flickr_1k": Protocol(name="Flickr 1K", num_images=1000, captions_per_image=5),

@@ -56,6 +56,21 @@ def test_negatives_of_a_caption_do_not_depend_on_the_batch():
     assert any(not torch.equal(collate(np.arange(len(data)), 4)[name], whole[name]) for name in drawn)
 
 
+def test_what_training_drops_is_missing_in_every_epoch_and_batch():
+    data = synthetic(seed=4, images=60)
+    family, objective = make_family("univse", data.context), make_objective("univse")
+    collate, whole = (data.collator(family, objective, drop=drop) for drop in (0.3, 0.0))
+    rows = np.arange(len(data))
+    first, later, alone = collate(rows, 0), collate(rows, 5), collate(rows[3:4], 2)
+    for name in ("attributes", "relations"):
+        assert torch.equal(first[name], later[name])
+        kept = first[name][3][first[name][3].any(-1)]
+        assert torch.equal(alone[name][0][alone[name][0].any(-1)], kept)
+        given, left = (batch[name].any(-1).sum().item() for batch in (whole(rows, 0), first))
+        assert 0.5 < left / given < 0.9
+    assert torch.equal(first["objects"], whole(rows, 0)["objects"])
+
+
 def test_the_sampled_relation_is_one_of_the_captions_own():
     data = synthetic(seed=4, images=30, share_copied=0)
     collate = data.collator(make_family("univse", data.context), make_objective("univse"))
