@@ -1,5 +1,9 @@
-"""The network that tells codes from samples of the prior (jWAE, section 4.2), one for both modalities."""
+"""The network that tells codes from samples of the prior (jWAE, section 4.2), one for both modalities.
 
+With it come the keys that its families share and the phases in which they train.
+"""
+
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -7,11 +11,27 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vse.config import knob
 from vse.models import noise
 from vse.models.encoders import unit
+from vse.models.family import Phase, trainable
 
 SLOPE = 0.01  # of the leaky ReLU; the paper gives none, the released code this one
 PRIOR = 910  # stream of the prior's samples
+CODES, DISCRIMINATOR = "codes", "discriminator"  # phases
+BETAS = (0.5, 0.999)  # of the discriminator's Adam, as in the released code
+
+
+# no slots: a configuration that has some already takes these keys too, and Python mixes no two classes with slots
+@dataclass(frozen=True, kw_only=True)
+class DiscriminatorConfig:
+    """Keys of a family that has a discriminator. Published: three layers, its rate half the encoders'."""
+
+    discriminator_dim: int = knob(512, "hidden layers of the discriminator (ours)", low=1)
+    discriminator_layers: int = knob(3, "released code: 2", low=2)
+    discriminator_rate: float = knob(0.5, "its learning rate over the encoders' (5e-5 to 1e-4)", above=0)
+    discriminator_every: int = knob(1, "steps between its updates; released code: 3 (ours)", low=1)
+    discriminator_codes: str = knob("raw", "codes it sees; released code: unit vectors", choices=("raw", "unit"))
 
 
 class Discriminator(nn.Module):
@@ -45,6 +65,21 @@ class Discriminator(nn.Module):
             weight, bias = (layer.weight.detach(), layer.bias.detach()) if fixed else (layer.weight, layer.bias)
             x = F.linear(F.leaky_relu(x, SLOPE) if k else x, weight, bias)
         return x.squeeze(-1)
+
+
+def discriminator_of(dim: int, config: DiscriminatorConfig) -> Discriminator:
+    """The discriminator of codes of so many dimensions."""
+    width, layers = config.discriminator_dim, config.discriminator_layers
+    return Discriminator(dim, width, layers, normalize=config.discriminator_codes == "unit")
+
+
+def adversarial_phases(family: nn.Module, judge: Discriminator, config: DiscriminatorConfig) -> tuple[Phase, Phase]:
+    """Encoders and decoders first, then the discriminator on the codes they now make."""
+    judging = trainable(judge)
+    own = {id(p) for p in judging}
+    others = tuple(p for p in trainable(family) if id(p) not in own)
+    rate, every = config.discriminator_rate, config.discriminator_every
+    return Phase(CODES, None, others), Phase(DISCRIMINATOR, None, judging, rate, BETAS, every)
 
 
 def sampled(

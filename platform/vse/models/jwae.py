@@ -19,14 +19,19 @@ from torch import Tensor, nn
 
 from vse.config import knob
 from vse.models.branches import two_layers
-from vse.models.discriminator import Discriminator, sampled
+from vse.models.discriminator import (
+    DISCRIMINATOR,
+    DiscriminatorConfig,
+    adversarial_phases,
+    discriminator_of,
+    sampled,
+)
 from vse.models.encoders import WordTable, unit
-from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs, Phase, trainable
+from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs, Phase
 from vse.models.sentence_autoencoder import BidirectionalEncoder, WordDecoder
 from vse.registry import ComponentConfig, register
 
 IMAGE_NOISE, CAPTION_NOISE = 912, 913  # streams of the VAE
-CODES, DISCRIMINATOR = "codes", "discriminator"  # phases
 
 
 @register("family", "jwae")
@@ -34,8 +39,8 @@ class JWAE(Family):
     """`images` and `captions` are unit vectors, `image_codes` and `caption_codes` the codes themselves (batch, dim)."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig):
-        """Published: two layers in encoders and decoders, three in the discriminator, its rate half the encoders'."""
+    class Config(ComponentConfig, DiscriminatorConfig):
+        """Published: two layers in encoders and decoders."""
 
         dim: int = knob(1024, "dimension of the joint space (ours)", low=1)
         hidden_dim: int = knob(1024, "hidden layer of encoders and decoders (ours)", low=1)
@@ -47,11 +52,6 @@ class JWAE(Family):
         gru_dim: int = knob(512, "state of the encoding GRU in each direction (ours)", low=1)
         word_dropout: float = knob(0.2, "words hidden from the decoder (released code)", low=0, high=0.9)
         regularizer: str = knob("adversary", "of the codes", choices=("adversary", "vae", "none"))
-        discriminator_dim: int = knob(512, "hidden layers of the discriminator (ours)", low=1)
-        discriminator_layers: int = knob(3, "released code: 2", low=2)
-        discriminator_rate: float = knob(0.5, "its learning rate over the encoders' (5e-5 to 1e-4)", above=0)
-        discriminator_every: int = knob(1, "steps between its updates; released code: 3 (ours)", low=1)
-        discriminator_codes: str = knob("raw", "codes it sees; released code: unit vectors", choices=("raw", "unit"))
 
     @classmethod
     def requires(cls, config: "JWAE.Config") -> Inputs:
@@ -73,22 +73,13 @@ class JWAE(Family):
             self.encode_text = BidirectionalEncoder(self.words.dim, config.gru_dim, coded)
             self.decode_text = WordDecoder(self.words.dim, dim, context.vocabulary_size, config.word_dropout)
         if config.regularizer == "adversary":
-            raw = config.discriminator_codes == "raw"
-            width, layers = config.discriminator_dim, config.discriminator_layers
-            self.discriminator = Discriminator(dim, width, layers, normalize=not raw)
+            self.discriminator = discriminator_of(dim, config)
 
     def phases(self) -> tuple[Phase, ...]:
-        """Encoders and decoders first, then the discriminator on the codes they now make."""
+        """The discriminator has one of its own, where there is one."""
         if self.config.regularizer != "adversary":
             return super().phases()
-        judge = trainable(self.discriminator)
-        own = {id(p) for p in judge}
-        others = tuple(p for p in trainable(self) if id(p) not in own)
-        betas, every = (0.5, 0.999), self.config.discriminator_every
-        return (
-            Phase(CODES, None, others),
-            Phase(DISCRIMINATOR, None, judge, self.config.discriminator_rate, betas, every),
-        )
+        return adversarial_phases(self, self.discriminator, self.config)
 
     def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
         """Means and deviations of the training captions' fixed vectors."""

@@ -24,10 +24,9 @@ from torch import Tensor
 from vse.config import knob
 from vse.models import noise
 from vse.models.branches import two_layers
-from vse.models.discriminator import Discriminator
+from vse.models.discriminator import DISCRIMINATOR, DiscriminatorConfig, adversarial_phases, discriminator_of
 from vse.models.encoders import distinct, present, unit
-from vse.models.family import Batch, Context, Encoded, Phase, trainable
-from vse.models.jwae import CODES, DISCRIMINATOR
+from vse.models.family import Batch, Context, Encoded, Phase
 from vse.models.scan import SCAN
 from vse.models.sentence_autoencoder import WordDecoder
 from vse.registry import register
@@ -41,7 +40,7 @@ class JWAESCAN(SCAN):
     """`regions` and `words` as SCAN's; `image_codes` and `caption_codes` (batch, dim) of the drawn region and word."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(SCAN.Config):
+    class Config(SCAN.Config, DiscriminatorConfig):
         """SCAN's, and jWAE's where they are not the same."""
 
         hidden_dim: int = knob(1024, "hidden layer of the regions' decoder (ours)", low=1)
@@ -49,27 +48,17 @@ class JWAESCAN(SCAN):
         draw: str = knob(
             "own", "region and word that stand for all: each pair's own, or one place (released code)", choices=DRAWS
         )
-        discriminator_dim: int = knob(512, "hidden layers of the discriminator (ours)", low=1)
-        discriminator_layers: int = knob(3, "released code: 2", low=2)
-        discriminator_rate: float = knob(0.5, "its learning rate over the encoders' (5e-5 to 1e-4)", above=0)
-        discriminator_every: int = knob(1, "steps between its updates; released code: 3 (ours)", low=1)
-        discriminator_codes: str = knob("raw", "codes it sees; released code: unit vectors", choices=("raw", "unit"))
 
     def __init__(self, config: "JWAESCAN.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config, context, scale)
         self.judged = config
         self.decode_region = two_layers(config.dim, config.hidden_dim, context.feature_dims["map"])
         self.decode_words = WordDecoder(self.vectors.dim, config.dim, context.vocabulary_size, config.word_dropout)
-        width, layers, raw = config.discriminator_dim, config.discriminator_layers, config.discriminator_codes == "raw"
-        self.discriminator = Discriminator(config.dim, width, layers, normalize=not raw)
+        self.discriminator = discriminator_of(config.dim, config)
 
     def phases(self) -> tuple[Phase, ...]:
-        """Encoders and decoders first, then the discriminator on the codes they now make."""
-        judge = trainable(self.discriminator)
-        own = {id(p) for p in judge}
-        others = tuple(p for p in trainable(self) if id(p) not in own)
-        rate, every = self.judged.discriminator_rate, self.judged.discriminator_every
-        return Phase(CODES, None, others), Phase(DISCRIMINATOR, None, judge, rate, (0.5, 0.999), every)
+        """Those of an adversary."""
+        return adversarial_phases(self, self.discriminator, self.judged)
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
         """What the phase compares: everything but the prior's samples, or what the discriminator says."""

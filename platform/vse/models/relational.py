@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vse.config import knob
+from vse.data.vocabulary import UNKNOWN
 from vse.errors import InputError
 from vse.models import noise
 from vse.models.encoders import WordTable, linear_xavier, present, unit
@@ -23,7 +24,6 @@ from vse.models.pooling import pool_regions
 from vse.models.transformer import EncoderLayer
 from vse.registry import ComponentConfig, register
 
-UNKNOWN = 3  # number of <unk> in every vocabulary
 PADDING = 920  # stream of the random left padding
 
 

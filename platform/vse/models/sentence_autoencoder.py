@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vse.data.vocabulary import UNKNOWN
 from vse.models import noise
 from vse.models.gru import within
 
-UNKNOWN = 3  # the vocabulary's id of an unknown word; a dropped word becomes one
 NONE = -100  # no word, which a cross entropy leaves out
 DROPPED = 911  # stream of word dropout
 

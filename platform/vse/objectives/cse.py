@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import MASKS, excluded_pairs
+from vse.objectives.hinge import ABOUT_MASK, MASKS, excluded_pairs
 from vse.objectives.matching import MATCH, MATCHES, first_scalars, matched
 from vse.objectives.objective import Encoded, Objective, products
 from vse.registry import ComponentConfig, register
@@ -31,7 +31,7 @@ class CSELoss(Objective):
         hinge: str = knob("sum", "negatives of a positive", choices=("hardest", "sum"))
         middle: float = knob(0.5, "weight of the lower layers", low=0)
         match: str = knob("hinge", MATCH, choices=MATCHES, later=True)
-        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+        mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "CSELoss.Config") -> None:
         self.config, self.scalars = config, first_scalars(config.match)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import MASKS, excluded_pairs
+from vse.objectives.hinge import ABOUT_MASK, MASKS, excluded_pairs
 from vse.objectives.objective import Encoded, Objective, products, single
 from vse.registry import ComponentConfig, register
 
@@ -50,7 +50,7 @@ class EmbeddingNetworkLoss(Objective):
         margin: float = knob(0.1, "of every hinge", low=0)
         most: int = knob(10, "worst violated negatives that count for each positive", low=1)
         neighbours: float = knob(0.1, "weight of the constraint between captions of one image", low=0)
-        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+        mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "EmbeddingNetworkLoss.Config") -> None:
         self.config = config

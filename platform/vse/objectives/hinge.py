@@ -18,6 +18,9 @@ def same_meaning(
 
 
 MASKS = ("same", "truth", "none")
+ABOUT_MASK = (
+    "pairs never used as negatives: of the same image or text (same), also true pairs (truth), or no pair (none)"
+)
 
 
 def excluded_pairs(gathered: Mapping[str, Tensor], mask: str) -> Bool[Tensor, "items items"]:

@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import MASKS, bidirectional_hinge, excluded_pairs
+from vse.objectives.hinge import ABOUT_MASK, MASKS, bidirectional_hinge, excluded_pairs
 from vse.objectives.objective import Encoded, Objective
 from vse.registry import ComponentConfig
 
@@ -18,7 +18,7 @@ class HingeConfig(ComponentConfig):
     margin: float = knob(0.2, "of the hinge", low=0)
     hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"))
     warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
-    mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+    mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
 
 class HingeObjective(Objective):

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import MASKS, excluded_pairs
+from vse.objectives.hinge import ABOUT_MASK, MASKS, excluded_pairs
 from vse.objectives.objective import Encoded, Objective, batch_scores
 from vse.registry import ComponentConfig, register
 
@@ -61,7 +61,7 @@ class InfoNCE(Objective):
 
         temperature: float = knob(0.07, "first, or fixed, divisor of the scores", above=0)
         learn: bool = knob(True, "the temperature is learned, with 1 / 100 as its bound")
-        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+        mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "InfoNCE.Config") -> None:
         self.config = config

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import MASKS, excluded_pairs
+from vse.objectives.hinge import ABOUT_MASK, MASKS, excluded_pairs
 from vse.objectives.objective import Encoded, Objective, batch_scores
 from vse.registry import ComponentConfig, register
 
@@ -26,7 +26,7 @@ class Logistic(Objective):
     class Config(ComponentConfig):
         """All ours."""
 
-        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+        mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "Logistic.Config") -> None:
         self.config = config

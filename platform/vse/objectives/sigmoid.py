@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import MASKS, excluded_pairs
+from vse.objectives.hinge import ABOUT_MASK, MASKS, excluded_pairs
 from vse.objectives.objective import Encoded, Objective, batch_scores
 from vse.registry import ComponentConfig, register
 
@@ -51,7 +51,7 @@ class Sigmoid(Objective):
 
         scale: float = knob(10.0, "first factor of the scores", above=0)
         bias: float = knob(-10.0, "first summand, against the many negatives")
-        mask: str = knob("same", "no negatives: pairs of the same image or text, true pairs, or none", choices=MASKS)
+        mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "Sigmoid.Config") -> None:
         self.config = config
