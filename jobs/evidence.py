@@ -9,11 +9,13 @@ from vse.command import Request, main
 from vse.config import knob
 from vse.environment import command_line, usable_cores
 from vse.errors import InputError
-from vse.evidence import Planner, Task, code_of, run_tasks
-from vse.report.findings import findings
-from vse.report.studies import STUDIES
 from vse.report.study_build import report_study
 from vse.storage import Folder
+from vse.studies.findings import findings
+from vse.studies.planner import Planner
+from vse.studies.registered import STUDIES
+from vse.studies.runner import run_tasks
+from vse.studies.tasks import Task, code_of
 from vse.summary import write_summary
 from vse.tracking.shipping import ship_all
 from vse.training.code import warning

@@ -23,7 +23,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"cluster", "metrics", "tracking"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measuring", "artefacts", "embedder", "served_model"})
     | {"judging", "reach", "search"},
-    frozenset({"sweeps", "report", "evidence", "command", "status", "status_screen", "preflight", "node_logs"}),
+    frozenset({"studies"}),
+    frozenset({"sweeps", "report", "command", "status", "status_screen", "preflight", "node_logs"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
 ABOVE_THEIR_ROOM = frozenset(

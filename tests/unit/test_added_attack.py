@@ -10,7 +10,6 @@ from vse.adversaries import attack_split
 from vse.config import override
 from vse.evaluation.alpha import choose_alpha
 from vse.evaluation.per_image import counts_of, terms_of
-from vse.evidence import Task, perform, read_table
 from vse.language.attack_edits import Change, Edit, Editor
 from vse.language.attacks import ATTACKS, OF_PAPER
 from vse.measuring.options import MeasureOptions
@@ -20,6 +19,9 @@ from vse.report.figures import alpha_figure
 from vse.report.html import Provenance, alpha_page
 from vse.report.study_figure import study_figure
 from vse.report.tables import alpha_table
+from vse.studies.performing import perform
+from vse.studies.tables import read_table
+from vse.studies.tasks import Task
 from vse.workspace import Workspace
 
 TIMES = ("night", "dawn", "noon")

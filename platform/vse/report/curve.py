@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from vse.errors import InputError
-from vse.report.intervals import Interval, interval
+from vse.evaluation.intervals import Interval, interval
 
 SCHEMA_VERSION = 1
 

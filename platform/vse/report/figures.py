@@ -5,9 +5,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from vse.evaluation.intervals import Interval, interval
 from vse.language.attacks import ATTACKS, OF_PAPER
 from vse.report.curve import AlphaResults, Arm
-from vse.report.intervals import Interval, interval
 
 # Okabe & Ito's palette: told apart by readers with any kind of colour vision, and in grey by line style.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

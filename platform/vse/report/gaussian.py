@@ -10,7 +10,7 @@ from vse import registry
 from vse.config import flatten, knob
 from vse.errors import InputError
 from vse.evaluation.gaussianity import KeepsCodes
-from vse.report.intervals import interval
+from vse.evaluation.intervals import interval
 from vse.storage import Folder
 from vse.training.compatibility import check_objective
 from vse.training.config import RunConfig

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
+from vse.evaluation.intervals import interval
 from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Metrics
-from vse.report.intervals import interval
 from vse.report.tables import PLAIN, Table, attack_groups, plain_table
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vse.report.figures import INK, REFERENCE, SOFT, STYLE, SWEPT, rendered
-from vse.report.studies import StudyArm
+from vse.studies.study import StudyArm
 
 _USES = {  # (the rest is used unpaired, more epochs): colour, mark, label
     (False, False): (SOFT, "o", "the rest left out"),

@@ -14,8 +14,8 @@ from typing import Any
 
 from vse import presets
 from vse.config import override, to_dict
+from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
-from vse.report.intervals import Interval
 from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, Line, read_published
 from vse.report.tables import Column, Row, Table
 

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from vse.errors import InputError
+from vse.evaluation.intervals import Interval, interval
 from vse.report.curve import Metrics
-from vse.report.intervals import Interval, interval
 
 SCHEMA_VERSION = 1
 KIND = "objective"

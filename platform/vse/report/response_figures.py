@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from vse.evaluation.intervals import interval
 from vse.report.figures import INK, PALETTE, REFERENCE, SOFT, STYLE, SWEPT, rendered
 from vse.report.importance import Importance
-from vse.report.intervals import interval
 from vse.report.response import OBJECTIVE, Point, ResponseResults, is_numeric, lines_of, sortable
 
 COLOURS = PALETTE

@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from vse.evaluation.intervals import interval
 from vse.report.html import Provenance, card, details, figure, header, page, provenance_parts
 from vse.report.importance import Importance
-from vse.report.intervals import interval
 from vse.report.response import OBJECTIVE, Point, ResponseResults, sortable
 
 SHOWN = ("val/rsum", "test/rsum", "test/i2t/r1", "test/t2i/r1")

@@ -7,10 +7,10 @@ from typing import Any
 from vse.environment import environment
 from vse.report.html import Provenance
 from vse.report.pairs_figure import pairs_figure
-from vse.report.studies import StudyArm
 from vse.report.study_figure import study_figure
 from vse.report.study_page import KEYS, study_page, to_csv
 from vse.storage import Folder
+from vse.studies.study import StudyArm
 from vse.workspace import Workspace
 
 RESULTS, TABLE, PAGE = "results.json", "table.csv", "report.html"

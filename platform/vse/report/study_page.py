@@ -6,10 +6,10 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from vse.evaluation.intervals import Interval
 from vse.language.attacks import ATTACKS
 from vse.language.contrast.rules import CLASSES
 from vse.report.html import Provenance, figure, header, page, provenance_parts
-from vse.report.intervals import Interval
 from vse.report.tables import Column, Row, Table
 
 Findings = Mapping[str, Any]

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vse.evaluation.intervals import Interval, interval
 from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Metrics
-from vse.report.intervals import Interval, interval
 from vse.report.order import grouped
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, attacks_of, choose_alpha
+from vse.evaluation.intervals import interval
 from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Arm, by_seed
-from vse.report.intervals import interval
 from vse.sweeps.ledger import Entry, Ledger, trial_id
 
 LABELS = {"vsepp": "VSE++", "univse": "UniVSE"}

@@ -15,7 +15,7 @@ from vse.evaluation.per_image import counts_of
 from vse.evaluation.statistics import Sample
 from vse.report.curve import by_seed
 from vse.report.response import OBJECTIVE, Point, ResponseResults, choose
-from vse.report.sweep_claims import SWEEP_CLAIMS, arm_name, verdicts
+from vse.studies.sweep_claims import SWEEP_CLAIMS, arm_name, verdicts
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.objective_plan import Plan, point_of
 from vse.sweeps.objective_trials import SEED, read_hits

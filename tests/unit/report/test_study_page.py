@@ -11,10 +11,10 @@ import pytest
 from tests import s3
 from vse import journal
 from vse.report.html import Provenance
-from vse.report.studies import StudyArm
 from vse.report.study_build import report_study
 from vse.report.study_page import attack_columns, plain_columns, study_page, table, to_csv
 from vse.storage import Folder
+from vse.studies.study import StudyArm
 from vse.workspace import Workspace
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.unit.report.results import made_up
-from vse.report.intervals import Interval
+from vse.evaluation.intervals import Interval
 from vse.report.tables import PLAIN, Column, alpha_table, attack_groups, curve_csv, metrics_csv, plain_table
 
 
@@ -29,7 +29,7 @@ def test_rows_and_numbers() -> None:
     for column, value in zip(table.columns, table.rows[2].values, strict=True):
         assert value is not None
         assert value.mean == pytest.approx(np.mean(at[f"test/{column.metric}"]))
-        assert value.half == pytest.approx(4.303 * np.std(at[f"test/{column.metric}"], ddof=1) / np.sqrt(3))
+        assert value.half == pytest.approx(4.302653 * np.std(at[f"test/{column.metric}"], ddof=1) / np.sqrt(3))
     assert len(table.columns) == 7 + 9
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from vse.evaluation.per_image import terms_of
 from vse.evaluation.statistics import Sample
-from vse.report.claims import UNIVSE_CLAIMS, VSEPP, Arm, answer, registered_hash
+from vse.studies.claims import UNIVSE_CLAIMS, VSEPP, Arm, answer, registered_hash
 
 NAMES = {"robust_object", "robust_attribute", "robust_relation", "alpha_free", "alpha_robust", "shift_hurts_less"}
 

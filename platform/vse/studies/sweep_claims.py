@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from vse.evaluation.statistics import Sample
-from vse.report.claims import Arm, Claim, Comparison, answer, registered_hash
+from vse.studies.claims import Arm, Claim, Comparison, answer, registered_hash
 
 ETAS = ("objective.eta_c", "objective.eta_o", "objective.eta_a", "objective.eta_r")
 ETA_VALUES = (0.1, 1.0, 2.0, 4.0, 8.0)

@@ -4,7 +4,7 @@ Five seeds each; arms are UniVSE's preset on scenes with one thing changed, scor
 image side.
 """
 
-from vse.report.claims import Arm, Claim, Comparison
+from vse.studies.claims import Arm, Claim, Comparison
 
 SEEDS = 5
 ATTACKED = "attacks/rsum3"

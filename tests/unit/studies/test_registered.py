@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from vse.evidence import Planner, read_summary
-from vse.report.studies import STUDIES
+from vse.studies.planner import Planner
+from vse.studies.registered import STUDIES
+from vse.studies.tasks import read_summary
 from vse.workspace import Workspace
 
-EVIDENCE = Path(__file__).resolve().parents[2] / "evidence"
+EVIDENCE = Path(__file__).resolve().parents[3] / "evidence"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Claims on VSE-C's attacks are asked in the pool of its Table 3, all true caption
 are five of a class for each caption where the paper has twenty, which captions of small data sets do not give.
 """
 
-from vse.report.claims import Arm, Claim, Comparison
+from vse.studies.claims import Arm, Claim, Comparison
 
 SEEDS = 5
 KINDS = ("noun", "numeral", "relation")

@@ -1,14 +1,33 @@
-"""Results of a study say by which code they are, and its findings which commits these were."""
+"""Tasks have a name of everything that makes them, and say by which code they are."""
 
-from dataclasses import replace
+import dataclasses
 
+from tests.unit.studies.miniature import chosen_of, search
 from vse.config import override
-from vse.evidence import Task, code_of, perform, read_summary
 from vse.presets import preset
-from vse.report.findings import code_behind
 from vse.storage import Folder
+from vse.studies.findings import code_behind
+from vse.studies.performing import perform
+from vse.studies.planner import Planner
+from vse.studies.tasks import Task, code_of, read_summary
 from vse.training.code import name_of, this_code, warning
 from vse.workspace import Workspace
+
+
+def test_names_are_stable_and_tell_tasks_apart(planner: Planner, done: dict[str, list[Task]]) -> None:
+    every = [*search(planner), *(task for tasks in done.values() for task in tasks)]
+    assert len({task.name for task in every}) == len(every)
+    again = [*search(planner), *(t for tasks in planner.arm_tasks(chosen_of(planner)).values() for t in tasks)]
+    assert [t.name for t in again] == [t.name for t in every]
+    task = every[0]
+    others = [
+        dataclasses.replace(task, splits=("test",)),
+        dataclasses.replace(task, alphas=(1.0,)),
+        dataclasses.replace(task, config=override(task.config, {"seed": 7})),
+        dataclasses.replace(task, transfers=(("drawing", (("data.drawing", "second"),)),)),
+    ]
+    assert len({task.name, *(other.name for other in others)}) == 5
+    assert dataclasses.replace(task, workspace="other", results="other").name == task.name
 
 
 def test_results_say_by_which_code_they_are(workspace: Workspace) -> None:
@@ -25,7 +44,7 @@ def test_results_say_by_which_code_they_are(workspace: Workspace) -> None:
     assert code_behind([task]) == [name_of(mine)]
 
     theirs = {"digest": "0ther000", "commit": "0123456789", "changed": True}
-    other, before = (replace(task, label=label) for label in ("other", "before"))
+    other, before = (dataclasses.replace(task, label=label) for label in ("other", "before"))
     told = {"trained_by": [theirs, mine], "measured_by": {**theirs, "changed": False}}
     Folder.open(results).write_json(f"{other.name}.json", {**summary, **told})
     Folder.open(results).write_json(f"{before.name}.json", {"label": "kept before it was told"})

@@ -1,10 +1,10 @@
-"""Stands for `vse.evidence.perform` in processes of its own, which import it from here."""
+"""Stands for `vse.studies.performing.perform` in processes of its own, which import it from here."""
 
 import os
 import signal
 from pathlib import Path
 
-from vse.evidence import Task
+from vse.studies.tasks import Task
 
 
 def perform(task: Task) -> str:

@@ -8,8 +8,8 @@ import pytest
 from search_spaces import eta
 from vse.evaluation.per_image import terms_of
 from vse.evaluation.statistics import Sample
-from vse.report.claims import registered_hash
-from vse.report.sweep_claims import ETA_INSENSITIVE, ETA_VALUES, Insensitive, verdicts
+from vse.studies.claims import registered_hash
+from vse.studies.sweep_claims import ETA_INSENSITIVE, ETA_VALUES, Insensitive, verdicts
 
 SMALL = Insensitive(
     name="small",

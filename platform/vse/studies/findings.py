@@ -8,13 +8,15 @@ import numpy as np
 
 from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, choose_alpha
+from vse.evaluation.intervals import interval
 from vse.evaluation.per_image import PerImage, counts_of, terms_of
 from vse.evaluation.statistics import Sample, bootstrap
-from vse.evidence import WORDS, Planner, Task, code_of, read_summary, read_table
 from vse.language.attacks import ATTACKS
 from vse.language.contrast.rules import CLASSES
-from vse.report.claims import CHOSEN_ALPHA, Arm, Claim, answer, registered_hash
-from vse.report.intervals import interval
+from vse.studies.claims import CHOSEN_ALPHA, Arm, Claim, answer, registered_hash
+from vse.studies.planner import Planner
+from vse.studies.tables import WORDS, alpha_key, read_table
+from vse.studies.tasks import Task, code_of, read_summary
 from vse.training.code import name_of
 
 PLAIN = ("rsum", "i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10")
@@ -68,7 +70,7 @@ class Results:
         return all(term in table for table in tables for term in terms_of(metric))
 
     def _tables(self, arm: str, split: str, words: str, alpha: float | None) -> list[PerImage]:
-        key = (arm, split, words, "none" if alpha is None else f"{alpha:g}")
+        key = (arm, split, words, alpha_key(alpha))
         if key not in self.cache:
             self.cache[key] = [read_table(task, *key[1:]) for task in self.tasks[arm]]
         return self.cache[key]

@@ -1,0 +1,38 @@
+"""The study of a few known pairs."""
+
+from vse.studies.family_claims import SEMI_SUPERVISED_CLAIMS
+from vse.studies.study import Study, StudyArm
+
+SHARES = (0.05, 0.1, 0.25, 0.5)
+
+
+def _pairs(preset: str, share: float, unpaired: bool, epochs: int = 15) -> StudyArm:
+    changes = {"train.pairs": share, "train.unpaired": unpaired, "train.epochs": epochs}
+    return StudyArm(preset=f"{preset}_scenes", family="", changes=changes)
+
+
+SEMI_SUPERVISED_SCENES = Study(
+    name="semi_supervised_scenes",
+    # jWAE-MSE with the Gaussian and without it (MSE), a share of the pairs known, the rest left out or used unpaired.
+    # Who leaves them out has fewer steps an epoch: `_steps` has as many epochs more.
+    data={"data.seed": 1},
+    arms={
+        **{
+            f"{preset}_{100 * share:g}{'_unpaired' if unpaired else ''}": _pairs(preset, share, unpaired)
+            for share in (0.1, *(other for other in SHARES if other != 0.1))
+            for preset in ("jwae_mse", "mse")
+            for unpaired in (False, True)
+        },
+        **{
+            f"{preset}_{100 * share:g}_steps": _pairs(preset, share, False, round(15 / share))
+            for share in SHARES
+            for preset in ("jwae_mse", "mse")
+        },
+        "jwae_mse_100": StudyArm(preset="jwae_mse_scenes", family=""),
+        "mse_100": StudyArm(preset="mse_scenes", family=""),
+    },
+    search={},
+    splits=("test",),
+    seeds=5,
+    claims=SEMI_SUPERVISED_CLAIMS,
+)

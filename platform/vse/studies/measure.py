@@ -1,0 +1,151 @@
+"""What is measured of a task: retrieval per image on every split, under attack, and on the test splits of other data.
+
+Where each pair is scored by itself, adversaries among all images are most of the work: SCAN on scenes would take eleven
+minutes for them after three of training. There VSE-C's adversaries meet their own image alone, and only the first split
+is attacked.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from vse import pipeline
+from vse.adversaries import attack_split, contrast_split, first_of_each
+from vse.evaluation.alpha import evaluate_alphas
+from vse.evaluation.attacks import Attacked, AttackSet, attack, own_pairs
+from vse.evaluation.codes import Codes
+from vse.evaluation.metrics import Retrieval, RetrievalCounter
+from vse.evaluation.own_pool import evaluate_own_pool
+from vse.evaluation.per_image import own_pools, pair_accuracy, per_image
+from vse.evaluation.retrieval import count_retrieval, retrieve
+from vse.language.contrast.rules import CLASSES
+from vse.models.family import Family
+from vse.studies.tables import WORDS, Key, Tables, alpha_key
+from vse.studies.tasks import Task
+from vse.trained import Trained, encode_adversaries, encode_split
+from vse.training.inputs import Material
+from vse.workspace import Workspace
+
+Found = Mapping[str, tuple[Retrieval, Mapping[str, Attacked]]]
+"""`alpha_key` -> plain retrieval, and retrieval under each attack."""
+
+
+class _Subject(NamedTuple):
+    """The trained model of a task, and the data that it was trained on."""
+
+    task: Task
+    workspace: Workspace
+    trained: Trained
+    material: Material
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether the model scores every pair by itself."""
+        return bool(self.trained.family.pairwise)
+
+
+def measure(task: Task, workspace: Workspace, trained: Trained) -> tuple[Tables, dict[str, dict[str, float]]]:
+    """(per-image tables; validation metrics by `alpha_key`, empty for families without an alpha)."""
+    subject = _Subject(task, workspace, trained, pipeline.prepare(task.config, workspace, parsed=True))
+    curves = _validation(subject) if task.alphas else {}
+    tables: Tables = {}
+    for split in task.splits:
+        tables |= _split(subject, split)
+    for name, changes in task.transfers:
+        tables |= _transfer(subject, name, dict(changes))
+    return tables, curves
+
+
+def _validation(subject: _Subject) -> dict[str, dict[str, float]]:
+    """What alpha is chosen by: metrics of the validation split, attacked with words of the first kind."""
+    task, family, codes = subject.task, subject.trained.family, encode_split(subject.trained, subject.material, "val")
+    sets: dict[str, AttackSet] = {}
+    if not subject.pairwise:
+        drawn = attack_split(task.config, subject.workspace, subject.material, "val", WORDS[0])
+        sets = encode_adversaries(subject.trained, drawn, subject.material)
+    owner = codes.owner.cpu().numpy()
+    points = evaluate_alphas(family, codes.images, codes.captions, owner, sets, task.alphas)
+    return {alpha_key(p.alpha): p.metrics("val") for p in points}
+
+
+def _split(subject: _Subject, split: str) -> Tables:
+    """Retrieval and attacks of a split, with both kinds of words."""
+    task, family, codes = subject.task, subject.trained.family, encode_split(subject.trained, subject.material, split)
+    owner, tables = codes.owner.cpu().numpy(), Tables()
+    counter = None if task.alphas else count_retrieval(family, codes.images, codes.captions, owner)
+    for words in WORDS:
+        sets, contrast = _adversaries(subject, split, words)
+        named = {f"contrast_{name}": each for name, each in contrast.items()}
+        if not subject.pairwise:
+            sets |= named
+        if counter is None:
+            points = evaluate_alphas(family, codes.images, codes.captions, owner, sets, task.alphas)
+            found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
+        else:
+            attacks = {name: attack(family, codes.images, counter, each) for name, each in sets.items()}
+            found = {alpha_key(None): (counter.result(), attacks)}
+            if subject.pairwise:
+                tables |= _own_pairs(split, words, family, codes, counter, named)
+        tables |= _tables(split, words, found, codes)
+        if contrast:
+            tables |= _own_pools(split, words, family, codes, contrast, task.alphas)
+    return tables
+
+
+def _adversaries(subject: _Subject, split: str, words: str) -> tuple[dict[str, AttackSet], dict[str, AttackSet]]:
+    """(UniVSE's by attack, VSE-C's by class) of a split, none where it is not attacked."""
+    task, workspace, trained, material = subject
+    if subject.pairwise and split != task.splits[0]:
+        return {}, {}
+    sets = encode_adversaries(trained, attack_split(task.config, workspace, material, split, words), material)
+    if not task.contrast:
+        return sets, {}
+    drawn = contrast_split(task.config, workspace, material, split, words)
+    return sets, encode_adversaries(trained, first_of_each(drawn, tuple(CLASSES), task.contrast), material)
+
+
+def _transfer(subject: _Subject, name: str, changes: Mapping[str, Any]) -> Tables:
+    """Retrieval on the test split of other data. Nothing is attacked there: the same under either kind of words."""
+    task, workspace, trained, material = subject
+    codes = encode_split(trained, pipeline.prepare_transfer(task.config, changes, workspace, material), "test")
+    if task.alphas:
+        points = evaluate_alphas(trained.family, codes.images, codes.captions, codes.owner, {}, task.alphas)
+        found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
+    else:
+        found = {alpha_key(None): (retrieve(trained.family, codes.images, codes.captions, codes.owner), {})}
+    tables: Tables = {}
+    for words in WORDS:
+        tables |= _tables(name, words, found, codes)
+    return tables
+
+
+def _tables(split: str, words: str, found: Found, codes: Codes) -> Tables:
+    owner, num_images = codes.owner.cpu().numpy(), len(next(iter(codes.images.values())))
+    return {
+        Key(split, words, alpha, metric): value
+        for alpha, (retrieval, attacked) in found.items()
+        for metric, value in per_image(retrieval, attacked, owner, num_images).items()
+    }
+
+
+def _own_pairs(
+    split: str, words: str, family: Family, codes: Codes, counter: RetrievalCounter, sets: Mapping[str, AttackSet]
+) -> Tables:
+    num_images = len(next(iter(codes.images.values())))
+    return {
+        Key(split, words, alpha_key(None), metric): value
+        for name, each in sets.items()
+        for metric, value in pair_accuracy(name, *own_pairs(family, codes.images, counter, each), num_images).items()
+    }
+
+
+def _own_pools(
+    split: str, words: str, family: Family, codes: Codes, sets: Mapping[str, AttackSet], alphas: Sequence[float]
+) -> Tables:
+    owner, num_images = codes.owner.cpu().numpy(), len(next(iter(codes.images.values())))
+    tables: Tables = {}
+    for alpha in alphas or (None,):
+        settings = None if alpha is None else {"alpha": alpha}
+        pools = evaluate_own_pool(family, codes.images, codes.captions, owner, sets, settings=settings).folds[0]
+        own = own_pools({name: pools[name] for name in sets}, num_images)
+        tables |= {Key(split, words, alpha_key(alpha), metric): value for metric, value in own.items()}
+    return tables

@@ -1,0 +1,10 @@
+"""All registered studies by name."""
+
+from vse.studies.families import FAMILIES_PHOTOGRAPHS, FAMILIES_SCENES
+from vse.studies.few_pairs import SEMI_SUPERVISED_SCENES
+from vse.studies.robustness import PHOTOGRAPHS, ROBUSTNESS_SCENES
+
+STUDIES = {
+    study.name: study
+    for study in (ROBUSTNESS_SCENES, PHOTOGRAPHS, FAMILIES_SCENES, FAMILIES_PHOTOGRAPHS, SEMI_SUPERVISED_SCENES)
+}

@@ -1,0 +1,64 @@
+"""The findings of a miniature study: whole, plain, and the same from results that are kept elsewhere."""
+
+import json
+from pathlib import Path
+
+from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY, chosen_of, do
+from vse.presets import preset
+from vse.studies.claims import UNIVSE_CLAIMS, registered_hash
+from vse.studies.findings import PLAIN, findings, row_metrics
+from vse.studies.planner import Planner
+from vse.studies.tasks import Task
+from vse.training.code import name_of, this_code
+from vse.workspace import Workspace
+
+
+def test_results_kept_elsewhere_serve_another_workspace(
+    planner: Planner, done: dict[str, list[Task]], tmp_path: Path
+) -> None:
+    kept = planner.workspace.root.child("evidence").uri
+    elsewhere = Planner(STUDY, Workspace.open(str(tmp_path)), planner.given, planner.seeds, kept)
+    tasks = elsewhere.arm_tasks(chosen_of(elsewhere))
+    assert {name: [t.name for t in each] for name, each in tasks.items()} == {
+        name: [t.name for t in each] for name, each in done.items()
+    }
+    assert do(elsewhere, elsewhere.in_order(tasks)) == (True, [])
+    assert findings(elsewhere, tasks, "") == findings(planner, done, "")
+
+
+def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list[Task]]) -> None:
+    found = findings(planner, done, "python jobs/evidence.py")
+    assert json.dumps(found, allow_nan=False)  # as the file is written
+    assert found["study"] == "miniature"
+    assert found["claims_hash"] == registered_hash()
+    assert found["seeds"] == 2
+    assert found["code"] == [name_of(this_code(preset("vsepp_tiny")))]
+    assert found["search"].keys() == {"vsepp", "univse"}
+    assert found["alpha"].keys() == {"univse"}
+    assert found["alpha"]["univse"] in ALPHAS
+    for words in ("shared", "disjoint"):
+        assert found["claims"][words].keys() == {claim.name for claim in UNIVSE_CLAIMS}
+        for verdict in found["claims"][words].values():
+            assert verdict["statement"]
+            assert verdict["answer"] in ("holds", "does not hold", "undecided")
+        rows = found["table"][words]
+        expected = {
+            (name, split, alpha)
+            for name, arm in STUDY.arms.items()
+            for split in (*SPLITS, "drawing", "wording")
+            for alpha in arm.alphas or (None,)
+        }
+        assert {(row["arm"], row["split"], row["alpha"]) for row in rows} == expected
+        assert len(rows) == len(expected)
+        for row in rows:
+            assert row["seconds"][0] > 0
+            assert ("attack_object/r1" in row) == (row["split"] in SPLITS)
+            for metric in row_metrics() if row["split"] in SPLITS else PLAIN:
+                mean, low, high = row[metric]
+                assert low <= mean + 1e-3
+                assert mean <= high + 1e-3
+
+
+def test_no_verdict_from_two_seeds_claims_too_much(planner: Planner, done: dict[str, list[Task]]) -> None:
+    verdicts = findings(planner, done, "")["claims"]["shared"]
+    assert {v["answer"] for v in verdicts.values()} == {"undecided"}  # headline claims ask for ten seeds

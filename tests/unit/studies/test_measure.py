@@ -1,0 +1,104 @@
+"""What is measured of a task agrees with the other ways to the same numbers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY
+from vse import pipeline
+from vse.adversaries import contrast_split, first_of_each
+from vse.config import override
+from vse.evaluation.attacks import attack
+from vse.evaluation.per_image import PerImage, counts_of
+from vse.evaluation.retrieval import count_retrieval, retrieve
+from vse.language.contrast.rules import CLASSES
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
+from vse.presets import preset
+from vse.studies.findings import PLAIN, Results
+from vse.studies.performing import perform
+from vse.studies.planner import Planner
+from vse.studies.study import Study, StudyArm
+from vse.studies.tables import WORDS, read_table
+from vse.studies.tasks import Task, read_summary
+from vse.trained import encode_adversaries, encode_split, load_run
+from vse.workspace import Workspace
+
+DATA: dict[str, Any] = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 6, "data.num_shifted": 5}
+
+
+def test_tables_agree_with_the_measures_of_the_run(planner: Planner, done: dict[str, list[Task]]) -> None:
+    for name, alpha in (("vsepp", "none"), ("univse", "0.75")):
+        task = done[name][0]
+        summary = read_summary(task)
+        assert summary is not None
+        found = measure_run(planner.workspace.run(summary["run"]), planner.workspace, MeasureOptions(splits=SPLITS))
+        for split in SPLITS:
+            for words, behind in (("shared", ""), ("disjoint", "/disjoint")):
+                table = read_table(task, split, words, alpha)
+                for kind in ("object", "attribute", "relation"):
+                    hits, number = counts_of(table, f"attack_{kind}/pair_accuracy")
+                    assert 100 * hits.sum() / number.sum() == pytest.approx(
+                        found[f"{split}/attack_{kind}{behind}/pair_accuracy"]
+                    )
+    curve = read_summary(done["univse"][0])
+    assert curve is not None
+    assert {float(alpha) for alpha in curve["alphas"]} == set(ALPHAS)
+
+
+@pytest.mark.parametrize("name", ["vsepp", "univse"])
+def test_transfer_is_measured_as_the_run_would_be_on_other_data(
+    planner: Planner, done: dict[str, list[Task]], name: str
+) -> None:
+    """By the other way through: records and features of the whole other configuration, the run's own vocabulary."""
+    task = done[name][0]
+    finished, alpha = read_summary(task), "0.75" if name == "univse" else "none"
+    assert finished is not None
+    trained = load_run(planner.workspace.run(finished["run"]))
+    rsums = {"": _rsum(read_table(task, "test", "shared", alpha))}
+    for split, changes in STUDY.transfers.items():
+        other = pipeline.prepare(override(task.config, changes), planner.workspace)
+        codes = encode_split(trained, other, "test")
+        rsums[split] = _rsum(read_table(task, split, "shared", alpha))
+        assert rsums[split] == pytest.approx(
+            retrieve(trained.family, codes.images, codes.captions, codes.owner).metrics()["rsum"]
+        )
+    assert len(set(rsums.values())) == 3
+
+
+def _rsum(table: PerImage) -> float:
+    hits, queries = counts_of(table, "rsum")
+    return float((100 * hits.sum(0) / queries.sum(0)).sum())
+
+
+def test_where_pairs_are_scored_one_by_one_not_all_adversaries_meet_all_images(tmp_path: Path) -> None:
+    workspace, results = Workspace.open(str(tmp_path / "ws")), str(tmp_path / "results")
+    config = override(preset("scan_t2i_avg_scenes"), {**DATA, "train.epochs": 1, "model.dim": 32})
+    task = Task("scan", config, (), SPLITS, workspace.root.uri, results, contrast=2)
+    perform(task)
+    summary = read_summary(task)
+    assert summary is not None
+    trained = load_run(workspace.run(summary["run"]))
+    material = pipeline.prepare(config, workspace, parsed=True)
+    codes = encode_split(trained, material, "test")
+    counter = count_retrieval(trained.family, codes.images, codes.captions, codes.owner.cpu().numpy())
+    for words in WORDS:
+        drawn = contrast_split(config, workspace, material, "test", words)
+        sets = encode_adversaries(trained, first_of_each(drawn, tuple(CLASSES), 2), material)
+        table = read_table(task, "test", words, "none")
+        assert {"attack_object/r1", "own_pool_noun/r1"} <= table.keys()
+        assert all(len(each.caption) for each in sets.values())
+        for name, each in sets.items():
+            among_all = attack(trained.family, codes.images, counter, each)
+            hits, queries = counts_of(table, f"attack_contrast_{name}/pair_accuracy")
+            assert hits.sum() / queries.sum() == pytest.approx(among_all.wins.mean().item())
+            assert f"attack_contrast_{name}/r1" not in table
+        assert not any("attack" in name or "own" in name for name in read_table(task, "shifted", words, "none"))
+    arms = {"scan": StudyArm(preset="scan_t2i_avg_scenes", family="")}
+    study = Study(name="miniature", data=DATA, arms=arms, search={}, splits=SPLITS, seeds=2, contrast=2)
+    rows = Results(Planner(study, workspace, {}, 2, results), {"scan": [task, task]}).table("shared")
+    at = {row["split"]: row for row in rows if row["split"] in SPLITS}
+    assert {"attack_object/r1", "own_pool_noun/r1", "attack_contrast_noun/pair_accuracy"} <= at["test"].keys()
+    assert "attack_contrast_noun/r1" not in at["test"]
+    assert {name for name in at["shifted"] if "/" in name} == set(PLAIN) - {"rsum"}
