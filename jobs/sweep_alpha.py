@@ -3,7 +3,6 @@
 import sys
 
 from vse.command import main
-from vse.reach import foreseen
 from vse.sweeps.alpha import run_alpha_sweep
 from vse.sweeps.alpha_dry_run import describe_plan
 from vse.sweeps.alpha_plan import Options
@@ -16,9 +15,6 @@ if __name__ == "__main__":
             description="Train UniVSE and VSE++ over seeds, measure every alpha, choose one on validation, report.",
             default_preset="univse_scenes",
             options=Options(),
-            plan=lambda request: [
-                *describe_plan(request),
-                *foreseen(request.config, request.workspace, request.options.ray),
-            ],
+            plan=describe_plan,
         )
     )

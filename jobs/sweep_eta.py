@@ -3,7 +3,6 @@
 import sys
 
 from vse.command import main
-from vse.reach import foreseen
 from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, SweepOptions
 from vse.sweeps.objective_sweep import run_objective_sweep
@@ -17,9 +16,6 @@ if __name__ == "__main__":
             "(sweep.space=eta_joint sweep.method=hyperopt); answer the claim that they hardly matter.",
             default_preset="univse_scenes",
             options=Options(sweep=SweepOptions(space="eta")),
-            plan=lambda request: [
-                *describe_plan(request),
-                *foreseen(request.config, request.workspace, request.options.ray),
-            ],
+            plan=describe_plan,
         )
     )

@@ -2,6 +2,7 @@
 
 from vse.command import Request
 from vse.environment import usable_cores
+from vse.reach import foreseen
 from vse.sweeps.alpha_plan import Plan, make_plan
 from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
@@ -10,7 +11,7 @@ from vse.workspace import Workspace
 
 
 def describe_plan(request: Request) -> list[str]:
-    """What the sweep would do, line by line; the body of `--dry-run`."""
+    """What the sweep would do, line by line, and what is checked for it; the body of `--dry-run`. Raises InputError."""
     plan = make_plan(request)
     need, total = plan.need(), len(plan.alphas) * len(plan.seeds)
     lines = [f"sweep {sweep_name(plan.name, plan.definition())} over {plan.data}"]
@@ -23,7 +24,8 @@ def describe_plan(request: Request) -> list[str]:
     lines.append(f"each training needs {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s); {usable_cores()} cores here")
     workspace = Workspace.open(request.workspace)
     ledger = Ledger(workspace.sweep(sweep_name(plan.name, plan.definition())))
-    return lines + _cost_lines(plan, request, workspace, ledger) + plan.budget().lines(plan.spent(ledger))
+    lines += _cost_lines(plan, request, workspace, ledger) + plan.budget().lines(plan.spent(ledger))
+    return [*lines, *foreseen(request.config, request.workspace, request.options.ray)]
 
 
 def _cost_lines(plan: Plan, request: Request, workspace: Workspace, ledger: Ledger) -> list[str]:

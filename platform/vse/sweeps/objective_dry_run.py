@@ -3,6 +3,7 @@
 from vse import registry
 from vse.command import Request
 from vse.config import fingerprint
+from vse.reach import foreseen
 from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.frame import most, side_by_side
@@ -24,7 +25,8 @@ def _expected(plan: Plan, ledger: Ledger, workspace: Workspace, request: Request
 
 
 def describe_plan(request: Request) -> list[str]:
-    """What the sweep would do, trial by trial, what that would cost and take; the body of `--dry-run`."""
+    """What the sweep would do, trial by trial, what that would cost and take, and what is checked for it; the body of
+    `--dry-run`. Raises InputError."""
     plan = make_plan(request)
     options, need = plan.options, plan.need()
     workspace = Workspace.open(request.workspace)
@@ -67,7 +69,7 @@ def describe_plan(request: Request) -> list[str]:
     if to_run:
         lines += _cost_lines(plan, _expected(plan, ledger, workspace, request), to_run, at_once)
     lines += plan.budget().lines(plan.spent(ledger))
-    return lines
+    return [*lines, *foreseen(request.config, request.workspace, request.options.ray)]
 
 
 def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int) -> list[str]:
