@@ -15,7 +15,7 @@ from vse.language.attacks import ATTACKS, OF_PAPER
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import preset
-from vse.report.figures import alpha_figure
+from vse.report.alpha_figure import alpha_figure
 from vse.report.html import Provenance, alpha_page
 from vse.report.study_figure import study_figure
 from vse.report.tables import alpha_table

@@ -14,8 +14,8 @@ from vse.environment import environment
 from vse.errors import InputError
 from vse.measuring.options import Size
 from vse.report import response
+from vse.report.alpha_figure import alpha_figure
 from vse.report.curve import AlphaResults, from_dict
-from vse.report.figures import alpha_figure
 from vse.report.html import Provenance, alpha_page, metrics_page
 from vse.report.measured import run_metrics, run_sizes
 from vse.report.published_page import Run, published_section

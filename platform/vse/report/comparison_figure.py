@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from vse.report.comparison import Comparison, Difference, Line
-from vse.report.figures import INK, REFERENCE, SOFT, STYLE, SWEPT, rendered
+from vse.report.metric_names import name_of
+from vse.report.style import GRID, INK, MARKS, PALETTE, SOFT, STYLE, WIDTH, legend_columns, rendered
 
-# the hues and marks of `study_figure`: told apart in grey by their marks
-_STYLES = ((SWEPT, "o"), (REFERENCE, "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"), ("#56B4E9", "P"))
-_WAYS = {"i2t": "image → sentence", "t2i": "sentence → image"}
-_METRICS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "pair_accuracy": "pairs"}
-_ROW, _MARK = 0.2, 0.09  # inches of a row, and of every further mark in it
+_STYLES = tuple(zip(PALETTE, MARKS, strict=True))
+_ROW, _MARK = 0.16, 0.07  # inches of a row, and of every further mark in it
 
 
 def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
@@ -25,7 +23,7 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
     number = len(comparison.others)
     with matplotlib.rc_context(STYLE):
         height = (_ROW + _MARK * (number - 1)) * len(shown)
-        figure = Figure(figsize=(9.6, 1.4 + height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 1.1 + height), layout="constrained")
         FigureCanvasAgg(figure)
         axes: Any = figure.subplots(2, 1, height_ratios=[len(sums) + 0.4, len(recalls)])
         for axis, lines in zip(axes, (sums, recalls), strict=True):
@@ -33,7 +31,7 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
         for axis, limits in zip(axes, _limits([sums, recalls]), strict=True):
             axis.set_xlim(*limits)
         first = comparison.systems[0].label
-        axes[1].set_xlabel(f"{split} split: difference to {first} in percentage points; rsum has its own scale")
+        axes[1].set_xlabel(f"{split} split: difference to {first}\n(percentage points; rsum has its own scale)")
         _legend(figure, comparison)
         return {kind: rendered(figure, kind) for kind in ("png", "svg")}
 
@@ -43,21 +41,9 @@ def _is_shown(metric: str) -> bool:
     return name != "rsum3" and (not task.startswith("attack_") or name in ("r1", "pair_accuracy"))
 
 
-def name_of(metric: str) -> str:
-    """A metric in words: `attack_object/disjoint/r1` is the object attack, disjoint words, R@1."""
-    task, _, name = metric.rpartition("/")
-    kind, _, words = task.partition("/")
-    if kind in _WAYS:
-        return f"{_WAYS[kind]}, {_METRICS[name]}"
-    if not task:
-        return metric
-    attack = kind.removeprefix("attack_").replace("_", " ")
-    return ", ".join(filter(None, (f"{attack} attack", f"{words} words" * bool(words), _METRICS.get(name, name))))
-
-
 def _panel(axis: Any, lines: Sequence[Line], number: int) -> None:
     axis.axvline(0, color=INK, linewidth=0.9)
-    axis.grid(axis="x", color="#E5E7EB", linewidth=0.8)
+    axis.grid(axis="x", color=GRID, linewidth=0.6)
     axis.set_axisbelow(True)
     axis.set_yticks(range(len(lines)), [name_of(line.metric) for line in lines])
     axis.set_ylim(len(lines) - 0.5, -0.5)
@@ -71,16 +57,16 @@ def _panel(axis: Any, lines: Sequence[Line], number: int) -> None:
         off = spread * (place / (number - 1) - 0.5) if number > 1 else 0.0
         for row, line in enumerate(lines):
             found = line.differences[place]
-            axis.hlines(row + off, found.low, found.high, colour, lw=1.6, alpha=0.75)
+            axis.hlines(row + off, found.low, found.high, colour, lw=1.2, alpha=0.75)
             face = colour if found.clear else "white"
             axis.plot(
                 [found.estimate],
                 [row + off],
                 mark,
                 color=colour,
-                markersize=5,
+                markersize=3.8,
                 markerfacecolor=face,
-                markeredgewidth=1.2,
+                markeredgewidth=0.9,
             )
 
 
@@ -102,9 +88,10 @@ def _legend(figure: Any, comparison: Comparison) -> None:
     handles: list[Any] = []
     for place, system in enumerate(comparison.others):
         colour, mark = _STYLES[place % len(_STYLES)]
-        handles.append(Line2D([], [], color=colour, marker=mark, linewidth=1.6, label=system.label))
+        handles.append(Line2D([], [], color=colour, marker=mark, markersize=3.8, linewidth=1.2, label=system.label))
     label = f"{comparison.systems[0].label} (zero)"
     handles.append(Line2D([], [], color=INK, linewidth=0.9, label=label))
-    empty = {"marker": "o", "color": SOFT, "markerfacecolor": "white", "linewidth": 0}
+    empty = {"marker": "o", "color": SOFT, "markersize": 3.8, "markerfacecolor": "white", "linewidth": 0}
     handles.append(Line2D([], [], **empty, label="interval holds zero"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(4, len(handles)), frameon=False)
+    columns = legend_columns([str(handle.get_label()) for handle in handles])
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, frameon=False)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vse.report.comparison import ABSENT, Comparison, Difference, Line, method
-from vse.report.comparison_figure import name_of
 from vse.report.html import Provenance, card, details, figure, header, page, provenance_parts
+from vse.report.metric_names import name_of
 from vse.report.order import grouped
 
 _MANY = 3  # systems that a title does not name

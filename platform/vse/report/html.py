@@ -11,6 +11,7 @@ from typing import Any
 from vse.evaluation.intervals import interval
 from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Metrics
+from vse.report.metric_names import WAYS
 from vse.report.tables import PLAIN, Table, attack_groups, plain_table
 
 
@@ -118,7 +119,8 @@ def _cards(results: AlphaResults, best: Metrics, split: str) -> list[tuple[str, 
     other = results.reference.metrics if results.reference is not None else {}
     label = results.reference.label if results.reference is not None else ""
     cards = []
-    for name, text in (("rsum", "rsum, plain"), ("i2t/r1", "R@1 image → sentence"), ("t2i/r1", "R@1 sentence → image")):
+    shown = {"rsum": "rsum, plain"} | {f"{way}/r1": f"R@1 {sign}" for way, sign in WAYS.items()}
+    for name, text in shown.items():
         key = f"{split}/{name}"
         beside = f" ({label} {interval(other[key]).mean:.1f})" if key in other else ""
         cards.append((f"{interval(best[key]).mean:.1f}", f"{split} {text}{beside}"))

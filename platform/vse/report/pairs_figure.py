@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vse.report.figures import INK, REFERENCE, SOFT, STYLE, SWEPT, rendered
+from vse.report.style import COLUMN, GRID, INK, REFERENCE, SOFT, STYLE, SWEPT, WIDTH, legend_columns, rendered
+from vse.studies.labels import label_of
 from vse.studies.study import StudyArm
 
 _USES = {  # (the rest is used unpaired, more epochs): colour, mark, label
@@ -27,14 +28,16 @@ def pairs_figure(findings: Mapping[str, Any], arms: Mapping[str, StudyArm]) -> d
     if len(shares) < 2:
         return {}
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(0.8 + 4.7 * len(panels), 3.9), layout="constrained")
+        width = WIDTH if len(panels) > 1 else COLUMN
+        figure = Figure(figsize=(width, 2.7), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, (preset, lines) in zip(axes, panels.items(), strict=True):
-            _panel(axis, preset.removesuffix("_scenes").replace("_", " "), lines, shares)
+            _panel(axis, label_of(preset.removesuffix("_scenes")), lines, shares)
         axes[0].set_ylabel("rsum, test")
         marks, labels = axes[0].get_legend_handles_labels()
-        figure.legend(marks, labels, loc="outside upper center", ncols=len(labels), frameon=False, labelcolor=INK)
+        columns = legend_columns(labels, width)
+        figure.legend(marks, labels, loc="outside upper center", ncols=columns, frameon=False, labelcolor=INK)
         return {kind: rendered(figure, kind) for kind in ("png", "svg")}
 
 
@@ -65,7 +68,7 @@ def _panel(axis: Any, title: str, lines: Mapping[tuple[bool, bool], Mapping[floa
     axis.set_xscale("log")
     axis.set_xticks(shares, [f"{100 * share:g}" for share in shares])
     axis.minorticks_off()
-    axis.grid(axis="y", color="#E5E7EB", linewidth=0.8)
+    axis.grid(axis="y", color=GRID, linewidth=0.6)
     axis.set_axisbelow(True)
     for use, (colour, mark, label) in _USES.items():
         points = sorted(lines.get(use, {}).items())
@@ -73,4 +76,4 @@ def _panel(axis: Any, title: str, lines: Mapping[tuple[bool, bool], Mapping[floa
             continue
         x, (mean, low, high) = [share for share, _ in points], zip(*(value for _, value in points), strict=True)
         axis.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0)
-        axis.plot(x, mean, color=colour, marker=mark, markersize=5, linewidth=1.8, label=label)
+        axis.plot(x, mean, color=colour, marker=mark, markersize=4, linewidth=1.3, label=label)

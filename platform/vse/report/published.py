@@ -13,6 +13,7 @@ from importlib import resources
 
 from vse.errors import InputError, did_you_mean
 from vse.language.attacks import OF_PAPER
+from vse.report.metric_names import RECALLS, WAYS
 from vse.report.tables import Column
 
 FILE = "published.csv"
@@ -57,10 +58,10 @@ SETTINGS = {
 
 
 def _columns() -> Iterator[Column]:
-    recalls = (("r1", "R@1"), ("r5", "R@5"), ("r10", "R@10"))
+    recalls = tuple(RECALLS.items())
     ranks = (("medr", "Med r"), ("meanr", "Mean r"))
     yield Column("rsum", "rsum", "plain")
-    for way, sign in (("i2t", "image → sentence"), ("t2i", "sentence → image")):
+    for way, sign in WAYS.items():
         yield from (Column(f"{way}/{key}", title, sign) for key, title in (*recalls, *ranks))
     for attack in OF_PAPER:
         for key, title in (*recalls, ("rsum3", "rsum3")):

@@ -6,20 +6,22 @@ from itertools import combinations
 from typing import Any
 
 from vse.evaluation.intervals import interval
-from vse.report.figures import INK, PALETTE, REFERENCE, SOFT, STYLE, SWEPT, rendered
 from vse.report.importance import Importance
 from vse.report.response import OBJECTIVE, Point, ResponseResults, is_numeric, lines_of, sortable
+from vse.report.style import COLUMN, GRID, INK, PALETTE, REFERENCE, SOFT, STYLE, SWEPT, WIDTH, legend_columns, rendered
 
-COLOURS = PALETTE
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (4, 1, 1, 1)), (0, (7, 2)), (0, (2, 2)))
-MOST_LINES = len(COLOURS)  # more of them are a cloud, and only points are drawn
+MOST_LINES = len(PALETTE)  # more of them are a cloud, and only points are drawn
 MOST_PAIRS = 6
+_KEY_WIDTH = 22  # letters of a key that stand below a panel
+BESIDE = 4  # keys beside each other; more go on below
 DECADE = 20.0  # ratio of the ends of a range from which its axis is logarithmic
 NAMES = {OBJECTIVE: "objective", "val/rsum": "validation rsum", "test/rsum": "test rsum"}
 
 
 def response_figure(results: ResponseResults, band: float = 0.0) -> dict[str, bytes]:
-    """{"png", "svg"}: one column a searched key, one row a metric (the objective; rsum on test where it was measured).
+    """{"png", "svg"}: one panel a searched key and metric (the objective; rsum on test where it was measured), metrics
+    below each other.
 
     A line joins points that differ in that key alone, with 95 % intervals over seeds where there are several; other
     points are dots. The value of the preset is dotted. `band`: half width of the equivalence band of a claim, around
@@ -30,23 +32,33 @@ def response_figure(results: ResponseResults, band: float = 0.0) -> dict[str, by
     from matplotlib.figure import Figure
 
     rows = [m for m in (OBJECTIVE, "test/rsum") if any(m in p.metrics for p in results.points)]
-    keys = results.keys or ["nothing"]
+    columns = min(BESIDE, max(1, len(results.keys)))
+    blocks = max(1, math.ceil(len(results.keys) / columns))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(max(9.0, 3.3 * len(keys)), 3.1 * len(rows) + 0.5), layout="constrained")
+        height = 1.7 * len(rows) * blocks + 0.5
+        figure = Figure(figsize=(WIDTH if columns > 1 else COLUMN, height), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots(len(rows), len(keys), squeeze=False, sharey="row")
+        axes = figure.subplots(blocks * len(rows), columns, squeeze=False, sharey="row")
         labels: dict[str, int] = {}
-        for column, key in enumerate(results.keys):
+        for place, key in enumerate(results.keys):
+            block, column = divmod(place, columns)
             for row, metric in enumerate(rows):
-                _response(axes[row][column], results, key, metric, labels, band if metric == "test/rsum" else 0.0)
+                axis = axes[block * len(rows) + row][column]
+                _response(axis, results, key, metric, labels, band if metric == "test/rsum" else 0.0)
                 if column == 0:
-                    axes[row][column].set_ylabel(_metric_name(results, metric))
+                    axis.set_ylabel(_metric_name(results, metric))
+                    axis.set_ylim(*_room([v for p in results.points for v in p.metrics.get(metric, [])]))
                 if row == len(rows) - 1:
-                    axes[row][column].set_xlabel(key)
-        for row, metric in enumerate(rows):
-            axes[row][0].set_ylim(*_room([v for p in results.points for v in p.metrics.get(metric, [])]))
+                    axis.set_xlabel(_broken(key))
+        for axis in axes.flat[len(rows) * columns * (blocks - 1) :] if results.keys else ():
+            axis.set_visible(axis.has_data())
         _key(figure, results, labels, band)
         return {kind: rendered(figure, kind) for kind in ("png", "svg")}
+
+
+def _broken(key: str) -> str:
+    """A key that goes on in the next line behind its dots, where it is wider than a panel."""
+    return key.replace(".", ".\n") if len(key) > _KEY_WIDTH else key
 
 
 def _room(values: Sequence[float]) -> tuple[float, float]:
@@ -65,7 +77,7 @@ def _metric_name(results: ResponseResults, metric: str) -> str:
 
 
 def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels: dict[str, int], band: float) -> None:
-    axis.grid(axis="y", color="#E5E7EB", linewidth=0.8)
+    axis.grid(axis="y", color=GRID, linewidth=0.6)
     axis.set_axisbelow(True)
     place = _scaled(axis, results, key)
     lines = lines_of(results, key)
@@ -94,21 +106,21 @@ def _joined(results: ResponseResults, key: str) -> list[Point]:
 
 def _dots(axis: Any, points: Sequence[Point], key: str, metric: str, place: Any, colour: str, strength: float) -> None:
     x, y = [place(p.values[key]) for p in points], [interval(p.metrics[metric]).mean for p in points]
-    axis.plot(x, y, "o", color=colour, markersize=4.2, alpha=strength, markeredgewidth=0)
+    axis.plot(x, y, "o", color=colour, markersize=3.4, alpha=strength, markeredgewidth=0)
 
 
 def _line(axis: Any, points: Sequence[Point], key: str, metric: str, place: Any, style: int) -> None:
-    colour, found = COLOURS[style], [interval(p.metrics[metric]) for p in points]
+    colour, found = PALETTE[style], [interval(p.metrics[metric]) for p in points]
     x, means = [place(p.values[key]) for p in points], [each.mean for each in found]
     if found and not any(math.isnan(each.half) for each in found):
         halves = [each.half for each in found]
-        axis.errorbar(x, means, yerr=halves, fmt="none", ecolor=colour, elinewidth=1.1, capsize=2.5, alpha=0.7)
+        axis.errorbar(x, means, yerr=halves, fmt="none", ecolor=colour, elinewidth=0.8, capsize=2, alpha=0.7)
     several = max((each.count for each in found), default=0)
     for seed in range(several if several > 1 else 0):
         values = [p.metrics[metric][seed] if seed < len(p.seeds) else math.nan for p in points]
         axis.plot(x, values, color=colour, linestyle=DASHES[style], linewidth=0.6, alpha=0.4)
     axis.plot(
-        x, means, "o", color=colour, linewidth=1.9, linestyle=DASHES[style], markersize=4.8, markeredgecolor="white"
+        x, means, "o", color=colour, linewidth=1.3, linestyle=DASHES[style], markersize=3.8, markeredgecolor="white"
     )
 
 
@@ -153,11 +165,11 @@ def _key(figure: Any, results: ResponseResults, labels: dict[str, int], band: fl
     handles: list[Any] = []
     if len(labels) > MOST_LINES:
         text = "a line for each setting of the other keys"
-        handles.append(Line2D([], [], color=INK, linewidth=1.9, label=text))
+        handles.append(Line2D([], [], color=INK, linewidth=1.3, label=text))
     for name, place in labels.items() if len(labels) <= MOST_LINES else ():
         style = place % MOST_LINES
         text = name or "others as in the preset"
-        handles.append(Line2D([], [], color=COLOURS[style], linestyle=DASHES[style], linewidth=1.9, label=text))
+        handles.append(Line2D([], [], color=PALETTE[style], linestyle=DASHES[style], linewidth=1.3, label=text))
     if not labels:
         handles.append(Line2D([], [], color=SWEPT, marker="o", linestyle="", label="a point, mean of its seeds"))
     if any(p.stopped for p in results.points):
@@ -167,7 +179,9 @@ def _key(figure: Any, results: ResponseResults, labels: dict[str, int], band: fl
         handles.append(Line2D([], [], color=SOFT, marker="|", linestyle="", label="95 % interval over seeds"))
     if band:
         handles.append(Patch(facecolor="#9CA3AF", alpha=0.35, label=f"mean ± {band:.2g}, the claim's margin here"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+    labelled = [str(handle.get_label()) for handle in handles]
+    width = figure.get_size_inches()[0]
+    figure.legend(handles=handles, loc="outside lower center", ncols=legend_columns(labelled, width), frameon=False)
 
 
 def pairs_of(results: ResponseResults) -> list[tuple[str, str]]:
@@ -193,10 +207,10 @@ def interaction_figure(results: ResponseResults, ranked: Sequence[str] = ()) -> 
     if not pairs:
         return None
     shown = [p.objective.mean for p in results.complete]
-    columns = min(3, len(pairs))
+    columns = min(2, len(pairs))
     rows = -(-len(pairs) // columns)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.1 * columns + 0.9, 3.4 * rows), layout="constrained")
+        figure = Figure(figsize=(WIDTH if columns > 1 else COLUMN + 0.8, 2.5 * rows), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(rows, columns, squeeze=False)
         drawn: Any = None
@@ -210,9 +224,9 @@ def interaction_figure(results: ResponseResults, ranked: Sequence[str] = ()) -> 
                 cmap="cividis",
                 vmin=min(shown),
                 vmax=max(shown),
-                s=64,
+                s=34,
                 edgecolors="white",
-                linewidths=0.8,
+                linewidths=0.6,
             )
             best = results.chosen()
             if best is not None and one in best.values and other in best.values:
@@ -220,10 +234,10 @@ def interaction_figure(results: ResponseResults, ranked: Sequence[str] = ()) -> 
                     [x_place(best.values[one])],
                     [y_place(best.values[other])],
                     "o",
-                    markersize=13,
+                    markersize=9,
                     markerfacecolor="none",
                     markeredgecolor=REFERENCE,
-                    markeredgewidth=1.8,
+                    markeredgewidth=1.3,
                 )
             axis.set_xlabel(one)
             axis.set_ylabel(other)
@@ -258,10 +272,10 @@ def importance_figure(found: Importance) -> dict[str, bytes]:
     names = list(found.shares)[::-1]
     means, spread = [found.shares[n][0] for n in names], [found.shares[n][1] for n in names]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(12.0, 0.5 * len(names) + 1.0), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 0.28 * len(names) + 0.7), layout="constrained")
         FigureCanvasAgg(figure)
         axis: Any = figure.subplots()
-        axis.barh(names, means, xerr=spread, color=SWEPT, ecolor=INK, height=0.6, capsize=2.5)
+        axis.barh(names, means, xerr=spread, color=SWEPT, ecolor=INK, height=0.6, capsize=2)
         axis.set_xlabel("R² lost when the values of a key are permuted")
         axis.axvline(0, color=INK, linewidth=0.8)
         return {kind: rendered(figure, kind) for kind in ("png", "svg")}

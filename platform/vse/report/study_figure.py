@@ -5,7 +5,9 @@ from itertools import cycle
 from typing import Any
 
 from vse.language.attacks import ATTACKS
-from vse.report.figures import INK, MARKS, PALETTE, SOFT, STYLE, rendered
+from vse.report.metric_names import WAYS
+from vse.report.style import GRID, INK, MARKS, PALETTE, SOFT, STYLE, WIDTH, rendered
+from vse.studies.labels import label_of
 
 Row = Mapping[str, Any]
 Style = tuple[str, str, str]
@@ -13,7 +15,7 @@ Style = tuple[str, str, str]
 
 
 def _styles(labels: Mapping[str, str]) -> dict[str, Style]:
-    """The hues of `figures` in turn, told apart in grey by their marks."""
+    """The hues of `style` in turn, told apart in grey by their marks."""
     looks = zip(cycle(PALETTE), cycle(MARKS), strict=True)
     return {name: (*look, label) for (name, label), look in zip(labels.items(), looks, strict=False)}
 
@@ -26,8 +28,8 @@ _SPLITS = _styles(
         "wording": "second wording",
     }
 )
-_WAYS = _styles({"i2t/r1": "image → sentence", "t2i/r1": "sentence → image"})
-_HEIGHT = 0.21  # inches of a row
+_WAYS = _styles({f"{way}/r1": sign for way, sign in WAYS.items()})
+_HEIGHT, _LINE = 0.15, 0.16  # inches of a row, and of a line of the legends
 
 
 def study_figure(findings: Mapping[str, Any]) -> dict[str, bytes]:
@@ -56,26 +58,27 @@ def study_figure(findings: Mapping[str, Any]) -> dict[str, bytes]:
     if any(metric in row for metric in kinds for row in tests):
         attacked = [(style, [row.get(metric) for row in tests]) for metric, style in kinds.items()]
         panels.append(("R@1 under attack, test (%)", attacked))
+    height = 0.6 + _HEIGHT * len(names) + _LINE * max(len(series) for _, series in panels)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(12.4, 1.6 + _HEIGHT * len(names)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, (title, series) in zip(axes, panels, strict=True):
             _panel(axis, title, series)
-        axes[0].set_yticks(range(len(names)), names, fontsize=8.5)
+        axes[0].set_yticks(range(len(names)), names)
         axes[0].set_ylim(-0.7, len(names) - 0.3)
         return {kind: rendered(figure, kind) for kind in ("png", "svg")}
 
 
 def _name(row: Row) -> str:
-    name = row["arm"].replace("_", " ")
+    name = label_of(row["arm"])
     return name if row["alpha"] is None else f"{name}, α = {row['alpha']:g}"
 
 
 def _panel(axis: Any, title: str, series: Sequence[tuple[Style, Sequence[Sequence[float] | None]]]) -> None:
     axis.set_xlabel(title)
-    axis.grid(axis="y", color="#EEF0F3", linewidth=0.8)
-    axis.grid(axis="x", color="#E5E7EB", linewidth=0.8)
+    axis.grid(axis="y", color="#EEF0F3", linewidth=0.6)
+    axis.grid(axis="x", color=GRID, linewidth=0.6)
     axis.set_axisbelow(True)
     axis.tick_params(axis="y", length=0, labelcolor=INK)
     axis.spines["left"].set_visible(False)
@@ -83,16 +86,16 @@ def _panel(axis: Any, title: str, series: Sequence[tuple[Style, Sequence[Sequenc
         off = (place - (len(series) - 1) / 2) * 0.16  # intervals of one line do not cover each other
         known = [(line - off, value) for line, value in enumerate(values) if value is not None]
         axis.hlines(
-            [y for y, _ in known], [v[1] for _, v in known], [v[2] for _, v in known], colour, lw=1.1, alpha=0.6
+            [y for y, _ in known], [v[1] for _, v in known], [v[2] for _, v in known], colour, lw=0.8, alpha=0.6
         )
         axis.plot(
             [v[0] for _, v in known],
             [y for y, _ in known],
             mark,
             color=colour,
-            markersize=4.2,
+            markersize=3.2,
             markeredgecolor="white",
-            markeredgewidth=0.5,
+            markeredgewidth=0.3,
             label=label,
         )
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=8.5, labelcolor=SOFT)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, labelcolor=SOFT)

@@ -10,7 +10,9 @@ from vse.evaluation.intervals import Interval
 from vse.language.attacks import ATTACKS
 from vse.language.contrast.rules import CLASSES
 from vse.report.html import Provenance, figure, header, page, provenance_parts
+from vse.report.metric_names import RECALLS, WAYS
 from vse.report.tables import Column, Row, Table
+from vse.studies.labels import label_of
 
 Findings = Mapping[str, Any]
 KEYS = ("arm", "split", "alpha", "seeds")
@@ -41,8 +43,7 @@ WORDS = {
 
 def plain_columns() -> tuple[Column, ...]:
     """Retrieval among true captions."""
-    ways = (("i2t", "image → sentence"), ("t2i", "sentence → image"))
-    recalls = [Column(f"{way}/r{k}", f"R@{k}", group) for way, group in ways for k in (1, 5, 10)]
+    recalls = [Column(f"{way}/{key}", title, sign) for way, sign in WAYS.items() for key, title in RECALLS.items()]
     return (Column("rsum", "rsum", "plain"), *recalls, Column("seconds", "s", "training", least=True))
 
 
@@ -66,7 +67,7 @@ def table(rows: Sequence[Findings], split: str, columns: tuple[Column, ...], tit
         if row["split"] == split:
             note = "" if row["alpha"] is None else f"α = {row['alpha']:g}"
             values = tuple(_interval(row.get(column.metric), row["seeds"]) for column in columns)
-            found.append(Row(row["arm"].replace("_", " "), note, values))
+            found.append(Row(label_of(row["arm"]), note, values))
     return Table(title, split, columns, tuple(found))
 
 
@@ -125,7 +126,7 @@ def study_page(findings: Findings, systems: bytes, provenance: Provenance, pairs
 
 def _learned(findings: Findings) -> Iterable[str]:
     for arm, (mean, low, high) in findings["learned_alpha"].items():
-        yield f"{arm.replace('_', ' ')}: α ended at {mean:.2f} [{low:.2f}, {high:.2f}]."
+        yield f"{label_of(arm)}: α ended at {mean:.2f} [{low:.2f}, {high:.2f}]."
 
 
 def _attacked(findings: Findings, splits: Sequence[str]) -> Iterable[str]:

@@ -11,7 +11,8 @@ from typing import Any
 from vse.evaluation.intervals import Interval, interval
 from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Metrics
-from vse.report.order import grouped
+from vse.report.metric_names import RECALLS, WAYS, name_of
+from vse.report.order import grouped, parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def _cell(value: Interval | None, best: bool) -> str:
     return mean if math.isnan(value.half) else f'{mean}<span class="half">±{value.half:.1f}</span>'
 
 
-PLAIN = ("plain", "image → sentence", "sentence → image")
+PLAIN = ("plain", *WAYS.values())
 
 
 def attack_groups() -> tuple[str, ...]:
@@ -139,8 +140,7 @@ def attack_groups() -> tuple[str, ...]:
 
 def _columns() -> tuple[Column, ...]:
     plain = [Column("rsum", "rsum", "plain")]
-    for way, sign in (("i2t", "image → sentence"), ("t2i", "sentence → image")):
-        plain += [Column(f"{way}/r{k}", f"R@{k}", sign) for k in (1, 5, 10)]
+    plain += [Column(f"{way}/{key}", title, sign) for way, sign in WAYS.items() for key, title in RECALLS.items()]
     attacks = [
         Column(f"attack_{attack}/{metric}", title, f"{attack} attack")
         for attack in ATTACKS
@@ -193,7 +193,8 @@ def curve_csv(results: AlphaResults) -> str:
 def plain_table(
     rows: Mapping[str, Mapping[str, float]], title: str, facts: Mapping[str, Mapping[str, str]] | None = None
 ) -> str:
-    """Any metrics as an HTML table: one line a metric under headings (`grouped`), one column an entry of `rows`.
+    """Any metrics as an HTML table: one line a metric, in words, under headings (`grouped`) that say its split, one
+    column an entry of `rows`.
 
     facts: of each entry by name, in lines above its numbers.
     """
@@ -211,7 +212,8 @@ def plain_table(
         lines.append(f'<tr class="heading"><th class="model">{html.escape(heading)}</th>{rest}</tr>')
         for name in names:
             values = (metrics.get(name) for metrics in rows.values())
-            lines.append(_line(name, [None if value is None else f"{value:.2f}" for value in values]))
+            cells = [None if value is None else f"{value:.2f}" for value in values]
+            lines.append(_line(name_of(parts(name)[1]), cells))
     return "\n".join([*lines, "</tbody></table>"])
 
 

@@ -1,6 +1,7 @@
 """Made-up results of sweeps of trainings: one key at a time, a full grid, and points drawn together."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,3 +74,12 @@ def drawn(count: int = 40, noise: float = 0.0) -> ResponseResults:
         changes = {**etas, "objective.hinge": ("hardest", "sum")[int(rng.integers(2))]}
         points.append(point(changes, stopped=k % 7 == 6, noise=noise, seed=k))
     return results(points, "hyperopt")
+
+
+def many_keys() -> ResponseResults:
+    """More keys, with longer names, than stand beside each other."""
+    names = [f"objective.margin_of_attention_{k}" for k in range(6)]
+    base = dict.fromkeys(names, 0.2)
+    changes = [{name: value} for name in names for value in (0.1, 0.2, 0.4)]
+    points = [replace(point({}), changes=each, values={**base, **each}) for each in changes]
+    return replace(one_at_a_time(), keys=names, base=base, points=points)

@@ -11,9 +11,10 @@ from PIL import Image
 
 from tests.unit.report.comparisons import made_up, outcomes, run
 from vse.report.comparison import compare, systems_of
-from vse.report.comparison_figure import comparison_figure, name_of
+from vse.report.comparison_figure import comparison_figure
 from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
 from vse.report.html import Provenance
+from vse.report.metric_names import name_of
 
 MADE = Provenance(commands=["python jobs/compare.py runs=a,b"], configuration={}, versions={"vse": "1"})
 
@@ -102,16 +103,3 @@ def test_the_figure_has_a_row_a_metric(num_systems, attacks):
     assert ("relation attack, disjoint words, pairs" in shown) == attacks
     assert {system.label for system in found.others} <= set(shown)
     assert comparison_figure(found, "test") == figure
-
-
-@pytest.mark.parametrize(
-    ("metric", "text"),
-    [
-        ("rsum", "rsum"),
-        ("i2t/r1", "image → sentence, R@1"),
-        ("attack_object/disjoint/pair_accuracy", "object attack, disjoint words, pairs"),
-        ("attack_contrast_noun/all/r10", "contrast noun attack, all words, R@10"),
-    ],
-)
-def test_metrics_in_words(metric, text):
-    assert name_of(metric) == text

@@ -38,7 +38,7 @@ def marks(svg: bytes, panel: int, colour: str) -> list[tuple[float, float]]:
 def test_every_share_is_a_mark_of_its_line_and_all_pairs_end_every_line():
     data = findings(list(ARMS))
     svg = pairs_figure(data, ARMS)["svg"]
-    assert {"jwae mse", "mse", "pairs known (%)", "rsum, test", "5", "10", "25", "50", "100"} <= set(texts(svg))
+    assert {"jWAE-MSE", "MSE", "pairs known (%)", "rsum, test", "5", "10", "25", "50", "100"} <= set(texts(svg))
     rsum = {row["arm"]: row["rsum"][0] for row in data["table"]["shared"] if row["split"] == "test"}
     for panel, preset in ((1, "jwae_mse"), (2, "mse")):
         drawn = []
@@ -55,7 +55,7 @@ def test_every_share_is_a_mark_of_its_line_and_all_pairs_end_every_line():
 
 def test_arms_that_are_not_done_leave_their_marks_out():
     svg = pairs_figure(findings(["jwae_mse_10", "jwae_mse_25", "jwae_mse_10_unpaired"]), ARMS)["svg"]
-    assert "mse" not in texts(svg)
+    assert "MSE" not in texts(svg)
     assert "the rest left out, as many steps" not in texts(svg)
     assert (len(marks(svg, 1, GREY)), len(marks(svg, 1, BLUE)), marks(svg, 1, ORANGE)) == (2, 1, [])
 

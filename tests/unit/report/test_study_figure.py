@@ -35,10 +35,10 @@ def test_every_system_is_a_line_and_every_measured_thing_a_panel(attacked):
     figure = study_figure(findings(attacked))
     assert Image.open(io.BytesIO(figure["png"])).size[0] > 1500
     shown = texts(figure["svg"])
-    assert [text for text in shown if text.startswith(("vsepp", "univse", "cca"))] == [
-        "cca",
-        "vsepp",
-        "univse, α = 0.75",
+    assert [text for text in shown if text.startswith(("VSE++", "UniVSE", "CCA"))] == [
+        "CCA",
+        "VSE++",
+        "UniVSE, α = 0.75",
     ]
     assert ("R@1 under attack, test (%)" in shown) == attacked
     assert {"rsum", "second drawing", "image → sentence"} <= set(shown)

@@ -52,7 +52,7 @@ def findings() -> dict[str, Any]:
 def test_tables_have_a_line_an_arm_and_what_was_measured(findings):
     rows = findings["table"]["shared"]
     plain = table(rows, "test", plain_columns(), "t")
-    assert [(r.label, r.note) for r in plain.rows] == [("vsepp", ""), ("univse", "α = 0.75")]
+    assert [(r.label, r.note) for r in plain.rows] == [("VSE++", ""), ("UniVSE", "α = 0.75")]
     first = plain.rows[0].values[0]
     assert first is not None
     assert (first.mean, first.half, first.count) == (40.0, 2.0, 5)
@@ -96,7 +96,7 @@ def test_page_says_claims_numbers_and_command(findings):
     assert cells.links == []
     for text in ("A < B & C.", "2.5 could be seen", "rsum: B - A: +1.2 [-0.5, 3.0]", findings["command"], "0123abcd"):
         assert text in cells.text
-    for text in ("4567cdef", "univse learned alpha: α ended at 0.93 [0.90, 0.96]."):
+    for text in ("4567cdef", "UniVSE, learned α: α ended at 0.93 [0.90, 0.96]."):
         assert text in cells.text
     assert cells.text.count("2.5 could be seen") == 2  # of the undecided claim alone
     assert "the second drawing, never trained on" in cells.text

@@ -115,13 +115,13 @@ def test_metrics_stand_in_the_order_in_which_they_are_read() -> None:
         ["metric", "a", "b"],
         ["seed", "0", "1"],
         ["retrieval: test", ""],
-        *([name, "1.00", "-"] for name in ("test/rsum", "test/i2t/r5", "test/i2t/r10")),
+        *([name, "1.00", "-"] for name in ("rsum", "image → sentence, R@5", "image → sentence, R@10")),
         ["retrieval: val", ""],
-        ["val/rsum", "1.00", "-"],
+        ["rsum", "1.00", "-"],
         ["attacks: test", ""],
-        ["test/attack_object/r1", "1.00", "-"],
+        ["object attack, R@1", "1.00", "-"],
         ["others: test", ""],
-        ["test/unknown_words", "1.00", "-"],
+        ["unknown words", "1.00", "-"],
     ]
 
 

@@ -1,6 +1,5 @@
-"""Figures of a report, drawn with matplotlib's own canvas: no window system, no global state."""
+"""The figure of a sweep of α: retrieval over α, plain and under each attack."""
 
-import io
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -8,33 +7,13 @@ from typing import Any
 from vse.evaluation.intervals import Interval, interval
 from vse.language.attacks import ATTACKS, OF_PAPER
 from vse.report.curve import AlphaResults, Arm
+from vse.report.metric_names import WAYS
+from vse.report.style import GRID, INK, REFERENCE, SOFT, STYLE, SWEPT, WIDTH, legend_columns, rendered
 
-# Okabe & Ito's palette: told apart by readers with any kind of colour vision, and in grey by line style.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKS = ("o", "s", "^", "D", "v", "P")
-(SWEPT, REFERENCE), INK, SOFT = PALETTE[:2], "#222222", "#6B7280"
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9.5,
-    "axes.titlesize": 10,
-    "axes.labelsize": 9.5,
-    "axes.edgecolor": "#9CA3AF",
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "vse",
-}
 HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible, and text in SVG
 BAND_SEEDS = 3  # intervals over two seeds are thirteen times as wide as these are apart: a band would fill its panel
 ROOM = 0.12  # share of a panel's height that a number beside a mark takes
-_PLAIN = (("image → sentence", "i2t/r1"), ("sentence → image", "t2i/r1"))
+_PLAIN = tuple((sign, f"{way}/r1") for way, sign in WAYS.items())
 
 
 def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]:
@@ -51,19 +30,21 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
     named = [(f"{name} attack", f"attack_{name}/r1") for name in ATTACKS]
     attacks = [each for each in named if all(f"{split}/{each[1]}" in point for point in results.points)]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(13.2 + 2.6 * (len(attacks) - len(OF_PAPER)), 4.5), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
         FigureCanvasAgg(figure)
         widths = (2.12, len(attacks)) if attacks else (1,)
         parts: Any = figure.subfigures(1, len(widths), width_ratios=widths, wspace=0.03, squeeze=False)
         _row(parts[0][0], results, split, _PLAIN, "a   Plain retrieval")
         if attacks:
-            _row(parts[0][1], results, split, attacks, "b   Image → sentence with adversarial captions in the pool")
+            added = ",\n     " if len(attacks) < len(OF_PAPER) else ", "  # a narrow part breaks its title
+            title = f"b   {WAYS['i2t'].capitalize()}{added}adversarial captions in the pool"
+            _row(parts[0][1], results, split, attacks, title)
         _legend(figure, results)
         return {kind: rendered(figure, kind) for kind in ("png", "svg")}
 
 
 def _row(part: Any, results: AlphaResults, split: str, panels: Sequence[tuple[str, str]], title: str) -> None:
-    part.suptitle(title, x=0.012, ha="left", fontsize=11.5, fontweight="bold")
+    part.suptitle(title, x=0.012, ha="left", fontsize=8.5, fontweight="bold")
     axes = part.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     shown = [value for _, metric in panels for value in _values(results, f"{split}/{metric}")]
     low, high = min(shown), max(shown)
@@ -86,13 +67,12 @@ def _values(results: AlphaResults, metric: str) -> list[float]:
 def _panel(axis: Any, results: AlphaResults, metric: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axis.grid(axis="y", color="#E5E7EB", linewidth=0.8)
+    axis.grid(axis="y", color=GRID, linewidth=0.6)
     axis.set_axisbelow(True)
-    axis.tick_params(length=3)
     first, last = results.alphas[0], results.alphas[-1]
     room = 0.025 * max(last - first, 0.1)
     axis.set_xlim(first - room, last + room)
-    axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
     axis.xaxis.set_major_formatter("{x:g}")
     if results.reference is not None and metric in results.reference.metrics:
         _level(axis, results.reference, metric)
@@ -104,11 +84,11 @@ def _panel(axis: Any, results: AlphaResults, metric: str) -> None:
     for seed in range(len(results.seeds)):
         values = [point[metric][seed] for point in results.points]
         axis.plot(results.alphas, values, color=SWEPT, linewidth=0.6, alpha=0.35)
-    axis.plot(results.alphas, means, color=SWEPT, linewidth=2.2, solid_capstyle="round")
+    axis.plot(results.alphas, means, color=SWEPT, linewidth=1.6, solid_capstyle="round")
     axis.axvline(results.chosen, color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
     chosen = means[results.alphas.index(results.chosen)]
     axis.plot(
-        [results.chosen], [chosen], "o", color=SWEPT, markersize=6.5, markeredgecolor="white", markeredgewidth=1.2
+        [results.chosen], [chosen], "o", color=SWEPT, markersize=4.5, markeredgecolor="white", markeredgewidth=0.8
     )
     _value(axis, results, means, chosen)
 
@@ -128,7 +108,7 @@ def _value(axis: Any, results: AlphaResults, means: Sequence[float], chosen: flo
     axis.annotate(
         f"{chosen:.1f}",
         (results.chosen, chosen),
-        xytext=(-7 if at_right else 7, -7 if below else 7),
+        xytext=(-4 if at_right else 4, -4 if below else 4),
         textcoords="offset points",
         ha="right" if at_right else "left",
         va="top" if below else "bottom",
@@ -143,11 +123,11 @@ def _level(axis: Any, arm: Arm, metric: str) -> None:
     if _has_band(level):
         axis.axhspan(level.mean - level.half, level.mean + level.half, color=REFERENCE, alpha=0.13, linewidth=0)
     left, right = axis.get_xlim()
-    axis.plot([left, right], [level.mean, level.mean], color=REFERENCE, linewidth=1.8, linestyle=(0, (5, 2)))
+    axis.plot([left, right], [level.mean, level.mean], color=REFERENCE, linewidth=1.3, linestyle=(0, (5, 2)))
     axis.annotate(
         f"{level.mean:.1f}",
         (left, level.mean),
-        xytext=(4, 3),
+        xytext=(2, 2),
         textcoords="offset points",
         color=REFERENCE,
         fontweight="bold",
@@ -161,22 +141,15 @@ def _legend(figure: Any, results: AlphaResults) -> None:
     from matplotlib.patches import Patch
 
     handles: list[Any] = [
-        Line2D([], [], color=SWEPT, linewidth=2.2, label=f"{results.label}, mean of {len(results.seeds)} seeds"),
+        Line2D([], [], color=SWEPT, linewidth=1.6, label=f"{results.label}, mean of {len(results.seeds)} seeds"),
         Line2D([], [], color=SWEPT, linewidth=0.7, alpha=0.5, label="single seed"),
     ]
     if results.reference is not None:
         label = f"{results.reference.label} (no α)"
-        handles.append(Line2D([], [], color=REFERENCE, linewidth=1.8, linestyle=(0, (5, 2)), label=label))
+        handles.append(Line2D([], [], color=REFERENCE, linewidth=1.3, linestyle=(0, (5, 2)), label=label))
     if len(results.seeds) >= BAND_SEEDS:
         handles.append(Patch(facecolor="#9CA3AF", alpha=0.35, label="95 % interval over seeds"))
     mark = Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (1, 2)), label=f"chosen α = {results.chosen:g}")
     handles.append(mark)
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, handlelength=2.4)
-
-
-def rendered(figure: Any, kind: str) -> bytes:
-    """A figure as `png` or `svg`; the same results give the same bytes."""
-    buffer = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)
-    return buffer.getvalue()
+    columns = legend_columns([str(handle.get_label()) for handle in handles])
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, handlelength=2.4)

@@ -12,8 +12,8 @@ from PIL import Image
 
 from tests.unit.report.results import made_up
 from vse.language.attacks import ATTACKS
+from vse.report.alpha_figure import alpha_figure
 from vse.report.curve import AlphaResults
-from vse.report.figures import alpha_figure
 
 
 def texts(svg: bytes) -> str:
@@ -96,7 +96,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         drawn.append(figure)
         return b""
 
-    monkeypatch.setattr("vse.report.figures.rendered", kept)
+    monkeypatch.setattr("vse.report.alpha_figure.rendered", kept)
     return drawn
 
 
