@@ -9,6 +9,7 @@ from pathlib import Path
 from vse.cluster.runtime import set_threads, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
+from vse.errors import InputError
 from vse.language.parser_training import TrainingConfig, train, treebank_files
 from vse.summary import write_summary
 from vse.workspace import Workspace
@@ -18,7 +19,7 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    treebank: str = knob("../shared/data/treebank", "folder of UD English EWT (*-train, *-dev, *-test .conllu or .gz)")
+    treebank: str = knob("", "folder of UD English EWT (*-train, *-dev, *-test .conllu or .gz)")
     output: str = knob("", "folder of the pipeline; empty: parser/en_vse in the workspace")
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
@@ -30,7 +31,7 @@ def run(request: Request) -> str:
     set_threads(1)
     workspace = Workspace.open(request.workspace).check_writable()
     output = Path(options.output).expanduser() if options.output else workspace.root.child("parser").local("en_vse")
-    report = train(Path(options.treebank), output, options.training, say=lambda line: print(line, file=sys.stderr))
+    report = train(_treebank(options), output, options.training, say=lambda line: print(line, file=sys.stderr))
     headline = {f"{split}_{key}": report[split][key] for split in ("dev", "test") for key in report[split]}
     for name, value in headline.items():
         print(f"{name:12} {100 * value:6.2f}")
@@ -47,8 +48,14 @@ def run(request: Request) -> str:
 
 def plan(request: Request) -> Iterable[str]:
     """Say which files it would read."""
-    for split, path in treebank_files(Path(request.options.treebank)).items():
+    for split, path in treebank_files(_treebank(request.options)).items():
         yield f"{split}: {path}"
+
+
+def _treebank(options: Options) -> Path:
+    if not options.treebank:
+        raise InputError("treebank: name the folder of UD English EWT (*-train, *-dev, *-test .conllu or .conllu.gz)")
+    return Path(options.treebank).expanduser()
 
 
 if __name__ == "__main__":
