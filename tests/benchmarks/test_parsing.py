@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.parser_accuracy import read_gold, score
 from vse.language.components import extract
 from vse.language.parser import Parser, shared_parser
-from vse.language.parser_accuracy import read_gold, score
 
 DATA = Path(__file__).parents[1] / "data"
 

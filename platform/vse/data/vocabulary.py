@@ -50,10 +50,6 @@ class Vocabulary:
         """Ids of lower-case words; what is not in the vocabulary becomes the unknown id."""
         return [self.ids.get(token, UNKNOWN) for token in tokens]
 
-    def encode_caption(self, text: str) -> list[int]:
-        """Ids of a caption between start and end."""
-        return [START, *self.encode(words(text)), END]
-
     def decode(self, ids: Sequence[int]) -> list[str]:
         """The words or special tokens of ids."""
         return [SPECIAL[k] if k < len(SPECIAL) else self.words[k - len(SPECIAL)] for k in ids]

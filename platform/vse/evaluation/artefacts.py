@@ -27,7 +27,6 @@ from vse.language.ngram_model import NgramModel
 from vse.language.tokens import words
 
 GOAL = 0.65  # upper bound of the classifier's balanced accuracy that an attack on grounding should stay below
-FILTERS = ("none", "language model", "both")
 LEAST_IMAGES = 10  # with fewer there is no telling; also two a fold
 _ALL, _MEAN = (0, 1, 2, 3, 4), 3  # columns of `_numbers`
 
@@ -44,7 +43,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
-    """What was measured of one paradigm under one of `FILTERS`. Shares are from 0 to 1.
+    """What was measured of one paradigm under one filter: `none`, `language model` or `both`. Shares are from 0 to 1.
 
     `length`, `unknown`, `language_model` and `text` are balanced accuracies; `prefers_caption` the share of pairs whose
     caption the language model finds likelier, ties one half. None where too few pairs are left to measure.

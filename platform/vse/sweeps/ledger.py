@@ -136,10 +136,6 @@ class Ledger:
         name = trial_id(changes)
         return self._before(name) + (self._cut[name]["seconds"] if name in self._cut else 0.0)
 
-    def cut_off(self) -> list[tuple[dict[str, Any], float]]:
-        """(changes, seconds) of attempts that were cut off with their driver and are in no entry yet."""
-        return [(each["changes"], each["seconds"]) for each in self._cut.values()]
-
     def costs(self, present: Callable[[Mapping[str, Any]], Need]) -> list[tuple[float, Need]]:
         """Seconds of every trial so far, those cut off included, and what it had while it ran; `present` says that of
         the changes of one of which it was not kept."""

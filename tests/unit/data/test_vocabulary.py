@@ -21,7 +21,6 @@ def test_order_and_ids() -> None:
     assert (PAD, START, END, UNKNOWN) == (0, 1, 2, 3)
     assert len(v) == 12
     assert v.encode(("a", "zebra", "cat")) == [4, UNKNOWN, 5]
-    assert v.encode_caption("A dog!") == [START, 4, 6, UNKNOWN, END]
     assert v.decode([0, 1, 4, 3]) == ["<pad>", "<start>", "a", "<unk>"]
     assert "cat" in v
     assert "zebra" not in v

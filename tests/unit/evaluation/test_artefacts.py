@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vse.evaluation.artefacts import FILTERS, Row, Sample, measure, symmetric, table
+from vse.evaluation.artefacts import Row, Sample, measure, symmetric, table
 from vse.evaluation.text_classifier import Interval
 from vse.language.ngram_model import NgramModel
 
+FILTERS = ("none", "language model", "both")
 NOUNS = ("dog", "cat", "man", "kite", "bird")
 PLACES = ("grass", "sofa", "street", "roof")
 TRAIN = [f"a {n} is on the {p}" for n in NOUNS for p in PLACES]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.parser_accuracy import read_gold, score
 from tests.shared import SHARED
 from vse import registry
 from vse.config import override
 from vse.errors import InputError
 from vse.language.components import extract
 from vse.language.parser import SHIPPED, Parser, parser_fingerprint, shared_parser
-from vse.language.parser_accuracy import read_gold, score
 from vse.language.tokens import tokenize
 
 DATA = Path(__file__).parents[2] / "data"

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.parser_accuracy import Gold, mistakes, read_gold, score, words_of
 from tests.unit.language.trees import CLOCK_UD, tree
 from vse.errors import InputError
 from vse.language.components import EMPTY, extract
-from vse.language.parser_accuracy import Gold, mistakes, read_gold, score, words_of
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -16,7 +16,7 @@ from tests.unit.sweeps import trials
 from vse.config import knob
 from vse.errors import InputError, PlacementError, StorageError
 from vse.storage import Folder
-from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.ledger import RUNNING, Entry, Ledger
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -148,20 +148,20 @@ def test_what_runs_is_written_down_while_it_runs(ledger: Ledger, monkeypatch: py
     from vse.sweeps import experiment, recorder
 
     monkeypatch.setattr(recorder, "KEEP", 0.1)
-    seen: list[list[tuple[dict[str, Any], float]]] = []
+    seen: list[dict[str, Any]] = []
     told = recorder.Recorder.on_step_end
 
     def look(self: Any, *args: Any, **info: Any) -> None:
         told(self, *args, **info)
-        seen.append(Ledger(ledger.folder).cut_off())
+        seen.extend(ledger.folder.read_json(RUNNING).values() if ledger.folder.exists(RUNNING) else [])
 
     monkeypatch.setattr(recorder.Recorder, "on_step_end", look)
     work = functools.partial(trials.sleep, seconds=2.0)
     (entry,) = experiment.run_sweep(ledger, [{"x": 1}], work)
-    most = max(seconds for cut in seen for _, seconds in cut)
+    most = max(each["seconds"] for each in seen)
     assert 0.5 < most <= entry.spent + 0.5
-    assert all(changes == {"x": 1} for cut in seen for changes, _ in cut)
-    assert Ledger(ledger.folder).cut_off() == []
+    assert all(each["changes"] == {"x": 1} for each in seen)
+    assert ledger.folder.read_json(RUNNING) == {}
 
 
 @pytest.mark.usefixtures("two_cpus")

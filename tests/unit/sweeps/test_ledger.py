@@ -80,7 +80,6 @@ def test_attempts_cut_off_with_their_driver_count(folder: Folder) -> None:
     first.keep_running([(A, 100.0), (B, 50.0)])
     first.keep_running([(A, 110.0), (B, 60.0)])
     second = Ledger(folder)
-    assert second.cut_off() == [(A, 110.0), (B, 60.0)]
     assert (second.spent(A), second.spent(B)) == (110.0, 65.0)
     second.keep_running([(A, 30.0)])
     third = Ledger(folder)
@@ -88,11 +87,11 @@ def test_attempts_cut_off_with_their_driver_count(folder: Folder) -> None:
     third.keep_running([(A, 1.0), (B, 1.0)])
     assert third.finish(A, {}, 7.0).spent == 147.0  # what it was keeping of this attempt is in these 7 s
     unkept = Ledger(folder)  # killed before the file was written again
-    assert (unkept.spent(A), unkept.cut_off()) == (147.0, [(B, 61.0)])
+    assert (unkept.spent(A), unkept.spent(B)) == (147.0, 66.0)
     assert unkept.fail(B, "no", 4.0).spent == 70.0
     unkept.keep_running([])
     assert folder.read_json(RUNNING) == {}
-    assert Ledger(folder).cut_off() == []
+    assert sorted(seconds for seconds, _ in Ledger(folder).costs(lambda changes: Need())) == [70.0, 147.0]
 
 
 def test_what_trials_had_while_they_ran_is_kept(folder: Folder) -> None:
@@ -132,10 +131,10 @@ def test_of_trials_from_before_that_was_kept_what_they_would_take_now_is_told(fo
 def test_a_damaged_note_of_what_ran_is_left_out(folder: Folder, text: str) -> None:
     folder.write_text(RUNNING, text)
     ledger = Ledger(folder)
-    assert ledger.cut_off() == []
+    assert ledger.costs(lambda changes: Need()) == []
     ledger.finish(A, {}, 1.0)
     ledger.keep_running([(B, 2.0)])
-    assert Ledger(folder).cut_off() == [(B, 2.0)]
+    assert Ledger(folder).spent(B) == 2.0
 
 
 def test_what_ended_early_is_pending_where_it_is_wanted_whole(folder: Folder) -> None:

@@ -81,10 +81,3 @@ def published_alternatives(word: str, leak: bool) -> frozenset[str]:
 def union(groups: Iterable[frozenset[str]]) -> frozenset[str]:
     """Everything in any of the groups."""
     return frozenset().union(*groups)
-
-
-def leaked() -> frozenset[str]:
-    """Words that the leaking rule replaces by a word they share a set with."""
-    return frozenset(
-        word for word in LISTED if published_alternatives(word, True) & union(group for group in SETS if word in group)
-    )

@@ -8,7 +8,7 @@ thing in characters (strings, for people and parsers) and in vocabulary ids (bat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vse.language.attack_edits import Change, Edit, apply_edits
+from vse.language.attack_edits import Change, Edit
 from vse.language.parse import ParsedToken
 from vse.language.tokens import Token, words
 
@@ -74,11 +74,6 @@ def change_of(
     put_in = {word for _, _, new in slot.spans(phrase) for word in words(new)}
     reason = f"{slot.paradigm}: {'; '.join(read)} ({slot.reason.format(phrase)})"
     return Change(tuple(edits), reason, tuple(sorted(put_in)))
-
-
-def text_of(slot: Slot, choice: int, phrases: Phrases, text: str, tokens: Sequence[Token]) -> str:
-    """The adversarial caption of one alternative."""
-    return apply_edits(text, change_of(slot, choice, phrases, text, tokens).edits)
 
 
 def read_as(slot: Slot, choice: int, phrases: Phrases, lower: Sequence[str]) -> tuple[str, ...]:

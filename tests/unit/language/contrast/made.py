@@ -3,10 +3,12 @@
 from functools import cache
 
 from vse.data.records import Caption, Image, Records
+from vse.language.attack_edits import apply_edits
 from vse.language.attacks import ParsedCaption
 from vse.language.components import extract
 from vse.language.contrast.candidates import Generator
 from vse.language.contrast.rules import Rules
+from vse.language.contrast.slots import change_of
 from vse.language.contrast.words import ContrastWords
 from vse.language.lexicon.compact import knowledge
 from vse.language.parser import Parser, shared_parser
@@ -49,6 +51,11 @@ def slots(text, *others, rules=None, kind="all"):
     """Slots of a caption whose image has other captions too."""
     captions = [parsed(each, id=str(k)) for k, each in enumerate((text, *others))]
     return generator(kind, rules).of_image(captions)[0]
+
+
+def text_of(slot, choice, phrases, text, tokens):
+    """The adversarial caption of one alternative."""
+    return apply_edits(text, change_of(slot, choice, phrases, text, tokens).edits)
 
 
 def records(texts, captions_per_image=2):

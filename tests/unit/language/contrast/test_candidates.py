@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.language.contrast.made import NOUNS, contrast_words, generator, parsed, slots
+from tests.unit.language.contrast.made import NOUNS, contrast_words, generator, parsed, slots, text_of
 from vse.errors import InputError
 from vse.language.attack_edits import apply_edits
 from vse.language.contrast.agreement import agree, agreeing_verbs, has_loose_clause
-from vse.language.contrast.overlap import LISTED, SETS, leaked, published_alternatives, sensible_alternatives
+from vse.language.contrast.overlap import LISTED, SETS, published_alternatives, sensible_alternatives
 from vse.language.contrast.rules import CLASSES, PARADIGMS, PUBLISHED, Rules
-from vse.language.contrast.slots import change_of, read_as, text_of
+from vse.language.contrast.slots import change_of, read_as
 from vse.language.contrast.words import KINDS
 from vse.language.syntax import Tree
 from vse.language.tokens import tokenize
@@ -168,7 +168,8 @@ def test_the_published_table_leaks():
     assert {"beyond", "over"}.isdisjoint(published_alternatives("on", False))
     assert "beyond" in published_alternatives("on", True)
     assert "within" in published_alternatives("in", True) - published_alternatives("in", False)
-    assert {"on", "in", "to"} <= leaked()
+    for word in ("on", "in", "to"):  # replaced by a word that it shares a set with
+        assert any(word in group and group & published_alternatives(word, True) for group in SETS)
     for word in LISTED:
         for other in published_alternatives(word, False):
             assert not any({word, other} <= group for group in SETS)

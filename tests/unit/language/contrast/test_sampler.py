@@ -5,16 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.unit.language.contrast.made import TEXTS, Parses, records
+from tests.unit.language.contrast.made import TEXTS, Parses, records, text_of
 from vse.data.records import Caption
-from vse.data.vocabulary import UNKNOWN, build_vocabulary
+from vse.data.vocabulary import END, START, UNKNOWN, build_vocabulary
 from vse.errors import InputError
 from vse.language.contrast.rules import Rules
 from vse.language.contrast.sampler import ContrastSampler
-from vse.language.contrast.slots import text_of
 from vse.language.contrast.stage import contrast_candidates
 from vse.language.contrast.table import slot_of
-from vse.language.tokens import tokenize
+from vse.language.tokens import tokenize, words
 from vse.workspace import Workspace
 
 CAPTIONS = (*TEXTS[:60], "", "!", "A man holds a dog.", *TEXTS[-30:], *TEXTS[:60], *TEXTS[-30:])
@@ -58,6 +57,10 @@ def strings(made, sampler, captions, drawn, rows):
     return found
 
 
+def encoded(vocabulary, text):
+    return [START, *vocabulary.encode(words(text)), END]
+
+
 def test_ids_are_those_of_the_strings(made, sampler, captions, vocabulary):
     rows = np.arange(len(captions))
     drawn = sampler.draw(rows, 0)
@@ -66,7 +69,7 @@ def test_ids_are_those_of_the_strings(made, sampler, captions, vocabulary):
         assert len(set(texts)) == len(texts)
         for k, text in zip(np.flatnonzero(drawn.mask[b]), texts, strict=True):
             ids = drawn.tokens[b, k, : drawn.lengths[b, k]].tolist()
-            assert ids == vocabulary.encode_caption(text) != vocabulary.encode_caption(captions[b].text)
+            assert ids == encoded(vocabulary, text) != encoded(vocabulary, captions[b].text)
             assert UNKNOWN not in ids
             assert (drawn.tokens[b, k, drawn.lengths[b, k] :] == 0).all()
     assert (drawn.lengths[~drawn.mask] == 0).all()
@@ -116,8 +119,8 @@ def test_words_outside_the_vocabulary_are_left_out(made, captions):
     assert sampler.unknown["alternatives"] - sampler.unknown["left_out"] == sampler.sizes().sum()
     drawn = sampler.draw(np.arange(len(captions)), 0)
     for b, texts in enumerate(strings(made, sampler, captions, drawn, np.arange(len(captions)))):
-        before = sum(token == UNKNOWN for token in small.encode_caption(captions[b].text))
-        assert all(small.encode_caption(text).count(UNKNOWN) <= before for text in texts)
+        before = encoded(small, captions[b].text).count(UNKNOWN)
+        assert all(encoded(small, text).count(UNKNOWN) <= before for text in texts)
 
 
 def test_other_texts_are_refused(made, captions, vocabulary):
