@@ -46,8 +46,8 @@ class GPO(nn.Module):
         return torch.softmax(self._scores(self.gru(places)[0]), dim=1)
 
     def _scores(self, states: Float[Tensor, "sizes longest both"]) -> Float[Tensor, "sizes longest"]:
-        onward, back = states.chunk(2, dim=-1)
-        return self.score((onward + back) / 2).squeeze(-1) / TEMPERATURE
+        forward, backward = states.chunk(2, dim=-1)
+        return self.score((forward + backward) / 2).squeeze(-1) / TEMPERATURE
 
     def forward(
         self, items: Float[Tensor, "batch items dim"], mask: Bool[Tensor, "batch items"] | None = None

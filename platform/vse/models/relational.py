@@ -83,9 +83,11 @@ class Relational(Family):
         self.scale, self.project = FeatureScale(channels, scale), linear_xavier(channels, dim)
         self.words = WordTable(context, config.word_dim, config.fixed_words)
         self.register_buffer("known", _known(context))
+        self.region_position = nn.Parameter(0.02 * torch.randn(config.regions, dim))
         # A caption may begin as late as it could be padded and be as long as it could be read.
-        self.places = nn.Parameter(0.02 * torch.randn(config.regions, dim))
-        self.word_places = nn.Parameter(0.02 * torch.randn(max(config.max_words, config.padded_length), self.words.dim))
+        self.word_position = nn.Parameter(
+            0.02 * torch.randn(max(config.max_words, config.padded_length), self.words.dim)
+        )
         inputs = [self.words.dim] + [dim] * (config.text_layers - 1)
         layer = (config.heads, config.feedforward_dim)
         self.image_layers = nn.ModuleList(EncoderLayer(dim, dim, *layer) for _ in range(config.image_layers))
@@ -129,7 +131,7 @@ class Relational(Family):
         if num > self.config.regions:
             raise InputError(f"model.regions={self.config.regions}: the features have {num} regions or tokens")
         mask = present(features)
-        nodes = self.project(self.scale(features)) + self.places[:num]
+        nodes = self.project(self.scale(features)) + self.region_position[:num]
         for layer in self.image_layers:
             nodes = layer(nodes, mask)
         return nodes, mask
@@ -143,7 +145,7 @@ class Relational(Family):
             count = mask.sum(1)
             room = (self.config.padded_length - count).clamp_min(0)
             place = place + (noise.uniform(draw, 1, PADDING)[:, 0] * (room + 1)).long()[:, None]
-        nodes = self.words(tokens) + self.word_places[place.clamp(0, len(self.word_places) - 1)]
+        nodes = self.words(tokens) + self.word_position[place.clamp(0, len(self.word_position) - 1)]
         for layer in self.text_layers:
             nodes = layer(nodes, mask)
         return nodes, mask

@@ -41,7 +41,8 @@ class VSEC(Family):
         self.image = PooledEncoder(context.feature_dims["pooled"], config.dim, scale)
         self.words = GroundedWords(context, config.word_dim)
         half = config.dim // 2
-        self.onward, self.back = PrefixGRU(self.words.dim, config.dim - half), PrefixGRU(self.words.dim, half)
+        self.forward_gru = PrefixGRU(self.words.dim, config.dim - half)
+        self.backward_gru = PrefixGRU(self.words.dim, half)
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
         """Codes of both sides and, where the batch holds them, `contrast` (batch, adversaries, dim) and its mask."""
@@ -74,8 +75,9 @@ class VSEC(Family):
     def _encode(self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]) -> Float[Tensor, "batch dim"]:
         words, (local,) = distinct(tokens)
         table = self.words(words)
-        states = (self.onward(table, local, lengths), self.back(table, reversed_rows(local, lengths), lengths))
-        return unit(torch.cat(states, dim=1))
+        forward = self.forward_gru(table, local, lengths)
+        backward = self.backward_gru(table, reversed_rows(local, lengths), lengths)
+        return unit(torch.cat([forward, backward], dim=1))
 
 
 class GroundedWords(nn.Module):

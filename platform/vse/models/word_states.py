@@ -12,7 +12,7 @@ class WordStates(nn.Module):
 
     def __init__(self, input_dim: int, dim: int) -> None:
         super().__init__()
-        self.onward, self.back = PrefixGRU(input_dim, dim), PrefixGRU(input_dim, dim)
+        self.forward_gru, self.backward_gru = PrefixGRU(input_dim, dim), PrefixGRU(input_dim, dim)
 
     def forward(
         self,
@@ -21,8 +21,8 @@ class WordStates(nn.Module):
         lengths: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch time dim"]:
         """States of sequences of row numbers of `table`, zero behind each length; lengths are at least 1."""
-        onward = self.onward.states(table, sequences, lengths)
-        back = self.back.states(table, reversed_rows(sequences, lengths), lengths)
+        forward = self.forward_gru.states(table, sequences, lengths)
+        backward = self.backward_gru.states(table, reversed_rows(sequences, lengths), lengths)
         place = (lengths[:, None] - 1 - torch.arange(sequences.shape[1], device=lengths.device)).clamp_min(0)
-        turned = back.gather(1, place[..., None].expand_as(back)) * within(lengths, sequences.shape[1])[..., None]
-        return (onward + turned) / 2
+        turned = backward.gather(1, place[..., None].expand_as(backward))
+        return (forward + turned * within(lengths, sequences.shape[1])[..., None]) / 2

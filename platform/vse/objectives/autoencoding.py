@@ -42,12 +42,12 @@ def squared_distance(
     return distances.sum() if paired is None else (distances * paired.to(distances.dtype)).sum()
 
 
-def fooling(logits: Float[Tensor, " items"]) -> Float[Tensor, ""]:
-    """−Σ log D(code): the encoder's non-saturating side of D_JS(F‖P) (section 4.2)."""
+def generator_loss(logits: Float[Tensor, " items"]) -> Float[Tensor, ""]:
+    """−Σ log D(code): the non-saturating loss of an encoder as the generator, against D_JS(F‖P) (section 4.2)."""
     return F.softplus(-logits).sum()
 
 
-def telling_apart(
+def discriminator_loss(
     prior: Float[Tensor, "items two"], images: Float[Tensor, " items"], captions: Float[Tensor, " items"]
 ) -> Float[Tensor, ""]:
     """The discriminator's loss: −E log D(z) − E log(1 − D(code)), times the items; 2 log 2 an item is chance.

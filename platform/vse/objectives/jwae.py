@@ -17,13 +17,13 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.objectives.autoencoding import (
-    fooling,
+    discriminator_loss,
     gaussian_divergence,
+    generator_loss,
     mean_discrepancy,
     next_word_loss,
     reconstruction,
     squared_distance,
-    telling_apart,
 )
 from vse.objectives.hinge_objective import HingeConfig
 from vse.objectives.matching import MATCHES, MatchingObjective
@@ -71,11 +71,11 @@ class JWAELoss(MatchingObjective):
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         if "judged_prior" in encoded:
             judged = (encoded[f"judged_{who}"] for who in ("prior", "images", "captions"))
-            return {"discriminator": telling_apart(*judged)}
+            return {"discriminator": discriminator_loss(*judged)}
         losses = {**self._matching(encoded, gathered, epoch), **self._reconstructions(encoded)}
         if "fooling_images" in encoded:
-            losses["gauss_image"] = fooling(encoded["fooling_images"])
-            losses["gauss_text"] = fooling(encoded["fooling_captions"])
+            losses["gauss_image"] = generator_loss(encoded["fooling_images"])
+            losses["gauss_text"] = generator_loss(encoded["fooling_captions"])
         if "image_log_variance" in encoded:
             losses["gauss_image"] = gaussian_divergence(encoded["image_mean"], encoded["image_log_variance"])
             losses["gauss_text"] = gaussian_divergence(encoded["caption_mean"], encoded["caption_log_variance"])

@@ -18,6 +18,13 @@ from vse.models.family import Family
 from vse.storage import Folder, as_json, entry_of
 
 VERSION = 1  # raise it when a checkpoint written before can no longer be read
+# Parts of parameters' names that have changed since, former -> present
+_RENAMED = {
+    "places": "region_position",
+    "word_places": "word_position",
+    "onward": "forward_gru",
+    "back": "backward_gru",
+}
 
 
 @dataclass(slots=True)
@@ -123,7 +130,7 @@ def read_progress(checkpoint: Folder) -> Progress:
 
 def load_weights(checkpoint: Folder, model: nn.Module) -> None:
     """Put a checkpoint's weights into a model. Raises InputError naming the first key that does not fit."""
-    state = _tensors(checkpoint, "model.safetensors")
+    state = {_present_name(name): value for name, value in _tensors(checkpoint, "model.safetensors").items()}
     own = model.state_dict()
     for key in sorted(own.keys() ^ state.keys()):
         raise InputError(f"{checkpoint}: {key} is {'missing' if key in own else 'unknown'}; another model wrote it")
@@ -138,6 +145,10 @@ def _tensors(checkpoint: Folder, file: str) -> dict[str, Tensor]:
         return load(checkpoint.read_bytes(file))
     except SafetensorError as error:
         raise InputError(f"{checkpoint}/{file}: not a safetensors file ({error})") from None
+
+
+def _present_name(parameter: str) -> str:
+    return ".".join(_RENAMED.get(part, part) for part in parameter.split("."))
 
 
 def _contiguous(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -161,7 +172,8 @@ def _optimizer_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]
 def _load_optimizers(model: nn.Module, optimizers: list[torch.optim.Optimizer], checkpoint: Folder) -> None:
     parameters = dict(model.named_parameters())
     for key, value in _tensors(checkpoint, "optimizer.safetensors").items():
-        phase, name, quantity = key.split("/")
+        phase, former, quantity = key.split("/")
+        name = _present_name(former)
         if name not in parameters or int(phase) >= len(optimizers):
             raise InputError(f"{checkpoint}/optimizer.safetensors: {key} is unknown; another model wrote it")
         parameter, fused = parameters[name], optimizers[int(phase)].defaults.get("fused")

@@ -45,7 +45,7 @@ def test_all_states_of_both_directions_equal_a_bidirectional_gru(seed, batch, lo
     module, oracle = WordStates(3, 4).double(), nn.GRU(3, 4, batch_first=True, bidirectional=True).double()
     weights = dict(oracle.named_parameters())
     with torch.no_grad():
-        for end, part in (("", module.onward), ("_reverse", module.back)):
+        for end, part in (("", module.forward_gru), ("_reverse", module.backward_gru)):
             for name, weight in part.gru.named_parameters():
                 weights[name + end].copy_(weight)
     table = torch.randn(words, 3, dtype=torch.float64)
@@ -63,7 +63,7 @@ def test_all_states_of_both_directions_equal_a_bidirectional_gru(seed, batch, lo
         found.append((states.detach(), leaf.grad))
     for ours, torchs in zip(*found, strict=True):
         torch.testing.assert_close(ours, torchs, rtol=1e-10, atol=1e-12)
-    for end, part in (("", module.onward), ("_reverse", module.back)):
+    for end, part in (("", module.forward_gru), ("_reverse", module.backward_gru)):
         for name, parameter in part.gru.named_parameters():
             torch.testing.assert_close(parameter.grad, weights[name + end].grad, rtol=1e-10, atol=1e-12)
 

@@ -24,7 +24,7 @@ def _batch(family, rows=None):
 
 def _words(family, tokens, shift=0):
     """Nodes of one caption without markers, all of it read, by the family's own layers on this caption alone."""
-    vectors = family.words.embedding.weight[tokens] + family.word_places[shift : shift + len(tokens)]
+    vectors = family.words.embedding.weight[tokens] + family.word_position[shift : shift + len(tokens)]
     nodes = vectors[None]
     for layer in family.text_layers:
         nodes = layer(nodes)
@@ -42,7 +42,7 @@ def test_codes_are_pooled_nodes_of_both_graphs(pooling):
         nodes = _words(family, tokens or batch["tokens"][b, 1 : length - 1].tolist())
         pooled = nodes.mean(0) if pooling == "avg" else nodes.amax(0)
         torch.testing.assert_close(codes["captions"][b], pooled / pooled.norm())
-    regions = batch["map"] @ family.project.weight.T + family.project.bias + family.places[:6]
+    regions = batch["map"] @ family.project.weight.T + family.project.bias + family.region_position[:6]
     for layer in family.image_layers:
         regions = layer(regions)
     pooled = regions.mean(1) if pooling == "avg" else regions.amax(1)
@@ -85,7 +85,7 @@ def test_words_without_a_vector_are_dropped_and_truncation_counts_words():
     assert not torch.allclose(code(7), code(3))  # nothing else is there: they are kept
     assert not torch.allclose(code(5, 6), code(6, 5))
     short = _family(Context(len(vectors), DATA.context.feature_dims, vectors), max_words=2).eval()
-    short.load_state_dict({k: v[:24] if k == "word_places" else v for k, v in family.state_dict().items()})
+    short.load_state_dict({k: v[:24] if k == "word_position" else v for k, v in family.state_dict().items()})
     family.config = short.config
     torch.testing.assert_close(code(5, 7, 6, 8, 9), code(5, 6))
 

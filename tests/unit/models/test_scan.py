@@ -31,9 +31,9 @@ def test_codes_against_plain_torch():
     torch.testing.assert_close(codes["regions"], torch.nn.functional.normalize(projected, dim=-1))
     for b, length in enumerate(batch["lengths"].tolist()):
         vectors = family.vectors.embedding.weight[batch["tokens"][b, :length]]
-        onward = family.states.onward.gru(vectors[None])[0][0]
-        back = family.states.back.gru(vectors.flip(0)[None])[0][0].flip(0)
-        mean = (onward + back) / 2
+        forward = family.states.forward_gru.gru(vectors[None])[0][0]
+        backward = family.states.backward_gru.gru(vectors.flip(0)[None])[0][0].flip(0)
+        mean = (forward + backward) / 2
         torch.testing.assert_close(codes["words"][b, :length], torch.nn.functional.normalize(mean, dim=-1))
         assert not codes["words"][b, length:].any()
 

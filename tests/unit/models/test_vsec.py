@@ -22,8 +22,8 @@ def test_codes_are_those_of_a_bidirectional_gru():
     family = make_family("vsec", context, dim=8)
     assert not family.words.fixed.embedding.weight.requires_grad
     whole = nn.GRU(family.words.dim, 4, batch_first=True, bidirectional=True).double()
-    state = dict(family.onward.gru.state_dict())
-    state |= {f"{name}_reverse": value for name, value in family.back.gru.state_dict().items()}
+    state = dict(family.forward_gru.gru.state_dict())
+    state |= {f"{name}_reverse": value for name, value in family.backward_gru.gru.state_dict().items()}
     whole.load_state_dict(state)
     batch = _batch(family)
     packed = nn.utils.rnn.pack_padded_sequence(

@@ -70,10 +70,10 @@ def test_the_adversaries_are_cross_entropies_with_opposite_labels():
     prior, images, captions = _random(4, 2), _random(4, seed=1), _random(4, seed=2)
     d = torch.sigmoid
     told = -(torch.log(d(prior)).sum() + torch.log(1 - d(images)).sum() + torch.log(1 - d(captions)).sum()) / 2
-    _same(losses.telling_apart(prior, images, captions), told, prior, images, captions)
-    _same(losses.fooling(images), -torch.log(d(images)).sum(), images)
+    _same(losses.discriminator_loss(prior, images, captions), told, prior, images, captions)
+    _same(losses.generator_loss(images), -torch.log(d(images)).sum(), images)
     undecided = torch.zeros(7, 2), torch.zeros(7), torch.zeros(7)
-    assert float(losses.telling_apart(*undecided)) == pytest.approx(7 * 2 * math.log(2))
+    assert float(losses.discriminator_loss(*undecided)) == pytest.approx(7 * 2 * math.log(2))
 
 
 def test_a_good_discriminator_measures_the_divergence():
@@ -85,7 +85,7 @@ def test_a_good_discriminator_measures_the_divergence():
     codes = logits.repeat_interleave(counts_codes)
     middle = (p + f) / 2
     divergence = 0.5 * (p * torch.log(p / middle)).sum() + 0.5 * (f * torch.log(f / middle)).sum()
-    found = losses.telling_apart(prior.view(4, 2), codes[:4], codes[4:]) / 4
+    found = losses.discriminator_loss(prior.view(4, 2), codes[:4], codes[4:]) / 4
     assert float(found) == pytest.approx(float(2 * math.log(2) - 2 * divergence), rel=1e-6)
 
 
