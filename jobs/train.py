@@ -9,7 +9,7 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
 from vse.pipeline import without_vectors
-from vse.reach import check_reach, foreseen
+from vse.reach import check_reach, check_training
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
@@ -86,7 +86,7 @@ def plan(request: Request) -> list[str]:
     """What a dry run says."""
     config = request.config
     check_objective(config)
-    return [what_is_trained(config), *foreseen(config, request.workspace, request.options.ray)]
+    return [what_is_trained(config), *check_training(config, request.workspace, request.options.ray)]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 
-def settle(device: torch.device) -> None:
+def use_reproducible_arithmetic(device: torch.device) -> None:
     """Set what torch leaves to the GPU, for training, evaluation, served models and extraction alike.
 
     Single precision is full single precision: torch's default gives cuDNN's recurrent networks and convolutions TF32,

@@ -61,7 +61,7 @@ def check(config: RunConfig) -> None:
         raise InputError("data=precomp: brings features and no images to make them of; add features.backbone=arrays")
 
 
-def foresee(config: RunConfig) -> Iterator[str]:
+def check_with_data(config: RunConfig) -> Iterator[str]:
     """What a dry run checks of a training, and says of its data; nothing is written.
 
     Raises InputError as `prepare` does before it shows the first image to the backbone.

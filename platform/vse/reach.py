@@ -19,7 +19,7 @@ from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.paths import local_path
-from vse.pipeline import foresee, kept_features, parser_of
+from vse.pipeline import check_with_data, kept_features, parser_of
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
 from vse.workspace import Workspace
@@ -37,9 +37,9 @@ class Read:
     files: tuple[str, ...]
 
 
-def foreseen(config: RunConfig, workspace: str, ray: RayConfig) -> Iterator[str]:
+def check_training(config: RunConfig, workspace: str, ray: RayConfig) -> Iterator[str]:
     """What a dry run checks of a training and of the cluster that it is for, in lines; raises InputError."""
-    yield from foresee(config)
+    yield from check_with_data(config)
     yield from check_reach(config, workspace, ray)
 
 

@@ -138,7 +138,7 @@ def _lines(file: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in lines if line]
 
 
-def foresee(workspace: Workspace, options: Options) -> Iterator[str]:
+def check_search(workspace: Workspace, options: Options) -> Iterator[str]:
     """What a dry run checks and says; nothing is written. Raises InputError as `search` does before it scores."""
     sentences, embedder = sentences_of(options), _embedder(workspace, options)
     asked = f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}" if sentences else f"image={options.image}"

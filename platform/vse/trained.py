@@ -8,7 +8,7 @@ import torch
 
 from vse import registry
 from vse.adversaries import Adversaries
-from vse.arithmetic import settle
+from vse.arithmetic import use_reproducible_arithmetic
 from vse.config import flatten, override
 from vse.data.examples import encode_texts
 from vse.data.vocabulary import Vocabulary
@@ -42,7 +42,7 @@ class Trained:
 
     def to(self, device: torch.device) -> "Trained":
         """Its parameters moved, as torch moves modules, and arithmetic settled for there; itself."""
-        settle(device)
+        use_reproducible_arithmetic(device)
         self.family.to(device)
         return self
 

@@ -11,7 +11,7 @@ import torch
 import torchvision
 
 from tests.benchmarks.clocks import median_seconds
-from vse.arithmetic import settle
+from vse.arithmetic import use_reproducible_arithmetic
 from vse.data.images import open_image
 from vse.data.records import Image, Records
 from vse.environment import usable_cores
@@ -68,7 +68,7 @@ def decoded(work):
 def floors(photographs, resnet):
     """(images a second of the bare forward pass, of the same with pixels from host and features back, of decoding)."""
     device = torch.device("cuda")
-    settle(device)
+    use_reproducible_arithmetic(device)
     network = TorchvisionBackbone(resnet).load(OUTPUTS).prepare(device)
     size = TorchvisionBackbone(resnet).transform.size
     pixels = torch.randint(0, 256, (BATCH, 1, size, size, 3), dtype=torch.uint8)
@@ -81,7 +81,7 @@ def floors(photographs, resnet):
     cudnn: Any = torch.backends.cudnn
     cudnn.conv.fp32_precision = "tf32"
     tf32 = BATCH / median_seconds(lambda: network(there), device, rounds=2)
-    settle(device)
+    use_reproducible_arithmetic(device)
     cores = usable_cores()
     with multiprocessing.get_context("spawn").Pool(cores) as pool:
         decoding = sum(pool.map(decoded, [(resnet, photographs[1], 200)] * cores, chunksize=1))

@@ -16,7 +16,7 @@ import torch
 from tests.benchmarks.clocks import costs, median_seconds
 from tests.synthetic import Synthetic, synthetic
 from vse import presets, registry
-from vse.arithmetic import settle
+from vse.arithmetic import use_reproducible_arithmetic
 from vse.data.batches import Batch
 from vse.features.arrays import ReadyMade
 from vse.training.allocator import keep_freed_memory
@@ -104,7 +104,7 @@ def test_steps_at_the_papers_sizes_on_a_gpu(precision):
     """Milliseconds of a step, the share in which the GPU computes, its memory at most; losses beside single precision's
     at the same weights."""
     device = torch.device("cuda")
-    settle(device)
+    use_reproducible_arithmetic(device)
     print(f"\nbatch 128, {torch.cuda.get_device_name()}, {precision}")
     for name in (each for each in PUBLISHED if each.endswith("_coco")):
         config = presets.preset(name)

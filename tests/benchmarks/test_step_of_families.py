@@ -7,7 +7,7 @@ import torch
 
 from tests.benchmarks.clocks import costs, seconds
 from vse import pipeline, presets, registry
-from vse.arithmetic import settle
+from vse.arithmetic import use_reproducible_arithmetic
 from vse.config import override
 from vse.training.allocator import keep_freed_memory
 from vse.training.compatibility import family_inputs
@@ -34,7 +34,7 @@ def test_a_step_of_every_family(place, precision, tmp_path_factory):
     torch.set_num_threads(1)
     keep_freed_memory()
     device = torch.device(place)
-    settle(device)
+    use_reproducible_arithmetic(device)
     workspace = Workspace.open(str(tmp_path_factory.getbasetemp() / "families"))
     steps = {}
     for name in TWINS:

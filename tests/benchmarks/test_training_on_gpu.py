@@ -11,7 +11,7 @@ from tests.benchmarks.clocks import median_seconds
 from tests.benchmarks.test_published_settings import LISTS, SIZES
 from tests.synthetic import Synthetic, synthetic
 from vse import presets, registry
-from vse.arithmetic import settle
+from vse.arithmetic import use_reproducible_arithmetic
 from vse.config import override
 from vse.storage import Folder
 from vse.training import transfer
@@ -46,7 +46,7 @@ def test_training_takes_little_longer_than_its_steps(name, precision, kept, tmp_
     changes = {"train.epochs": 1, "train.precision": precision, "train.gpus_per_worker": 1.0}
     config = override(presets.preset(name), changes)
     device = torch.device("cuda")
-    settle(device)
+    use_reproducible_arithmetic(device)
     data = coco(family_inputs(config).image)
     torch.manual_seed(0)
     family = initial_family(config, data.context).to(device)

@@ -20,7 +20,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
-    frozenset({"cluster", "metrics", "tracking"}),
+    frozenset({"cluster", "prometheus", "tracking"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measuring", "artefacts", "embedder", "served_model"})
     | {"judging", "reach", "search"},
     frozenset({"studies"}),

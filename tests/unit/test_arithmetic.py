@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.synthetic import make_family, synthetic
-from vse.arithmetic import repeatable, settle
+from vse.arithmetic import repeatable, use_reproducible_arithmetic
 from vse.data.vocabulary import build_vocabulary
 from vse.embedder import Embedder
 from vse.features.backbone import Network
@@ -50,7 +50,7 @@ def unsettled() -> Iterator[None]:
     yield
     torch.use_deterministic_algorithms(False)
     DETERMINISTIC.fill_uninitialized_memory = fill
-    settle(CPU)
+    use_reproducible_arithmetic(CPU)
 
 
 def _trained() -> Trained:
@@ -62,7 +62,7 @@ def _trained() -> Trained:
 @pytest.mark.parametrize(
     "begin",
     [
-        lambda: settle(CPU),
+        lambda: use_reproducible_arithmetic(CPU),
         lambda: training_device(TrainConfig()),
         lambda: _trained().to(CPU),
         lambda: Embedder(_trained()),
@@ -79,13 +79,13 @@ def test_single_precision_is_single_and_algorithms_are_fixed_wherever_it_begins(
 
 def test_on_a_gpu_operators_take_their_deterministic_algorithms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    settle(CUDA)
+    use_reproducible_arithmetic(CUDA)
     assert torch.are_deterministic_algorithms_enabled()
     assert torch.is_deterministic_algorithms_warn_only_enabled()
     assert not DETERMINISTIC.fill_uninitialized_memory
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
-    settle(CUDA)
+    use_reproducible_arithmetic(CUDA)
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"  # what a user set stays
 
 
@@ -117,7 +117,7 @@ def test_settling_again_changes_nothing_that_a_cpu_computes() -> None:
         network.zero_grad()
         network(x)[0].square().sum().backward()
         found.append([p.grad.clone() for p in network.parameters() if p.grad is not None])
-        settle(CPU)
+        use_reproducible_arithmetic(CPU)
     assert all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(*found, strict=True))
 
 
@@ -128,7 +128,7 @@ def _asked() -> tuple[bool, bool]:
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_backward_pass_on_a_gpu_may_raise_and_leaves_things_as_they_were(settled: bool) -> None:
     if settled:
-        settle(CUDA)
+        use_reproducible_arithmetic(CUDA)
     before = _asked()
     with repeatable(CPU):
         assert _asked() == before

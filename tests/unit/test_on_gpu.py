@@ -16,7 +16,7 @@ from tests.gpu import TRUE, a_gpu
 from tests.unit.evaluation.models import Mixed
 from tests.unit.evaluation.test_alpha import ALPHAS, planted
 from vse import embedder, pipeline, trained
-from vse.arithmetic import settle
+from vse.arithmetic import use_reproducible_arithmetic
 from vse.config import override
 from vse.embedder import Embedder
 from vse.evaluation.alpha import evaluate_alphas
@@ -166,7 +166,7 @@ def test_a_network_gives_features_on_a_gpu() -> None:
     outputs = tuple(SmallBackbone(SmallBackbone.Config()).shapes())
     expected = SmallBackbone(SmallBackbone.Config()).load(outputs).prepare(torch.device("cpu"))(pixels)
     with a_gpu() as device:
-        settle(device)
+        use_reproducible_arithmetic(device)
         found = SmallBackbone(SmallBackbone.Config()).load(outputs).prepare(device)(pixels)
         assert all(value.is_cuda for value in found.values())
         torch.testing.assert_close({name: value.cpu() for name, value in found.items()}, expected)

@@ -211,7 +211,7 @@ def test_what_is_missing_is_told_before_features_and_by_a_dry_run_alike(tmp_path
     config, told = tiny(**changes), set()
     for ask in (
         lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
-        lambda: list(pipeline.foresee(config)),
+        lambda: list(pipeline.check_with_data(config)),
     ):
         with pytest.raises(InputError, match=message) as caught:
             ask()
@@ -224,14 +224,14 @@ def test_vectors_of_sentences_are_missed_before_features_and_by_a_dry_run_alike(
     config = tiny("cca_scenes", text__word_vectors="")
     for ask in (
         lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
-        lambda: list(pipeline.foresee(config)),
+        lambda: list(pipeline.check_with_data(config)),
     ):
         with pytest.raises(InputError, match=r"^text\.word_vectors: vectors of captions are made of word vectors"):
             ask()
 
 
 def test_a_dry_run_says_what_it_saw_and_what_not():
-    told = list(pipeline.foresee(tiny("vsepp_tiny")))
+    told = list(pipeline.check_with_data(tiny("vsepp_tiny")))
     assert told[0].startswith("data set scenes: train 8 images with ")
     assert told[-1].startswith("not checked: image files")
 
@@ -256,7 +256,7 @@ def test_a_dry_run_says_that_vectors_are_missing(tmp_path):
     (tmp_path / "mine.csv").write_text("image,caption,split\na.jpg,A dog,train\nb.jpg,A cat,val\n")
     table = {"data": "table", "data.file": str(tmp_path / "mine.csv")}
     config = override(preset("vsec_scenes"), table)
-    assert pipeline.without_vectors(config) in list(pipeline.foresee(config))
+    assert pipeline.without_vectors(config) in list(pipeline.check_with_data(config))
     assert pipeline.without_vectors(config).startswith("text.word_vectors is not set")
 
 
@@ -274,7 +274,7 @@ def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
     assert told == "mine: 3 left out (2 x caption without a word, 1 x image without a caption)"
     listed = json.loads(Path(place_told.removesuffix(" under source.rejects")).read_text())["source"]["rejects"]
     assert [name for name, _ in listed] == ["a.jpg#1", "b.jpg#0", "b.jpg"]
-    assert told in list(pipeline.foresee(config))
+    assert told in list(pipeline.check_with_data(config))
 
 
 def ready_made(folder, broken, **changes):
@@ -323,7 +323,7 @@ def test_a_split_whose_captions_were_all_left_out_is_told_so(tmp_path):
         r"no split 'val'; .*; of what it lists, 2 left out \(1 x caption without a word, 1 x image without a caption\)"
     )
     with pytest.raises(InputError, match=told):
-        list(pipeline.foresee(config))
+        list(pipeline.check_with_data(config))
 
 
 def test_rejected_images_leave_with_their_captions(place, first, monkeypatch):
@@ -356,9 +356,9 @@ def test_features_come_in_the_order_asked_for(first):
 def test_features_that_a_family_does_not_read_are_refused_before_they_are_copied(tmp_path):
     config, place = ready_made(tmp_path / "mine", {}), Workspace.open(str(tmp_path / "workspace"))
     maps = override(config, {"model.image": "map"})
-    for ask in (lambda: list(pipeline.foresee(maps)), lambda: pipeline.prepare(maps, place)):
+    for ask in (lambda: list(pipeline.check_with_data(maps)), lambda: pipeline.prepare(maps, place)):
         with pytest.raises(InputError, match=r"train_ims\.npy: has one vector an image \(pooled\), rows of 8, and"):
             ask()
     assert not place.root.child("features").exists()
     with pytest.raises(InputError, match=r"^data=precomp: brings features and .* add features\.backbone=arrays$"):
-        list(pipeline.foresee(override(config, {"features.backbone": "small"})))
+        list(pipeline.check_with_data(override(config, {"features.backbone": "small"})))

@@ -21,7 +21,7 @@ from vse.features.extraction import Forward
 from vse.presets import preset
 from vse.report.search_build import build_search
 from vse.report.thumbnails import thumbnail
-from vse.search import Options, foresee, place_of, search, sentences_of
+from vse.search import Options, check_search, place_of, search, sentences_of
 from vse.storage import Folder
 from vse.training.run import run_training
 from vse.workspace import Workspace
@@ -193,7 +193,7 @@ def test_a_wrong_request_is_one_line_planned_or_not(
     plain = train(place, "vsepp_tiny", data="table", data__file="captions.csv", data__root=str(data))
     asked = replace(Options(run=run, text=("a dog",)), **options)
     asked = replace(asked, run=plain) if asked.run == "PLAIN" else asked
-    for act in (lambda: search(place, asked), lambda: list(foresee(place, asked))):
+    for act in (lambda: search(place, asked), lambda: list(check_search(place, asked))):
         with pytest.raises(InputError, match=message) as told:
             act()
         assert len(str(told.value).splitlines()) == 1
@@ -207,7 +207,7 @@ def test_a_plan_says_what_is_searched_and_writes_nothing(place: Workspace, run: 
         (Options(run=run, text=("a dog",), images=str(data)), f"search 16 pictures in {data} by 1 sentence"),
     ]
     for options, line in plans:
-        first, last = foresee(place, options)
+        first, last = check_search(place, options)
         assert first == line
         assert last.startswith("not checked: ")
     assert sorted(place.root.local().rglob("*")) == before
@@ -234,7 +234,7 @@ def test_ready_made_features_are_searched_and_read_no_pictures(place: Workspace,
     found = search(place, Options(run=run, text=("a dog",), split="val"))
     assert thumbnail(found.answers[0].hits[0].item.uri, found.root) == ""
     folder = Options(run=run, text=("a dog",), images=str(photographs.write(tmp_path / "tiny")))
-    for act in (lambda: search(place, folder), lambda: list(foresee(place, folder))):
+    for act in (lambda: search(place, folder), lambda: list(check_search(place, folder))):
         with pytest.raises(InputError, match="trained on ready-made features, so it cannot read pictures"):
             act()
 

@@ -23,7 +23,7 @@ from vse.cluster.node_watch import watched
 from vse.config import knob
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError, first_line
-from vse.metrics import show_progress
+from vse.prometheus import show_progress
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from vse import registry
-from vse.arithmetic import settle
+from vse.arithmetic import use_reproducible_arithmetic
 from vse.features.shards import Receipt, half, write_shard
 from vse.registry import ComponentConfig
 from vse.storage import Folder
@@ -25,7 +25,7 @@ class Forward:
     def __init__(self, backbone_config: ComponentConfig, outputs: Sequence[str], batch: int | None = None) -> None:
         on_gpu = torch.cuda.is_available()
         self.device = torch.device("cuda" if on_gpu else "cpu")
-        settle(self.device)
+        use_reproducible_arithmetic(self.device)
         self.batch = batch or (256 if on_gpu else 32)
         backbone: Any = registry.build("backbone", backbone_config)
         self.outputs = tuple(outputs)

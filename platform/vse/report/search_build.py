@@ -13,7 +13,7 @@ from vse.redaction import redact_text
 from vse.report.html import Provenance
 from vse.report.search_page import search_page
 from vse.report.thumbnails import thumbnail
-from vse.search import Answer, Hit, Options, SearchResult, foresee, place_of, search
+from vse.search import Answer, Hit, Options, SearchResult, check_search, place_of, search
 from vse.summary import write_summary
 from vse.workspace import Workspace
 
@@ -60,7 +60,7 @@ def build_search(request: Request) -> str:
 
 def plan(request: Request) -> Iterator[str]:
     """The body of a dry run."""
-    return foresee(Workspace.open(request.workspace), _checked(request))
+    return check_search(Workspace.open(request.workspace), _checked(request))
 
 
 def _checked(request: Request) -> Options:

@@ -24,7 +24,7 @@ from vse.storage import Folder
 from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan, trial_label
 from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
-from vse.sweeps.estimates import expectation, foresee
+from vse.sweeps.estimates import estimate_before_trials, expectation
 from vse.sweeps.experiment import require_finished, run_sweep
 from vse.sweeps.frame import Frame, Report, SweepResult, run_framed, tell_report
 from vse.sweeps.ledger import Entry, trial_id
@@ -261,7 +261,7 @@ class _Sweep:
         """Seconds of the longest training that is to run; None where nothing says it, or nothing is to be trained."""
         arms = dict.fromkeys(changes["arm"] for changes in pending if changes["kind"] == "train")
         request = self.frame.request
-        found = [foresee(self.plan.arms[arm], (), self.workspace, request) for arm in arms]
+        found = [estimate_before_trials(self.plan.arms[arm], (), self.workspace, request) for arm in arms]
         if not found:
             return None
         longest = max(found, key=lambda each: each.seconds or 0.0)

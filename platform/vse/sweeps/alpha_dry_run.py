@@ -2,7 +2,7 @@
 
 from vse.command import Request
 from vse.environment import usable_cores
-from vse.reach import foreseen
+from vse.reach import check_training
 from vse.sweeps.alpha_plan import Plan, make_plan
 from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
@@ -25,7 +25,7 @@ def describe_plan(request: Request) -> list[str]:
     workspace = Workspace.open(request.workspace)
     ledger = Ledger(workspace.sweep(sweep_name(plan.name, plan.definition())))
     lines += _cost_lines(plan, request, workspace, ledger) + plan.budget().lines(plan.spent(ledger))
-    return [*lines, *foreseen(request.config, request.workspace, request.options.ray)]
+    return [*lines, *check_training(request.config, request.workspace, request.options.ray)]
 
 
 def _cost_lines(plan: Plan, request: Request, workspace: Workspace, ledger: Ledger) -> list[str]:

@@ -63,14 +63,14 @@ class Budget:
         spent: Iterable[tuple[float, Need]],
         need: Need,
         alike: Iterable[Entry],
-        foresee: Callable[[], float | None] = lambda: None,
+        estimate: Callable[[], float | None] = lambda: None,
     ) -> Meter:
         """For trials of one need, after those before; `alike` are known trials that say what the next ones take.
 
-        foresee: seconds that one is expected to take, asked for where a cap is set and no known trial says it.
+        estimate: seconds that one is expected to take, asked for where a cap is set and no known trial says it.
         """
         limit, expected = self.left(spent, need), typical(alike)
-        return Meter(limit=limit, expected=foresee() if expected is None and math.isfinite(limit) else expected)
+        return Meter(limit=limit, expected=estimate() if expected is None and math.isfinite(limit) else expected)
 
     def lines(self, spent: Iterable[tuple[float, Need]]) -> list[str]:
         """One line a cap, with what was spent of it, for a dry run."""

@@ -38,7 +38,9 @@ def expectation(found: Estimate) -> str:
     return f"a trial is expected to take {found.seconds:.3g} s ({found.source}); none starts that would pass the cap"
 
 
-def foresee(config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request) -> Estimate:
+def estimate_before_trials(
+    config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request
+) -> Estimate:
     """As `estimate`, for a job whose trials come next: steps on a GPU are left to these, since a process that has used
     one keeps some of its memory."""
     if not config.train.gpus_per_worker:

@@ -3,7 +3,7 @@
 from vse import registry
 from vse.command import Request
 from vse.config import fingerprint
-from vse.reach import foreseen
+from vse.reach import check_training
 from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.frame import most, side_by_side
@@ -69,7 +69,7 @@ def describe_plan(request: Request) -> list[str]:
     if to_run:
         lines += _cost_lines(plan, _expected(plan, ledger, workspace, request), to_run, at_once)
     lines += plan.budget().lines(plan.spent(ledger))
-    return [*lines, *foreseen(request.config, request.workspace, request.options.ray)]
+    return [*lines, *check_training(request.config, request.workspace, request.options.ray)]
 
 
 def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int) -> list[str]:

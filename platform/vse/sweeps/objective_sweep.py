@@ -20,7 +20,7 @@ from vse.report.response import OBJECTIVE, ResponseResults
 from vse.served_model import offer_best
 from vse.sweeps.alpha_results import child_id
 from vse.sweeps.budget import length
-from vse.sweeps.estimates import expectation, foresee
+from vse.sweeps.estimates import estimate_before_trials, expectation
 from vse.sweeps.experiment import run_proposed
 from vse.sweeps.frame import Frame, Report, SweepResult, run_framed, tell_report
 from vse.sweeps.halving import halving
@@ -106,7 +106,7 @@ class _Sweep:
     def run_trials(self, proposer: Proposer, total: int) -> bool:
         """True if the proposer came to its end, False if the cap did. What refused a trial is kept in `refused`."""
         plan, need = self.plan, self.plan.need()
-        meter = plan.budget().meter(plan.spent(self.ledger), need, self.ledger, self.foresee)
+        meter = plan.budget().meter(plan.spent(self.ledger), need, self.ledger, self.expected_seconds)
         if not meter.allows():
             return False
         self.frame.reopen()
@@ -142,9 +142,9 @@ class _Sweep:
         """Runs that a scheduler ended."""
         return sorted({entry.result["run"] for entry in self.ledger if entry.stopped and "run" in entry.result})
 
-    def foresee(self) -> float | None:
+    def expected_seconds(self) -> float | None:
         """Seconds that a trial is expected to take, where no trial of this sweep says it."""
-        found = foresee(self.plan.first(), self.plan.space.keys, self.workspace, self.frame.request)
+        found = estimate_before_trials(self.plan.first(), self.plan.space.keys, self.workspace, self.frame.request)
         log.info("%s", expectation(found))
         return found.seconds
 

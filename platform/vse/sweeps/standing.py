@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from vse.errors import InputError
-from vse.metrics import show_trials
+from vse.prometheus import show_trials
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vse import journal, metrics
+from vse import journal, prometheus
 from vse.errors import InputError, StorageError
 from vse.file_lock import take
 from vse.object_store import Info
@@ -109,7 +109,7 @@ class Shipper:
             self._store = None  # a fresh connection next time
             self._warn(f"{redact_text(self.uri)} cannot be used now ({result.trouble}); runs stay in their journals")
         result.seconds = time.monotonic() - started
-        metrics.show("vse_spooled_runs", result.waiting)
+        prometheus.show("vse_spooled_runs", result.waiting)
         return result
 
     def version_of(self, name: str, alias: str, digest: str) -> int | None:

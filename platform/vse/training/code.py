@@ -65,7 +65,7 @@ def name_of(code: Code, digits: int = 40) -> str:
     return f"commit {code['commit'][:digits]}{' with changes' * code['changed']}"
 
 
-def told(code: Iterable[Code]) -> str:
+def names_of(code: Iterable[Code]) -> str:
     """Codes in words, each once, for a line."""
     return ", ".join(dict.fromkeys(name_of(each, 8) for each in code))
 
@@ -75,5 +75,5 @@ def warning(made: Mapping[str, Iterable[Code]], what: str, again: str) -> str:
     theirs = {name: found for name, code in made.items() if (found := others(code))}
     if not theirs:
         return ""
-    by = told(each for found in theirs.values() for each in found)
+    by = names_of(each for found in theirs.values() for each in found)
     return f"warning: {len(theirs)} {what} are by other code ({by}); to make them again, {again}"

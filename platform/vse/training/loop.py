@@ -25,7 +25,7 @@ from vse.training.config import RunConfig
 from vse.training.prefetch import prefetched
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
-from vse.training.transfer import Reading, Transfer
+from vse.training.transfer import PendingNumbers, Transfer
 
 Numbers = dict[str, float]
 KNOWN = "paired captions"  # among the numbers of a step: how many come with their own image
@@ -71,7 +71,7 @@ class Loop:
         self.collapsed = False  # whether that was told
         self.waited = 0.0  # seconds in which a step waited for its batch
         self.transfer = Transfer(self.device, min(config.train.gpus_per_worker, 1.0) or 1.0)
-        self.unread: Reading | None = None  # numbers of the last step
+        self.unread: PendingNumbers | None = None  # numbers of the last step
         self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision)
         if self.stepper.phases and not config.train.window:  # windows are for features that exceed memory
             self.transfer.keep(collate.image, collate.examples.features[collate.image])
@@ -186,7 +186,7 @@ class Loop:
         numbers = self.stepper.step(batch, epoch, step)
         if "paired" in batch:
             numbers = numbers | {KNOWN: self._known(batch["paired"])}
-        latest = Reading.of(epoch, step, captions, numbers)
+        latest = PendingNumbers.of(epoch, step, captions, numbers)
         self._read(progress)  # of the step before this one: a GPU has this one to go on with meanwhile
         self.unread = latest
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from vse import metrics, pipeline, registry
-from vse.arithmetic import settle
+from vse import pipeline, prometheus, registry
+from vse.arithmetic import use_reproducible_arithmetic
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import num_gpus, running_ray
 from vse.config import flatten, to_dict
@@ -28,7 +28,7 @@ from vse.object_store import DEAD_AFTER
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
-from vse.training.code import others, read_code, told
+from vse.training.code import names_of, others, read_code
 from vse.training.collectives import add_up, together, world
 from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, TrainConfig
@@ -135,7 +135,7 @@ def run_training(
     result = _result(name, folder, trained)
     if not trained and (theirs := others(result.trained_by)):
         log.warning(
-            "warning: %s was trained by other code (%s); to train it again, remove %s", name, told(theirs), folder
+            "warning: %s was trained by other code (%s); to train it again, remove %s", name, names_of(theirs), folder
         )
     return result
 
@@ -166,7 +166,7 @@ def _warn_begun(folder: Folder) -> None:
         return
     if theirs := others(progress.trained_by):
         line = "warning: %s was begun by other code (%s) and goes on with this; to train it anew, remove %s"
-        log.warning(line, folder.name, told(theirs), folder)
+        log.warning(line, folder.name, names_of(theirs), folder)
 
 
 def trains_here(train: TrainConfig) -> bool:
@@ -275,7 +275,7 @@ def train_worker(
         folder.child("checkpoints"),
         {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
     )
-    steps = metrics.steps_of(parent or name)
+    steps = prometheus.steps_of(parent or name)
     try:
         together(lambda: _tell_again(config, journal if rank == 0 else None, checkpoints), *SAID_ONCE)
         hooks = Hooks(lambda family: validate(family, data.val), epoch_done, journal.note, steps)
@@ -298,7 +298,7 @@ def training_device(train: TrainConfig) -> torch.device:
     if train.gpus_per_worker and not torch.cuda.is_available():
         raise InputError(f"train.gpus_per_worker={train.gpus_per_worker:g}: torch finds no GPU on {platform.node()}")
     device = torch.device("cuda" if train.gpus_per_worker else "cpu")
-    settle(device)
+    use_reproducible_arithmetic(device)
     return device
 
 

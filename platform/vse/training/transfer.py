@@ -68,7 +68,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class PendingNumbers:
     """Named numbers of a step on their way to the host, in one copy. `captions`: of the step's global batch."""
 
     epoch: int
@@ -79,7 +79,7 @@ class Reading:
     arrived: torch.cuda.Event | None
 
     @classmethod
-    def of(cls, epoch: int, step: int, captions: int, numbers: Mapping[str, Tensor]) -> "Reading":
+    def of(cls, epoch: int, step: int, captions: int, numbers: Mapping[str, Tensor]) -> "PendingNumbers":
         """Asks for the numbers, scalars on one device, and does not wait for them."""
         values, arrived = torch.stack(list(numbers.values())), None
         if values.is_cuda:

@@ -331,10 +331,10 @@ def test_an_estimate_holds_back_trainings_that_would_not_fit(
     caplog.set_level("INFO")
     longest = {"univse": 30.0, "vsepp": 36000.0}
 
-    def foresee(config: Any, *_: Any) -> Estimate:
+    def estimate(config: Any, *_: Any) -> Estimate:
         return Estimate(longest[name_of("family", config.model)], "made up")
 
-    monkeypatch.setattr(alpha, "foresee", foresee)
+    monkeypatch.setattr(alpha, "estimate_before_trials", estimate)
     found = swept(tmp_path, sweep__max_seconds=3600)
     assert found.kinds == {}
     assert "a trial is expected to take 3.6e+04 s (made up); none starts that would pass the cap" in caplog.text

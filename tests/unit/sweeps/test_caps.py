@@ -60,16 +60,16 @@ def test_a_meter_starts_with_what_is_left_and_what_trials_like_these_took() -> N
 def test_an_estimate_is_made_where_a_cap_is_set_and_no_trial_says_what_one_takes() -> None:
     asked: list[float] = []
 
-    def foresee() -> float:
+    def estimate() -> float:
         asked.append(36000.0)
         return 36000.0
 
     known = Entry(id="a", changes={}, state="finished", seconds=30.0)
-    assert Budget(Caps(), TRAINING).meter([], TRAINING, [], foresee).expected is None
-    assert Budget(caps(max_gpu_hours=1), TRAINING).meter([], TRAINING, [known], foresee).expected == 30.0
-    assert Budget(caps(max_gpu_hours=1), TRAINING).meter([], MEASURE, [], foresee).expected is None  # none of its cap
+    assert Budget(Caps(), TRAINING).meter([], TRAINING, [], estimate).expected is None
+    assert Budget(caps(max_gpu_hours=1), TRAINING).meter([], TRAINING, [known], estimate).expected == 30.0
+    assert Budget(caps(max_gpu_hours=1), TRAINING).meter([], MEASURE, [], estimate).expected is None  # none of its cap
     assert asked == []
-    meter = Budget(caps(max_gpu_hours=1), TRAINING).meter([], TRAINING, [], foresee)
+    meter = Budget(caps(max_gpu_hours=1), TRAINING).meter([], TRAINING, [], estimate)
     assert (meter.expected, len(asked)) == (36000.0, 1)
     assert not meter.allows()
 

@@ -8,12 +8,12 @@ import vse
 from tests.unit.boundaries import imports_of
 from vse import presets
 from vse.training import code
-from vse.training.code import digest_of, name_of, others, read_code, this_code, told, warning
+from vse.training.code import digest_of, name_of, names_of, others, read_code, this_code, warning
 from vse.training.sources import SOURCES, Sources
 
 PACKAGE = Path(vse.__file__).parent
 # Rooms that training reads and that decide no weight
-ELSEWHERE = {"cluster", "environment", "errors", "journal", "metrics", "object_store", "storage", "workspace"}
+ELSEWHERE = {"cluster", "environment", "errors", "journal", "object_store", "prometheus", "storage", "workspace"}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_other_code_is_named_by_its_commit(monkeypatch: pytest.MonkeyPatch) -> N
     theirs = {"digest": "bb", "commit": "0123456789", "changed": True}
     bare, clean = {"digest": "cc"}, {"digest": "dd", "commit": "fedcba9876", "changed": False}
     assert others([mine, theirs, later, bare]) == [theirs, bare]
-    assert told([theirs, bare, clean, theirs]) == "commit 01234567 with changes, code cc, commit fedcba98"
+    assert names_of([theirs, bare, clean, theirs]) == "commit 01234567 with changes, code cc, commit fedcba98"
     assert name_of(clean) == "commit fedcba9876"
     assert warning({"one": [mine], "two": []}, "runs", "remove x") == ""
     line = "warning: 2 runs are by other code (code cc, commit fedcba98); to make them again, remove x"

@@ -18,7 +18,7 @@ from vse.training.checkpoint import Checkpoints
 from vse.training.loop import ASK_EVERY, Hooks, Loop
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
-from vse.training.transfer import Reading, Transfer
+from vse.training.transfer import PendingNumbers, Transfer
 
 
 class Run:
@@ -332,7 +332,7 @@ def test_no_checkpoint_holds_what_a_diverged_step_left(tmp_path, monkeypatch, ba
 def test_numbers_are_read_once_a_step_when_the_next_one_is_under_way(tmp_path, monkeypatch):
     run = Run(tmp_path, "univse", train__epochs=2)
     loop, done = run.loop(), []
-    step, numbers = loop.stepper.step, Reading.numbers
+    step, numbers = loop.stepper.step, PendingNumbers.numbers
 
     def stepped(batch, epoch, number=0):
         done.append(f"step {epoch}.{number}")
@@ -343,7 +343,7 @@ def test_numbers_are_read_once_a_step_when_the_next_one_is_under_way(tmp_path, m
         return numbers(reading)
 
     loop.stepper.step = stepped
-    monkeypatch.setattr(Reading, "numbers", read)
+    monkeypatch.setattr(PendingNumbers, "numbers", read)
     loop.run()
     num, expected = len(epoch_batches(len(run.data), 8, 0, 0)), []
     for epoch in range(2):

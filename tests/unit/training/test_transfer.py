@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from vse.training.transfer import Reading, Transfer
+from vse.training.transfer import PendingNumbers, Transfer
 
 BATCH = {"tokens": torch.arange(6).view(2, 3), "pooled": torch.rand(2, 5)}
 
@@ -96,10 +96,10 @@ def test_kept_features_are_looked_up_by_image(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_reading_is_the_numbers_bit_by_bit_whatever_their_types() -> None:
     numbers = {"sent": torch.tensor(0.1), "gradient": torch.tensor(1 / 3), "paired captions": torch.tensor(2**23 + 1)}
-    reading = Reading.of(1, 2, 8, numbers)
+    reading = PendingNumbers.of(1, 2, 8, numbers)
     assert reading.numbers() == {name: float(value) for name, value in numbers.items()}
     assert (reading.epoch, reading.step, reading.captions) == (1, 2, 8)
     double = {"sent": torch.tensor(0.1, dtype=torch.float64), "gradient": torch.tensor(torch.nan)}
-    found = Reading.of(0, 0, 8, double).numbers()
+    found = PendingNumbers.of(0, 0, 8, double).numbers()
     assert found["sent"] == 0.1
     assert found["gradient"] != found["gradient"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from vse import metrics, progress
-from vse.metrics import Steps
+from vse import progress, prometheus
 from vse.progress import Progress
+from vse.prometheus import Steps
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,21 +24,21 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = {}
 
     def show(name: str, value: float | None, **tags: str) -> None:
-        assert sorted(tags) == sorted(metrics.GAUGES[name][1]), name
-        key = (name, *(tags[key] for key in metrics.GAUGES[name][1]))
+        assert sorted(tags) == sorted(prometheus.GAUGES[name][1]), name
+        key = (name, *(tags[key] for key in prometheus.GAUGES[name][1]))
         if value is None:
             found.pop(key, None)
         else:
             found[key] = value
 
-    monkeypatch.setattr(metrics, "show", show)
+    monkeypatch.setattr(prometheus, "show", show)
     return found
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("vse.metrics.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("vse.prometheus.time.monotonic", lambda: now[0])
     return now
 
 
@@ -50,7 +50,7 @@ def test_rates_are_means_over_the_last_seconds(shown: dict[tuple[str, ...], floa
     assert shown["vse_captions_per_second", "sweep", "train"] == shown["vse_images_per_second", "sweep", "train"] == 256
     assert shown["vse_step_seconds", "sweep"] == pytest.approx(0.5)
     assert shown["vse_data_wait_share", "sweep"] == pytest.approx(0.1)
-    clock[0] += metrics.EVERY
+    clock[0] += prometheus.EVERY
     steps(100, 1.0, 1.0)
     assert shown["vse_data_wait_share", "sweep"] > 0.5
     steps.close()
@@ -61,8 +61,8 @@ def test_stages_show_how_fast_they_go(
     shown: dict[tuple[str, ...], float], clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "listeners", [])
-    metrics.show_progress()
-    metrics.show_progress()
+    prometheus.show_progress()
+    prometheus.show_progress()
     assert len(progress.listeners) == 1
     with Progress("features", total=100, unit="images") as bar, Progress("train", unit="trials") as trials:
         bar.advance(10)
@@ -74,8 +74,8 @@ def test_stages_show_how_fast_they_go(
 
 
 def test_without_ray_nothing_is_measured_and_ray_is_not_imported() -> None:
-    code = "import sys; from vse import metrics; metrics.show('vse_spooled_runs', 1); metrics.show_progress()\n"
-    code += "assert metrics.steps_of('x') is None; sys.exit('ray' in sys.modules)"
+    code = "import sys; from vse import prometheus; prometheus.show('vse_spooled_runs', 1)\n"
+    code += "prometheus.show_progress(); assert prometheus.steps_of('x') is None; sys.exit('ray' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 
@@ -92,7 +92,7 @@ _WORK = """
 import json, os, sys, time, urllib.request
 from vse.config import override
 from vse.journal import Journal
-from vse.metrics import show_trials
+from vse.prometheus import show_trials
 from vse.presets import preset
 from vse.cluster.runtime import Config, running_ray
 from vse.tracking.shipping import Shipper
@@ -127,7 +127,7 @@ with running_ray(Config(cpus=2)):
 def test_rays_endpoint_shows_a_training_the_trials_and_the_spool(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform"), "RAY_metrics_report_interval_ms": "1000"}
     environment |= {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "1"}
-    names = json.dumps([f"ray_{name}{{" for name in metrics.GAUGES])
+    names = json.dumps([f"ray_{name}{{" for name in prometheus.GAUGES])
     (tmp_path / "work.py").write_text(_WORK)
     result = subprocess.run(
         [sys.executable, str(tmp_path / "work.py"), str(tmp_path / "workspace"), names],
