@@ -198,7 +198,8 @@ def _type_name(hint: Any) -> str:
     if get_origin(hint) is typing.Literal:
         return " or ".join(str(a) for a in get_args(hint))
     if get_origin(hint) is tuple:
-        return f"a list of {_type_name(get_args(hint)[0])}"
+        plurals, item = {int: "integers", float: "numbers", str: "strings"}, get_args(hint)[0]
+        return f"a list of {plurals.get(item, item)}"
     return {int: "an integer", float: "a number", bool: "true or false", str: "a string"}.get(hint, str(hint))
 
 
@@ -340,5 +341,12 @@ def help_lines(config: Any) -> list[str]:
             kind = " or ".join(registry.names(spec.metadata["kind"]))
         if spec.metadata.get("repeated"):
             kind = "a string; may be given several times"
-        lines.append(f"  {key}={json.dumps(value)}  [{kind}] {spec.metadata.get('doc', '')}".rstrip())
+        lines.append(f"  {key}={json.dumps(_six_digits(value))}  [{kind}] {spec.metadata.get('doc', '')}".rstrip())
     return lines
+
+
+def _six_digits(value: Any) -> Any:
+    """Floats as people read them, in a tuple too; files keep every digit."""
+    if isinstance(value, tuple):
+        return tuple(map(_six_digits, value))
+    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -314,6 +314,9 @@ def test_help_says_key_type_default_and_meaning() -> None:
     assert "  optim.lr=0.0002  [a number] learning rate" in lines
     assert '  loss="hinge"  [hinge or softmax] objective' in lines
     assert '  loss.mining="hardest"  [hardest or sum]' in lines
+    thirds = help_lines(Run(optim=Optim(lr=1 / 3, betas=(2 / 3, 0.9))))
+    assert "  optim.lr=0.333333  [a number] learning rate" in thirds
+    assert "  optim.betas=[0.666667, 0.9]  [a list of numbers]" in thirds
     assert len(lines) == len(flatten(Run()))
 
 
