@@ -22,7 +22,7 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    run: tuple[str, ...] = knob((), "folder below runs/; several are scored by the mean of their similarities")
+    run: tuple[str, ...] = knob((), "folder below runs/; several are ensembled by the mean of their similarities")
     measure: MeasureOptions = field(default_factory=partial(MeasureOptions, device="auto"))
 
 

@@ -36,7 +36,7 @@ class Options:
 
     vectors: str = knob("", "file of word vectors: GloVe, word2vec or fastText, text or binary, packed or not")
     captions: tuple[str, ...] = knob(
-        (), "files whose words are scored: text, one a line, or a table with a column caption"
+        (), "files whose words are scored: text, one per line, or a table with a column caption"
     )
     min_count: int = knob(2, "how often a word of the captions must occur", low=1)
     wordnet: str = knob("", "directory of a WordNet 3.0 database: its single words are scored and compared too")
@@ -110,7 +110,7 @@ def _wanted(options: Options, wordnet: Iterable[str]) -> list[str]:
     if not options.vectors:
         raise InputError("vectors: name a file of word vectors")
     if not options.captions and not options.wordnet:
-        raise InputError("captions, wordnet: name one of them at least; their words are scored")
+        raise InputError("captions, wordnet: name at least one of them; their words are scored")
     counts = Counter(word for path in options.captions for caption in read_captions(path) for word in words(caption))
     frequent = (word for word, count in counts.items() if count >= options.min_count and word.isalpha())
     return sorted({*frequent, *wordnet, *CONCRETE_SEEDS, *ABSTRACT_SEEDS})

@@ -28,7 +28,7 @@ class Options:
     """Keys of this job."""
 
     run: str = knob("", "name of a folder below runs/")
-    alpha: float | None = knob(None, "weight of u_sent where the family has it; default as configured", low=0, high=1)
+    alpha: float | None = knob(None, "weight of u_sent where the family has it; default: as configured", low=0, high=1)
     registry: ModelOptions = field(default_factory=ModelOptions)
 
 

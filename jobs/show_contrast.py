@@ -26,7 +26,7 @@ class Options:
     out: str = knob("", "file to write; empty: contrast/page.txt in the workspace")
     number: int = knob(40, "captions on the page", low=1)
     samples: int = knob(3, "adversaries of each paradigm and caption", low=1)
-    seed: int = knob(0, "which captions and adversaries", low=0)
+    seed: int = knob(0, "seed of the captions and adversaries shown", low=0)
     words: str = knob("all", "kind of words put in", choices=KINDS)
     rules: Rules = field(default_factory=Rules)
 

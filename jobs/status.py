@@ -16,7 +16,7 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    watch: float = knob(0.0, "seconds between two looks, until it is interrupted; 0: one look", low=0)
+    watch: float = knob(0.0, "seconds between refreshes, until interrupted; 0: show once", low=0)
 
 
 def run(request: Request) -> str:

@@ -19,7 +19,7 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    captions: tuple[str, ...] = knob((), "files of captions: text, one a line, or a table of them; or .gz")
+    captions: tuple[str, ...] = knob((), "files of captions: text, one per line, or a table of them; .gz too")
     out: str = knob("", "file to write; empty: vectors/<digits of its settings>.vec in the workspace")
     vectors: VectorConfig = field(default_factory=VectorConfig)
 

@@ -59,7 +59,7 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
     """
     if words == "disjoint" and not config.text.pools.held_out:
         raise InputError(
-            "disjoint attacks: text.pools.held_out=false leaves no words that training negatives never had"
+            "disjoint attacks: text.pools.held_out=false leaves no words that training negatives never use"
         )
     assert material.parses is not None, "attacks need the parses of the captions"
     pools = material.pools

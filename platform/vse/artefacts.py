@@ -53,7 +53,7 @@ class Options:
     folds: int = knob(5, "folds of the classifier, by image", low=2)
     ngrams: int = knob(3, "longest word n-gram that the classifier reads", low=1)
     order: int = knob(3, "longest n-gram of the language model", low=1)
-    samples_seed: int = knob(0, "folds and intervals", low=0)
+    samples_seed: int = knob(0, "seed of folds and intervals", low=0)
 
 
 class _NoImages:
@@ -128,7 +128,7 @@ def _parsed(lines: Iterable[str], path: str) -> Iterator[Sample]:
             if not all(isinstance(getattr(sample, name), str) for name in names):
                 raise TypeError("all four are texts")
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: line {number}: no pair with {', '.join(names)} ({error})") from None
+            raise InputError(f"{path}: line {number}: expected a pair with {', '.join(names)} ({error})") from None
         yield sample
 
 

@@ -1,5 +1,5 @@
-"""What nodes a cluster can come to have, and what fits on them. An autoscaler starts from nothing, so what is up says
-little of what a job may ask for."""
+"""The nodes a cluster can grow to, and what fits on them. An autoscaler starts from nothing, so the nodes that are up
+say little about what a job may ask for."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -35,8 +35,8 @@ _FOR_PEOPLE = (
     "page",
     "vectors",
 )  # outputs that are named before the path of the summary
-_KEPT = "what was finished stays"
-_STAYS = f"{_KEPT}, and the same command goes on from there"
+_KEPT = "finished work is kept"
+_STAYS = f"{_KEPT}, and the same command continues from there"
 
 
 @runtime_checkable
@@ -198,12 +198,14 @@ def _read(
     )
     if default_preset is not None:
         parser.add_argument("--preset", metavar="NAME|FILE.json", default=default_preset, help="run configuration")
-    parser.add_argument("--dry-run", action="store_true", help="check what takes no work, say what would be done")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="validate the request and print the plan; start and write nothing"
+    )
     parser.add_argument(
         "changes",
         metavar="key=value",
         nargs="*",
-        help="a setting: --help lists the keys of the preset and components it is given, as in data=karpathy --help",
+        help="a setting; --help lists the keys of the given preset and components, as in data=karpathy --help",
     )
     known = parser.parse_intermixed_args(list(argv))
 

@@ -333,7 +333,7 @@ def help_lines(config: Any) -> list[str]:
     for key, spec, hint, value in walk(config):
         above = key.rpartition(".")[0]
         if above not in told and (named := _names_of(config, above.split("."))):
-            lines.append(f"  {above}  [{' or '.join(named)}] a name for the keys below, which may follow it")
+            lines.append(f"  {above}  [{' or '.join(named)}] a named set of the keys below, which may follow it")
         told.add(above)
         choices = spec.metadata.get("choices")
         kind = " or ".join(map(str, choices)) if choices else _type_name(hint)

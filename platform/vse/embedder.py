@@ -172,7 +172,7 @@ class Embedder:
         trained, inputs, texts = self.trained, self.trained.family.inputs, [as_caption(text) for text in texts]
         if inputs.sentence and self._sentences is None:
             raise InputError(
-                f"{trained.checkpoint}: reads sentence features that lie outside it; open it by Embedder.of_run, or "
+                f"{trained.checkpoint}: reads sentence features that lie outside it; open it with Embedder.of_run, or "
                 "pack it first"
             )
         vectors = _Rounded(self._sentences) if self._sentences is not None else None

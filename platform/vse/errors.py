@@ -1,4 +1,4 @@
-"""Exceptions that are said in one line: the input is wrong, the place of results fails, a training diverged."""
+"""Exceptions reported to the user as one line: the input is wrong, the place of results fails, a training diverged."""
 
 import difflib
 import errno
@@ -15,21 +15,21 @@ class InputError(ValueError):
 class StorageError(OSError):
     """Where results go has failed while a job was working: full, over its quota, read-only or broken.
 
-    Its text is one line that names the file. Jobs print it on stderr and exit with status 1; what was finished stays.
+    Its text is one line that names the file. Jobs print it on stderr and exit with status 1; finished work is kept.
     """
 
 
 class PlacementError(RuntimeError):
     """No node came that could run what was asked for, though the cluster's limits allow it.
 
-    Its text is one line. Jobs print it on stderr and exit with status 1; what was finished stays.
+    Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
     """
 
 
 class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
-    """A loss, a gradient or a score is no number any more; of a training the last checkpoint is from before.
+    """A loss, a gradient or a score is NaN or infinite; the last checkpoint of a training is from before that.
 
-    Its text is one line. Jobs print it on stderr and exit with status 1; what was finished stays.
+    Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
     """
 
 

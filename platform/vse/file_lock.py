@@ -5,7 +5,7 @@ import math
 import time
 from typing import IO, Any
 
-EVERY = 0.1  # seconds between tries of who does not wait for ever
+EVERY = 0.1  # seconds between attempts when a timeout is set
 
 
 def take(file: IO[Any], wait: float = math.inf) -> bool:

@@ -1,7 +1,7 @@
 """What a run tells about itself: JSON lines in its own directory, written before anything else hears of it.
 
 The journal is the record; MLflow is a view of it that a shipper brings up to date (`vse.tracking`). A write can never
-fail a training step: the first trouble is one warning, and later records are tried again. Reading is by key, so a run
+fail a training step: the first failure is one warning, and later records are retried. Reading is by key, so a run
 that was killed and repeats its last epochs still has each of them once.
 """
 
@@ -85,7 +85,7 @@ class Journal:
             try:
                 number = float(value)
             except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-                self.note(f"{key} at step {step} is no number: {type(error).__name__}")
+                self.note(f"{key} at step {step} is not a number: {type(error).__name__}")
                 continue
             if math.isfinite(number):
                 finite[str(key)] = number

@@ -108,7 +108,7 @@ def drawn(config: RunConfig, workspace: Workspace, options: Options) -> tuple[li
     every = [image for name in options.splits for image in records.split(name).images]
     images = _first(every, options.sample, options.images)
     if not images:
-        raise InputError("images: none is left to draw from")
+        raise InputError("images: no image is left to draw from")
     wanted = {image.id for image in images}
     seed = int.from_bytes(_key(options.sample)[:4], "big")
     found = [s for name in options.splits for s in generated(records, language, name, seed) if s.image in wanted]

@@ -1,7 +1,7 @@
 """Files that a user names, such as annotations, weights and word vectors: by path, or as s3://bucket/prefix/name.
 
-One that lies on S3 is copied once to each node that needs it as a file, for all its processes, and is copied again when
-it has changed there. Its SHA-256 is taken as it comes, and again by every process that reads the copy.
+A file on S3 is copied once to each node that needs it as a file, for all processes there, and again when it has
+changed. Its SHA-256 is taken as it comes, and again by every process that reads the copy.
 """
 
 import functools

@@ -1,7 +1,7 @@
-"""Arrays that every process of a node maps from one file, and copies of files of S3 that all of them read: made by the
-first who asks, within a limit of space.
+"""Arrays that all processes of a node map from one file, and copies of S3 files that they share: made by the first
+process that asks, within a limit of space.
 
-What lies here can be made again. When room is needed, what was asked for longest ago goes first; a process that has it
+Everything here can be made again. When room is needed, the least recently used goes first; a process that has it
 mapped or open keeps it, since the system frees a file's blocks when the last of its users has gone.
 """
 
@@ -106,7 +106,7 @@ def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> by
         if sha256_of(data) == digest:
             return data
         path.unlink(missing_ok=True)  # damaged on this disk
-    raise InputError(f"{own_cache()}: what is written there comes back altered; is that disk broken?")
+    raise InputError(f"{own_cache()}: what is written there reads back altered; is that disk failing?")
 
 
 def _checked(folder: Folder, name: str, data: bytes, size: int, digest: str) -> bytes:

@@ -1,10 +1,10 @@
-"""Objects of S3 as files: read and written whole, written on a condition, listed; troubles said in one line.
+"""Objects of S3 as files: read and written whole, written on a condition, listed; failures reported in one line.
 
 A write is one PUT of bytes in memory, so readers see all of it or none, nothing is left behind by a writer that dies
 (no multipart uploads), and repeating it after an answer that was lost does no harm. Throttling, server errors and
-broken connections are tried again with growing pauses by botocore; bodies that end early are read again here, and so
-are writes repeated that S3 turned away because another to the same name was under way (409), which says nothing of
-whose object stands in the end.
+broken connections are tried again with growing pauses by botocore. Bodies that end early are read again here, and
+writes that S3 rejects because another one to the same name is in progress (409) are repeated: a 409 does not say whose
+object remains.
 """
 
 import contextlib
@@ -40,9 +40,9 @@ _REFUSED = {
     "403": "access denied; the credentials lack a right on this bucket",
     "InvalidAccessKeyId": "the access key is not known",
     "SignatureDoesNotMatch": "the secret key does not belong to the access key",
-    "PermanentRedirect": "the bucket is in another region; say ?region=…",
-    "InvalidBucketName": "no name that a bucket can have",
-    "AuthorizationHeaderMalformed": "the bucket is in another region; say ?region=…",
+    "PermanentRedirect": "the bucket is in another region; add ?region=…",
+    "InvalidBucketName": "not a valid bucket name",
+    "AuthorizationHeaderMalformed": "the bucket is in another region; add ?region=…",
 }
 
 
@@ -82,7 +82,8 @@ class ObjectStore:
         if "@" in parts.netloc:
             place = f"s3://{parts.netloc.rpartition('@')[2]}{parts.path}"
             raise InputError(
-                f"{place}: no keys in an address; put them where AWS tools look (environment, ~/.aws, instance profile)"
+                f"{place}: keys do not belong in an address; put them where AWS tools look (environment, ~/.aws, "
+                "instance profile)"
             )
         options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         if unknown := sorted(options.keys() - _OPTIONS):
@@ -331,7 +332,7 @@ class ObjectStore:
             if code in _TAKEN:
                 raise FileExistsError(where) from None
             if code in _BUSY:
-                raise _ConflictError(f"{where}: others write it all the time ({code})") from None
+                raise _ConflictError(f"{where}: other writers keep changing it ({code})") from None
             if code in _EXPIRED:
                 raise StorageError(f"{where}: the credentials have expired; renew them") from None
             if code in _REFUSED:
@@ -340,7 +341,7 @@ class ObjectStore:
         except (NoCredentialsError, PartialCredentialsError):
             raise InputError(
                 f"{where}: no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in "
-                "~/.aws, or run where an instance profile is"
+                "~/.aws, or run on an instance with a profile"
             ) from None
         except BotoCoreError as error:
             raise StorageError(f"{where}: {first_line(error)}") from None

@@ -1,6 +1,6 @@
 """From a configuration to what training reads: each stage runs if its output is missing, and only then.
 
-A stage is made under a lock of its folder: of several processes that lack it, one works and the others find it done.
+A stage runs under a lock on its folder: of several processes that need it, one works and the others find it done.
 """
 
 import dataclasses
@@ -83,15 +83,16 @@ def check_rows(config: RunConfig, records: Records, outputs: tuple[str, ...]) ->
 
 
 def without_vectors(config: RunConfig) -> str:
-    """That no word vectors are named where the family's paper begins with given ones; empty where that is as it is.
+    """That no word vectors are named although the family's paper starts from pre-trained ones; else empty.
 
-    Scenes have a vocabulary of a hundred words or so, and nothing is told of them.
+    Scenes have a vocabulary of a hundred words or so, and nothing is said of them.
     """
     family = registry.component("family", registry.name_of("family", config.model))
     scenes = registry.name_of("source", config.data) == "scenes"
     if config.text.word_vectors or scenes or not family.vectors_of_paper:
         return ""
-    return f"text.word_vectors is not set: all vectors of words are learned; the paper gives {family.vectors_of_paper}"
+    paper = family.vectors_of_paper
+    return f"text.word_vectors is not set: word vectors are learned from scratch; the paper starts from {paper}"
 
 
 def sizes(records: Records) -> str:
@@ -133,8 +134,8 @@ def trainable(records: Records) -> Records:
             fold = ", or let data.folds=5 take a fifth of train and val for validation" if split == "val" else ""
             told = _counted(reject.reason for reject in rejects(records))
             raise InputError(
-                f"{records.name}: no split {split!r}; it has {', '.join(there)}; training needs train and val: give "
-                f"some images that split in the data set{fold}" + (f"; of what it lists, {told}" if told else "")
+                f"{records.name}: no split {split!r}; it has {', '.join(there)}; training needs train and val: "
+                f"assign some images to that split{fold}" + (f"; of what it lists, {told}" if told else "")
             )
     return records
 

@@ -20,7 +20,7 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "vse_step_seconds": ("time of a training step, its wait for data included", ("of",)),
     "vse_data_wait_share": ("share of the time of steps that is spent waiting for data", ("of",)),
     "vse_trials": ("trials of a sweep by state", ("of", "state")),
-    "vse_spooled_runs": ("runs whose journals MLflow has not got yet", ()),
+    "vse_spooled_runs": ("runs whose journals MLflow does not have yet", ()),
 }
 _Key = tuple[Any, ...]  # name, then (tag, value) by tag
 _STAGES = {"images": "vse_images_per_second", "captions": "vse_captions_per_second"}

@@ -63,8 +63,8 @@ def check_reach(
                 yield f"{read.key}={read.path}: alike on all {session.nodes} nodes"
             elif not (ray.shared_workspace and _beside(read.path, workspace)):
                 raise InputError(
-                    f"{read.key}={read.path}: a local path that other nodes will read, and none is there yet to show "
-                    f"that it has it; {_instead(read)}"
+                    f"{read.key}={read.path}: a local path that other nodes will read, and no other node is up yet to "
+                    f"check; {_instead(read)}"
                 )
 
 
@@ -103,7 +103,8 @@ def _compare(read: Read) -> None:
     for host, there in on_every_node(look, read.files).items():
         if there != here:
             missing = next(file for file, mine, its in zip(read.files, here, there, strict=True) if mine != its)
-            raise InputError(f"{read.key}={read.path}: node {host} has {missing} not, or another one; {_instead(read)}")
+            what = f"node {host} lacks {missing} or has a different file"
+            raise InputError(f"{read.key}={read.path}: {what}; {_instead(read)}")
 
 
 def look(files: tuple[str, ...]) -> list[str]:
@@ -120,9 +121,9 @@ def look(files: tuple[str, ...]) -> list[str]:
 
 def _instead(read: Read) -> str:
     if read.key == "text.parser.pipeline":
-        return "have it on every node under this path"
+        return "put it on every node under this path"
     return (
-        "copy it to S3 and name s3://bucket/..., have it on every node under this path, or let this node extract "
+        "copy it to S3 and name s3://bucket/..., put it on every node under this path, or extract on this node "
         "first: jobs/extract_features.py extraction.workers=0"
     )
 

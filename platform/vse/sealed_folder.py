@@ -1,4 +1,4 @@
-"""A workspace's folder as somebody sees it who may only look, as estimates and dry runs do."""
+"""A read-only view of a workspace's folder, for estimates and dry runs."""
 
 import contextlib
 import math

@@ -30,13 +30,13 @@ class Options:
     """Keys of the job."""
 
     run: str = knob("", "name of a folder below runs/")
-    text: tuple[str, ...] = knob((), "sentence to find images by", repeated=True)
-    texts: str = knob("", "file of such sentences, one a line")
-    image: str = knob("", "to find captions by instead: a picture file, or the id of an image of the data set")
-    split: str = knob("test", "split of the run's data set that is searched")
-    images: str = knob("", "folder of pictures, at any depth, that is searched instead of a split")
-    top: int = knob(10, "how many are shown of each search", low=1)
-    alpha: float | None = knob(None, "weight of u_sent where the family has it; default as configured", low=0, high=1)
+    text: tuple[str, ...] = knob((), "sentence to find images for", repeated=True)
+    texts: str = knob("", "file of such sentences, one per line")
+    image: str = knob("", "find captions for this instead: a picture file, or the id of an image of the data set")
+    split: str = knob("test", "split of the run's data set to search")
+    images: str = knob("", "folder of pictures, at any depth, to search instead of a split")
+    top: int = knob(10, "results shown for each search", low=1)
+    alpha: float | None = knob(None, "weight of u_sent where the family has it; default: as configured", low=0, high=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def sentences_of(options: Options) -> list[str]:
     without a word.
     """
     if bool(options.text or options.texts) == bool(options.image):
-        raise InputError('text, image: search by sentences ("text=a red ball", texts=FILE) or by image=FILE')
+        raise InputError('text, image: give sentences ("text=a red ball", texts=FILE) or image=FILE')
     if options.image and options.images:
         raise InputError("images: a folder has no captions to find by image; leave one of the two out")
     found = [("text", as_caption(text)) for text in options.text]
@@ -131,7 +131,7 @@ def _lines(file: str) -> list[tuple[int, str]]:
     try:
         text = named_files.read(file).decode("utf-8-sig")  # editors may begin a file with a byte order mark
     except UnicodeDecodeError:
-        raise InputError(f"texts={file}: is not UTF-8 text; expected one sentence a line") from None
+        raise InputError(f"texts={file}: is not UTF-8 text; expected one sentence per line") from None
     lines = [(number, as_caption(line)) for number, line in enumerate(text.splitlines(), 1)]
     if not any(line for _, line in lines):
         raise InputError(f"texts={file}: holds no sentence")

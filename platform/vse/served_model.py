@@ -187,8 +187,8 @@ class Model:
 
 
 def _check_columns(requests: Any) -> None:
-    """MLflow takes columns that the signature does not know away, and with the last of them every row; what comes of a
-    misspelled column is a table of nothing, whose answer would be nothing."""
+    """MLflow drops columns that the signature does not know, and with the last of them every row: a misspelled column
+    would arrive as an empty table and get an empty answer."""
     expected = f"expected a table with columns among {', '.join(COLUMNS)}, of which each row fills one"
     if not hasattr(requests, "columns"):
         raise InputError(f"a request that is a {type(requests).__name__}: {expected}")
@@ -200,10 +200,10 @@ def _check_columns(requests: Any) -> None:
 def _request(row: Mapping[str, Any], number: int) -> tuple[str, Any]:
     given = [(kind, row[kind]) for kind in COLUMNS if isinstance(row.get(kind), bytes | str) and row[kind]]
     if len(given) != 1:
-        raise InputError(f"row {number}: fill one of {', '.join(COLUMNS)}, got {len(given)} of them")
+        raise InputError(f"row {number}: fill exactly one of {', '.join(COLUMNS)}, got {len(given)}")
     kind, value = given[0]
     if (kind == "image") != isinstance(value, bytes):
-        raise InputError(f"row {number}: {kind} is {'the bytes of a file' if kind == 'image' else 'text'}")
+        raise InputError(f"row {number}: {kind} must be {'the bytes of a file' if kind == 'image' else 'text'}")
     return kind, value
 
 

@@ -216,9 +216,9 @@ def _stage(name: str, folder: Folder, now: float) -> Iterator[Line]:
         # rejects alone are no beginning: none of them is kept for the next job, which reads these images again
         nothing = begun and not done
         notes.append(
-            "nothing of it could be used and no job works on it; the next one that needs it tries all again"
+            "nothing of it was usable and no job works on it; the next one that needs it starts over"
             if nothing
-            else "no job works on it; the next one that needs it goes on from here"
+            else "no job works on it; the next one that needs it continues from here"
         )
     yield Line(kind="stage", name=name, state=state, done=done, unit=unit, age=age, note="; ".join(notes))
 

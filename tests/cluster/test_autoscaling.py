@@ -257,7 +257,7 @@ def test_a_sweep_ends_where_no_gpu_node_ever_comes(host: Hosts) -> None:
     said = done.stderr.splitlines()
     assert said[-1].startswith("sweep_eta: no node came in 20 s that could hold a trial: each needs 1 CPUs and 1 GPUs")
     assert "the cluster has 2 CPUs and 0 GPUs on 1 nodes" in said[-1]
-    assert said[-1].endswith("what was finished stays, and the same command goes on from there")
+    assert said[-1].endswith("finished work is kept, and the same command continues from there")
     (warning,) = [line for line in said if "have waited" in line]
     assert warning.endswith("the sweep ends after 20 s without any")
     print(f"ended after {time.monotonic() - started:.0f} s")

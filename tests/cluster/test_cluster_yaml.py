@@ -105,7 +105,7 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
         (_swap("==2.60.0", "==2.59.0"), "pinned to ['2.59.0']"),
         (_swap("-c ~/vse/constraints.txt", ""), "not held by constraints"),
         (_swap("RAY_AUTH_MODE=token", "RAY_AUTH_MODE=disabled"), "RAY_AUTH_MODE"),
-        (_swap("--dashboard-host=127.0.0.1", "--dashboard-host=0.0.0.0"), "listen on 0.0.0.0, which is no private"),
+        (_swap("--dashboard-host=127.0.0.1", "--dashboard-host=0.0.0.0"), "listen on 0.0.0.0, which is not a private"),
         (_swap("--host 127.0.0.1", "--host 8.8.8.8"), "listen on 8.8.8.8"),
         (_swap("--num-gpus=0", ""), "--num-gpus=0"),
         (_swap("OMP_NUM_THREADS", "NOTHING"), "OMP_NUM_THREADS"),
@@ -146,9 +146,9 @@ def test_a_region_changed_everywhere_is_right(region: str) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_put("provider/head_ip", "head.example.org"), "head.example.org is no address"),
+        (_put("provider/head_ip", "head.example.org"), "head.example.org is not an IP address"),
         (_put("provider/worker_ips", ["192.168.1.11", "192.168.1.11"]), "listed twice"),
-        (_put("available_node_types", {}), "hosts of a list have none"),
+        (_put("available_node_types", {}), "a list of hosts has none"),
         (_drop("auth/ssh_private_key"), "ssh_private_key"),
         (_swap("RAY_enable_autoscaler_v2=0", ""), "workers of a list start only with"),
         (_swap("--node-ip-address=", "--nothing="), "worker_start_ray_commands: --node-ip-address"),
@@ -169,7 +169,7 @@ def test_rules_of_a_list_of_hosts_can_fail(
     [
         ("~/vse/x", "no-such-folder", "does not exist"),
         ("~/vse", ".", "too large"),
-        ("~/.aws", "~/.aws", "somebody's own"),
+        ("~/.aws", "~/.aws", "personal file"),
         ("~/.ray/auth_token", None, "token does not reach"),
     ],
 )

@@ -61,7 +61,7 @@ REJECTED: dict[str, tuple[Maker, str]] = {
     "zero bytes.jpg": (lambda path: path.touch(), "file is empty"),
     "text.jpg": (lambda path: path.write_text("no picture"), "not an image of a known format"),
     "bomb.png": (_bomb, "pixels"),
-    "folder.jpg": (lambda path: path.mkdir(), "is no file"),
+    "folder.jpg": (lambda path: path.mkdir(), "is not a file"),
     "../outside.png": (lambda path: picture(11).save(path), "leaves its root"),
     "link.png": (lambda path: path.symlink_to("../outside.png"), "through a symbolic link"),
     "loop.png": (lambda path: path.symlink_to(path.name), "cannot be read"),

@@ -132,7 +132,7 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
     "half a character": (
         functools.partial(karpathy, lambda entries: entries.append(entry("a\ud83d.png", "train", ["a dog"], "x"))),
         KARPATHY,
-        ("images[8]", "is no valid text; expected whole Unicode characters"),
+        ("images[8]", "is not valid text; expected whole Unicode characters"),
     ),
     "a feature array of the wrong width": (
         write_arrays,
@@ -147,10 +147,14 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
     "feature arrays in which nothing is": (
         functools.partial(write_arrays, dev=np.zeros((4, 16), np.float32)),
         PRECOMP,
-        ("dev_ims.npy: each of its 4 rows is the same number throughout, or not finite",),
+        ("dev_ims.npy: each of its 4 rows repeats a single number or is not finite",),
     ),
-    "a pickle offered as a feature array": (arrays_that_are_a_pickle, PRECOMP, ("dev_ims.npy: is no array file",)),
-    "pickled objects in a feature array": (arrays_of_objects, PRECOMP, ("dev_ims.npy: is no array file",)),
+    "a pickle offered as a feature array": (
+        arrays_that_are_a_pickle,
+        PRECOMP,
+        ("dev_ims.npy: not a readable array file",),
+    ),
+    "pickled objects in a feature array": (arrays_of_objects, PRECOMP, ("dev_ims.npy: not a readable array file",)),
     "a feature array outside of its root": (
         arrays_elsewhere,
         PRECOMP,

@@ -52,7 +52,7 @@ def by_hand(folder: Path, words: set[str]) -> dict[str, float]:
 
 WRONG = {
     "no vectors": (["captions=captions.txt"], "vectors: name a file of word vectors"),
-    "no words": (["vectors=words.vec"], "captions, wordnet: name one of them at least"),
+    "no words": (["vectors=words.vec"], "captions, wordnet: name at least one of them"),
     "absent vectors": (["vectors=absent.vec", "captions=captions.txt"], "absent.vec: no such file of word vectors"),
     "no vectors inside": (["vectors=captions.txt", "captions=captions.txt"], "captions.txt: line 1: expected a word"),
     "absent captions": (["vectors=words.vec", "captions=absent"], "absent: no such file of captions"),

@@ -52,7 +52,7 @@ def test_credentials_that_expire_end_a_job_in_one_line_and_lose_nothing(proxy: s
     result = run("train", place, *TINY, folder=tmp_path)
     assert result.returncode == 1
     last = result.stderr.splitlines()[-1]
-    assert "the credentials have expired; renew them; what was finished stays, and the same command goes on" in last
+    assert "the credentials have expired; renew them; finished work is kept, and the same command continues" in last
     assert "Traceback" not in result.stderr
     proxy.faults = []
     again = run("train", place, *TINY, folder=tmp_path)

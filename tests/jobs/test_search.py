@@ -168,7 +168,7 @@ def test_a_picture_finds_captions(folder: Path, done: dict[str, Answer]) -> None
 
 
 WRONG = {
-    "nothing": (["run=RUN"], "text, image: search by sentences"),
+    "nothing": (["run=RUN"], "text, image: give sentences"),
     "no run": (["text=a dog"], "run: name one of "),
     "other run": (["run=absent", "text=a dog"], "run=absent: no such run; there are "),
     "both": (["run=RUN", "text=a dog", "image=a.png"], "text, image: "),
@@ -220,7 +220,7 @@ def test_a_plan_and_the_help_start_nothing(folder: Path, refused: dict[str, Answ
     assert "search 5 images of split test of scenes by 3 sentences" in out
     status, out, error = refused["help"]
     assert (status, error) == (0, "")
-    assert "text=[]  [a string; may be given several times] sentence to find images by" in out
+    assert "text=[]  [a string; may be given several times] sentence to find images for" in out
 
 
 def test_a_run_and_a_search_that_share_nothing_but_the_folder(folder: Path, tmp_path: Path) -> None:

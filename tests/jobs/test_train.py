@@ -84,7 +84,9 @@ def test_vectors_that_the_paper_gives_and_nobody_named_are_one_note(tmp_path: Pa
     data = ("data=table", f"data.file={table}", f"data.root={tmp_path}")
     result = run("train", tmp_path / "workspace", "--preset", "relational_basic_scenes", *data)
     note, error = result.stderr.splitlines()
-    assert note.startswith("note: text.word_vectors is not set: all vectors of words are learned; the paper gives fast")
+    assert note.startswith(
+        "note: text.word_vectors is not set: word vectors are learned from scratch; the paper starts from fast"
+    )
     assert error.startswith("train: mine: no split 'val'")
     assert result.returncode == 2
 
@@ -127,7 +129,7 @@ def test_a_stopped_job_goes_on_and_ends_with_the_same_numbers(
     process.send_signal(signal.SIGTERM)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, error
-    assert error.splitlines()[-1].startswith("train: stopped; what was finished stays")
+    assert error.splitlines()[-1].startswith("train: stopped; finished work is kept")
     (folder,) = (tmp_path / "workspace" / "runs").iterdir()
     assert read(folder / "journal.jsonl").status == "killed"
     reached = {step for key, step in read(folder / "journal.jsonl").metrics if key == "train/sent"}
@@ -164,7 +166,7 @@ WRONG = {
     "mixed": (["objective=univse"], "objective=univse: trains family univse, not vsepp; use objective=ranking"),
     "sole": (
         ["--preset", "jwae_mh_scenes", "objective=infonce"],
-        "objective=infonce: family jwae trains with objective=jwae only, whose objective.match=infonce matches so",
+        "objective=infonce: family jwae trains with objective=jwae only; add objective.match=infonce to match that way",
     ),
 }
 WITHOUT_GPU = {
@@ -209,7 +211,7 @@ def test_a_dry_run_says_what_it_would_do(refused: dict[str, tuple[int | None, st
     status, out, error = refused["dry"]
     assert (status, error) == (0, "")
     assert "optim.lr=1e-05  (set)" in out
-    assert "train vsepp on scenes with seed 0: 2 epochs of 64 captions a step, 1 worker(s), 0 GPU(s) each" in out
+    assert "train vsepp on scenes with seed 0: 2 epochs of 64 captions per step, 1 worker(s), 0 GPU(s) each" in out
 
 
 def test_a_dry_run_refuses_what_does_not_train_together(refused: dict[str, tuple[int | None, str, str]]) -> None:
@@ -222,5 +224,5 @@ def test_a_failure_while_running_is_status_one(done: tuple[Path, dict[str, Any]]
     result = run("train", tmp_path / "workspace", *TINY, "optim.lr=1e38", "optim.clip=0", "model.dim=16")
     assert result.returncode == 1, result.stderr
     assert result.stdout == ""
-    assert result.stderr.splitlines()[-1].startswith("train: failed; what was finished stays")
+    assert result.stderr.splitlines()[-1].startswith("train: failed; finished work is kept")
     assert "Traceback" in result.stderr

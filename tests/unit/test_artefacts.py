@@ -48,7 +48,9 @@ NUMBER = '{"image": 1, "caption": "", "adversary": "", "paradigm": ""}'
 def test_other_lines_are_one_clear_line(tmp_path, line):
     path = tmp_path / "pairs.jsonl"
     path.write_text(line + "\n")
-    with pytest.raises(InputError, match=r"pairs\.jsonl: line 1: no pair with image, caption, adversary, paradigm"):
+    with pytest.raises(
+        InputError, match=r"pairs\.jsonl: line 1: expected a pair with image, caption, adversary, paradigm"
+    ):
         list(read_pairs(str(path)))
     with pytest.raises(InputError, match="no such file"):
         list(read_pairs(str(tmp_path / "absent")))

@@ -349,8 +349,8 @@ class TaskError(Exception):
     [
         (InputError("data.root=/x: no\n such folder"), 2, "demo: data.root=/x: no such folder\n"),
         (TaskError(InputError("image 7 is broken")), 2, "demo: image 7 is broken\n"),
-        (Diverged("epoch 2:\n sent is nan"), 1, "demo: epoch 2: sent is nan; what was finished stays\n"),
-        (TaskError(Diverged("sent is nan")), 1, "demo: sent is nan; what was finished stays\n"),
+        (Diverged("epoch 2:\n sent is nan"), 1, "demo: epoch 2: sent is nan; finished work is kept\n"),
+        (TaskError(Diverged("sent is nan")), 1, "demo: sent is nan; finished work is kept\n"),
         (ZeroDivisionError("by zero"), 1, "ZeroDivisionError"),
         (RuntimeError("postgresql://me:hunter22@host/db"), 1, "postgresql://me:[hidden]@host/db"),
         (KeyboardInterrupt(), 130, "stopped"),

@@ -194,7 +194,7 @@ def test_a_name_stands_for_all_keys_of_a_group() -> None:
             spelled_out(Grouped(), {"optim": value})
     with pytest.raises(InputError, match="optim: is a group"):  # a search space gives single keys
         override(Grouped(), {"optim": "fast"})
-    assert "  optim  [slow or fast] a name for the keys below, which may follow it" in help_lines(Grouped())
+    assert "  optim  [slow or fast] a named set of the keys below, which may follow it" in help_lines(Grouped())
     assert len(help_lines(Grouped())) == len(flatten(Grouped())) + 1
 
 

@@ -134,7 +134,11 @@ def test_nan_and_infinity_become_notes(path: Path) -> None:
     book.metrics({"loss": math.nan}, step=3)
     story = read(path)
     assert set(story.metrics) == {("fine", 3)}
-    assert story.notes == ["loss at step 3 is nan", "norm at step 3 is inf", "text at step 3 is no number: ValueError"]
+    assert story.notes == [
+        "loss at step 3 is nan",
+        "norm at step 3 is inf",
+        "text at step 3 is not a number: ValueError",
+    ]
     assert all(json.loads(line) for line in path.read_text().splitlines())
 
 

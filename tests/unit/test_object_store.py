@@ -109,7 +109,7 @@ def test_a_write_that_arrived_is_not_repeated_when_the_second_try_meets_it(store
 def test_a_write_that_always_meets_others_fails_in_one_line(store, proxy, monkeypatch):
     monkeypatch.setattr(object_store, "CONFLICTS", 3)
     proxy.faults = [("PUT", CONFLICT)] * 3
-    with pytest.raises(StorageError, match=r"/a: others write it all the time \(ConditionalRequestConflict\)$"):
+    with pytest.raises(StorageError, match=r"/a: other writers keep changing it \(ConditionalRequestConflict\)$"):
         store.create("a", b"mine")
     assert proxy.faults == []
 
@@ -172,7 +172,7 @@ def test_without_credentials(place, monkeypatch, tmp_path):
     ("uri", "line"),
     [
         ("gs://bucket/x", "use a local path or s3://"),
-        ("s3://key:opensesame@bucket/x", "no keys in an address"),
+        ("s3://key:opensesame@bucket/x", "keys do not belong in an address"),
         ("s3://bucket/x#1?region=eu", "a prefix cannot have a '#' in it"),
         ("s3://bucket/x?regoin=eu", "unknown option regoin; known are endpoint_override, region, scheme"),
     ],

@@ -246,7 +246,9 @@ def test_who_lacks_the_vectors_of_its_paper_is_told_so(name):
     if expected is None or name.endswith("_scenes"):
         assert told == ""
     else:
-        assert told.startswith("text.word_vectors is not set: all vectors of words are learned; the paper gives ")
+        assert told.startswith(
+            "text.word_vectors is not set: word vectors are learned from scratch; the paper starts from "
+        )
         assert expected in told
         assert "\n" not in told
     assert pipeline.without_vectors(override(config, {"text.word_vectors": "glove.txt"})) == ""
@@ -357,7 +359,7 @@ def test_features_that_a_family_does_not_read_are_refused_before_they_are_copied
     config, place = ready_made(tmp_path / "mine", {}), Workspace.open(str(tmp_path / "workspace"))
     maps = override(config, {"model.image": "map"})
     for ask in (lambda: list(pipeline.check_with_data(maps)), lambda: pipeline.prepare(maps, place)):
-        with pytest.raises(InputError, match=r"train_ims\.npy: has one vector an image \(pooled\), rows of 8, and"):
+        with pytest.raises(InputError, match=r"train_ims\.npy: has one vector per image \(pooled\), rows of 8, but"):
             ask()
     assert not place.root.child("features").exists()
     with pytest.raises(InputError, match=r"^data=precomp: brings features and .* add features\.backbone=arrays$"):

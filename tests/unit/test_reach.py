@@ -93,11 +93,11 @@ def test_nodes_that_have_the_same_files_are_evidence(disk: Path, tmp_path: Path,
     [
         (
             lambda files: [""] * len(files),
-            r"^features\.backbone\.weights=.*: node 10\.0\.0\.1 has .* not, or another one",
+            r"^features\.backbone\.weights=.*: node 10\.0\.0\.1 lacks .* or has a different file",
         ),
         (
             lambda files: reach.look(files) if len(files) == 1 else [*reach.look(files)[:-1], "7 abc"],
-            r"^data\.root=.*images: node 10\.0\.0\.1 has .*15\.png not, or another one; copy it to S3",
+            r"^data\.root=.*images: node 10\.0\.0\.1 lacks .*15\.png or has a different file; copy it to S3",
         ),
     ],
     ids=["nothing", "another picture"],
@@ -113,7 +113,7 @@ def test_a_node_without_them_is_named(
 
 def test_nodes_that_are_yet_to_come_show_nothing(disk: Path, tmp_path: Path, cluster: Callable[..., None]) -> None:
     cluster(1)
-    with pytest.raises(InputError, match=r"local path that other nodes will read, and none is there yet to show"):
+    with pytest.raises(InputError, match=r"local path that other nodes will read, and no other node is up yet"):
         list(check_reach(configured(disk), str(tmp_path / "w"), FAR))
     shared = RayConfig(address=FAR.address, shared_workspace=True)
     (tmp_path / "w").mkdir()

@@ -53,7 +53,7 @@ def run(place: Workspace, data: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"^text, image: search by sentences \(\"text=a red ball\", texts=FILE\) or by image=FILE$"),
+        ({}, r"^text, image: give sentences \(\"text=a red ball\", texts=FILE\) or image=FILE$"),
         ({"text": ("a dog",), "image": "a.png"}, "^text, image: "),
         ({"image": "a.png", "images": "folder"}, "^images: a folder has no captions"),
         ({"text": ("",)}, "^text: '' has no word to search by"),

@@ -61,9 +61,9 @@ def test_requests_become_vectors_in_their_order(place: Workspace, tmp_path: Path
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"sentence": ""}, "row 1: fill one of image, path, sentence, got 0"),
+        ({"sentence": ""}, "row 1: fill exactly one of image, path, sentence, got 0"),
         ({"sentence": "a dog", "path": "a.png"}, "got 2"),
-        ({"image": "a.png"}, "row 1: image is the bytes of a file"),
+        ({"image": "a.png"}, "row 1: image must be the bytes of a file"),
         ({"sentence": b"a dog"}, "row 1: sentence is text"),
     ],
 )

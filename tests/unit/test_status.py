@@ -132,7 +132,7 @@ def test_features_on_their_way(living: Path) -> None:
         assert (line.state, round(line.age, -2)) == ("silent", 3600)
     line = lines(living)["features/scenes-0123/4567"]
     assert (line.state, round(line.age, -2)) == ("stopped", 3600)
-    assert line.note == f"{rejected}; no job works on it; the next one that needs it goes on from here"
+    assert line.note == f"{rejected}; no job works on it; the next one that needs it continues from here"
     assert "stages: 1 stopped" in summary(read_status(Workspace.open(str(living))))
     folder.commit_manifest([])
     assert "features/scenes-0123/4567" not in lines(living)
@@ -148,8 +148,8 @@ def test_features_that_were_all_rejected_are_nothing_to_go_on_from(living: Path)
     line = lines(living)["features/scenes-0123/4567"]
     assert (line.state, line.done) == ("stopped", 0)
     assert line.note == (
-        "16 rejected, for one 'x0': pooled: not finite in half precision; nothing of it could be used and no job works "
-        "on it; the next one that needs it tries all again"
+        "16 rejected, for one 'x0': pooled: not finite in half precision; nothing of it was usable and no job works "
+        "on it; the next one that needs it starts over"
     )
     write_shard(folder, ["x0"], {"pooled": np.zeros((1, 3), np.float16)})  # mended since
     assert lines(living)["features/scenes-0123/4567"].note.startswith("15 rejected, for one 'x1': ")

@@ -1,7 +1,7 @@
-"""A job ends whose node process on this machine is lost: what waits for a place on the node would wait for ever.
+"""Ends a job when Ray's node process on this machine is lost: whatever waits for a place on it would wait forever.
 
-Ray tells this to whoever has a task or an actor on the node. Tune, waiting for an actor that has no place yet, and a
-Ray Train controller that is yet to come, are told nothing.
+Ray reports the loss to the owners of tasks and actors on the node, but not to Tune while it waits to place an actor,
+nor to a Ray Train controller that has not started yet.
 """
 
 import contextlib

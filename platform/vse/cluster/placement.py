@@ -67,8 +67,8 @@ def preflight(
                 check_shared(workspace)
                 return
         raise InputError(
-            f"--workspace {workspace}: a local path, but the cluster can have {most.nodes} nodes, and none is there "
-            "yet to show that it sees this folder; name an s3:// address, or say ray.shared_workspace=true if it is NFS"
+            f"--workspace {workspace}: a local path, but the cluster can have {most.nodes} nodes, and no other is "
+            "up yet to check that it sees this folder; name an s3:// address, or set ray.shared_workspace=true for NFS"
         )
 
 

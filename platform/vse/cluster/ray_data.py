@@ -1,4 +1,4 @@
-"""Ray Data as stages use it: quiet, on cores that leave room for what feeds the actors, and not for ever."""
+"""Ray Data as stages use it: quiet, on cores that leave room for what feeds the actors, and without waiting forever."""
 
 import contextlib
 import warnings
@@ -11,7 +11,7 @@ from ray.data.exceptions import ExecutionTimeoutError
 from vse.errors import PlacementError
 
 # Shares of a core that leave room on any host, even with one core: actors that fill all cores starve the tasks that
-# feed them, and Ray Data then waits for ever (ray-project/ray#44687).
+# feed them, and Ray Data then waits forever (ray-project/ray#44687).
 ACTOR_CPUS, TASK_CPUS = 0.75, 0.25
 
 

@@ -40,16 +40,16 @@ class Config:
     """What a job asks of Ray; a job's options hold it as `ray`."""
 
     address: str = knob("", "cluster to join; empty: RAY_ADDRESS or the launched cluster, else start one; local: start")
-    cpus: int | None = knob(None, "CPUs to offer where a Ray is started; none: the usable cores and one more", low=1)
-    gpus: int | None = knob(None, "GPUs to offer where a Ray is started; none: all visible ones", low=0)
+    cpus: int | None = knob(None, "CPUs to offer if Ray is started here; none: the usable cores and one more", low=1)
+    gpus: int | None = knob(None, "GPUs to offer if Ray is started here; none: all visible ones", low=0)
     threads: int = knob(1, "threads of each process", low=1)
     store_mib: int | None = knob(
         None,
-        "most shared memory for objects where a Ray is started, in MiB; none: 1024, less where it is short",
+        "most shared memory for objects if Ray is started here, in MiB; none: 1024, or less where it is short",
         low=80,
     )
     ship_code: bool = knob(False, "send the package with the job instead of using what the nodes have installed")
-    shared_workspace: bool = knob(False, "a local workspace path is NFS, also on nodes that are yet to come")
+    shared_workspace: bool = knob(False, "the local workspace path is NFS, also on nodes that join later")
 
 
 @dataclass(frozen=True, slots=True)

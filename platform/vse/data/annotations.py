@@ -67,9 +67,9 @@ class Annotations:
                 annotation = _annotation(row)
                 image = row["image"]
                 if not isinstance(image, str) or image in images:
-                    raise ValueError(f"image {image!r} is no text or appears twice")
+                    raise ValueError(f"image {image!r} is not text or appears twice")
             except (ValueError, KeyError, TypeError) as error:
-                raise InputError(f"{where}: line {number} is no annotation: {error!r}") from None
+                raise InputError(f"{where}: line {number} is not an annotation: {error!r}") from None
             images[image] = annotation
         return cls(images)
 

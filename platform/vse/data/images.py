@@ -50,7 +50,7 @@ def _read(place: str) -> bytes:
         return _fetch(place)
     try:
         if not stat.S_ISREG(os.stat(place).st_mode):
-            raise UnreadableImage("is no file")  # a pipe would keep its reader waiting for ever
+            raise UnreadableImage("is not a file")  # a pipe would keep its reader waiting forever
         with open(place, "rb") as file:
             return file.read()
     except FileNotFoundError:

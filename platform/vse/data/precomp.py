@@ -95,7 +95,7 @@ def load_features(path: str) -> np.ndarray:
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: is no array file that can be read: {error}") from None
+        raise InputError(f"{path}: not a readable array file: {error}") from None
     if not isinstance(array, np.ndarray) or array.ndim < 2 or not np.issubdtype(array.dtype, np.floating):
         raise InputError(f"{path}: expected floats of shape (rows, ..., dim)")
     if not len(array):
@@ -117,8 +117,8 @@ def read_split(root: str, stem: str) -> PrecompSplit:
     repeated = _repeated(features, array) if rows == len(lines) else 1
     if not lines or len(lines) % rows:
         raise InputError(
-            f"{path}: {len(lines)} captions do not belong to {rows} rows of {stem}_ims.npy: "
-            f"captions must be the same whole number for each image"
+            f"{path}: {len(lines)} captions do not match {rows} rows of {stem}_ims.npy: "
+            "every image must have the same number of captions"
         )
     return PrecompSplit(features, lines, rows // repeated, repeated)
 
@@ -134,7 +134,7 @@ def _repeated(features: np.ndarray, path: str) -> int:
     run = max(_first_run(features), _first_run(features[::-1]))
     if run == rows > 1 and not _says_something(features[0]):
         raise InputError(
-            f"{path}: each of its {rows} rows is the same number throughout, or not finite; see what made it"
+            f"{path}: each of its {rows} rows repeats a single number or is not finite; check what made it"
         )
     starts = np.linspace(0, (rows - 1) // run, min(_CHECKED_GROUPS, -(-rows // run))).astype(np.int64) * run
     blocks = [_same_as_next(features[start : start + run]) for start in starts]
@@ -145,8 +145,8 @@ def _repeated(features: np.ndarray, path: str) -> int:
     for size, share in sizes.items():
         if share > 0.5:  # one row an image would make an image's own captions negatives of each other
             raise InputError(
-                f"{path}: most of its rows stand there {size} times in a row, but not all; repeat each image's row "
-                "once for each of its captions, or give it once"
+                f"{path}: most of its rows, but not all, occur {size} times in succession; repeat each image's "
+                "row once for each of its captions, or give it once"
             )
     return 1
 

@@ -29,9 +29,9 @@ Truth = Callable[[str, str], bool | None]
 class SourceConfig(ComponentConfig):
     """Base of the `Config` of every source."""
 
-    folds: int = knob(0, "cross-validation inside train and val: number of folds, 0 for none", low=0)
+    folds: int = knob(0, "cross-validation inside train and val: number of folds; 0: none", low=0)
     fold: int = knob(0, "which fold is the validation split, from 0", low=0)
-    limit: int = knob(0, "at most so many images of each split, 0 for all", low=0)
+    limit: int = knob(0, "at most this many images per split; 0: all", low=0)
 
 
 class Source(ABC):
@@ -87,7 +87,7 @@ def true_pairs(config: ComponentConfig, records: Records, split: str, key: str) 
     """
     source = of_config(config)
     if not source.knows_truth:
-        raise InputError(f"{key}: only a source that knows what is true of its images can serve it")
+        raise InputError(f"{key}: needs a source that knows what is true of its images, such as data=scenes")
     return source.true_pairs(records, split)
 
 
@@ -122,7 +122,7 @@ class Gathered:
     def image(self, image: Image, where: str) -> None:
         """Take in an image; raises InputError if its id was there before."""
         if not _is_text(image.id + image.uri):
-            raise InputError(f"{where}: image id {image.id!r} is no valid text; expected whole Unicode characters")
+            raise InputError(f"{where}: image id {image.id!r} is not valid text; expected whole Unicode characters")
         if image.id in self._images:
             raise InputError(f"{where}: image id {image.id!r} appears twice; ids must be unique")
         self._images[image.id] = image
@@ -131,7 +131,7 @@ class Gathered:
     def caption(self, caption: Caption, where: str) -> None:
         """Take in a caption of a known image; raises InputError if its id was there before or its image was not."""
         if not _is_text(caption.id):
-            raise InputError(f"{where}: caption id {caption.id!r} is no valid text; expected whole Unicode characters")
+            raise InputError(f"{where}: caption id {caption.id!r} is not valid text; expected whole Unicode characters")
         if caption.id in self._caption_ids:
             raise InputError(f"{where}: caption id {caption.id!r} appears twice; ids must be unique")
         if caption.image not in self._images:

@@ -45,12 +45,12 @@ class Table(Source):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
         file: str = knob(
-            "", "CSV, TSV or JSON with image and caption, maybe id, split; below root, or any path or address"
+            "", "CSV, TSV or JSON with image and caption, optionally id and split; below root, or any path or address"
         )
         root: str = knob("", "folder of the images, a path or an s3:// address; default: that of the file")
         val: float = knob(0.1, "share of the images for validation, where the file has no column split", low=0, high=1)
         test: float = knob(0.1, "share of the images for the test, where the file has no column split", low=0, high=1)
-        seed: int = knob(0, "which images these are", low=0)
+        seed: int = knob(0, "which images go to these splits", low=0)
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -133,7 +133,7 @@ def _of_list(path: str, text: str) -> Iterator[_Row]:
         items = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{path}: line {error.lineno}: is not JSON ({error.msg}); expected a list of objects, or one object a line"
+            f"{path}: line {error.lineno}: is not JSON ({error.msg}); expected a list of objects, or one per line"
         ) from None
     except ValueError:  # Python makes no integer of more than 4,300 digits
         raise InputError(f"{path}: holds an integer of thousands of digits; no caption has one") from None
@@ -152,7 +152,7 @@ def _of_lines(path: str, text: str) -> Iterator[_Row]:
         try:
             item = json.loads(line)
         except json.JSONDecodeError as error:
-            raise InputError(f"{where}: is not JSON ({error.msg}); expected one object a line") from None
+            raise InputError(f"{where}: is not JSON ({error.msg}); expected one object per line") from None
         except ValueError:  # Python makes no integer of more than 4,300 digits
             raise InputError(f"{where}: holds an integer of thousands of digits; no caption has one") from None
         except RecursionError:
@@ -180,7 +180,7 @@ def _check_header(header: list[str], where: str) -> None:
         raise InputError(f"{where}: is empty; expected a header with the columns image and caption")
     for name in ("image", "caption", "id", "split"):
         if header.count(name) > 1:
-            raise InputError(f"{where}: the column {name} is there {header.count(name)} times")
+            raise InputError(f"{where}: the column {name} occurs {header.count(name)} times")
     if "image" not in header or "caption" not in header:
         raise InputError(
             f"{where}: expected JSON, or a header with the columns image and caption between commas or tabs; "

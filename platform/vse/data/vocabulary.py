@@ -68,7 +68,7 @@ class Vocabulary:
             if len(found) != len(counts) or len(set(found)) != len(found) or set(found) & set(SPECIAL):
                 raise ValueError("words must differ and have one count each")
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{where}: is no vocabulary file: {error}") from None
+            raise InputError(f"{where}: not a vocabulary file: {error}") from None
         return cls(tuple(found), tuple(counts))
 
 
@@ -80,7 +80,7 @@ def build_vocabulary(
     A word is taken if it was seen `min_count` times where that is 1 or more, or, below 1, in a share of at least
     `min_count` times the number of captions. `extra` brings further words (lemmas of parsed components) with counts of
     their own, under the same rule; a word of both has the larger count. Raises InputError for a negative `min_count`,
-    or one above 1 that is no whole number.
+    or one above 1 that is not a whole number.
     """
     if min_count < 0 or (min_count > 1 and min_count != int(min_count)):
         raise InputError(f"min_count={min_count}: must be a whole number >= 1, or a share of the captions below 1")

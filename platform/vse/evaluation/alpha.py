@@ -251,7 +251,7 @@ def choose_alpha(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: Al
     rule = rule or AlphaRule()
     grids = {tuple(sorted(curve)) for curve in curves}
     if len(grids) != 1 or not curves[0]:
-        raise InputError("choosing alpha needs one curve or more, all with the same alphas")
+        raise InputError("choosing alpha needs at least one curve, all with the same alphas")
     alphas = sorted(curves[0])
     plain = np.array([[curve[a][f"{rule.split}/rsum"] for a in alphas] for curve in curves])
     names = [f"{rule.split}/attack_{attack}/rsum3" for attack in attacks_of(curves, rule.split)]

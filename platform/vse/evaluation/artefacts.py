@@ -2,9 +2,9 @@
 
 Three questions of every paradigm: do a text's length or its unknown words give it away (baselines), does a classifier
 over its words, and does a language model of real captions find the adversary unlikelier than its caption? Filters are
-symmetric in a gap between the two texts of a pair: of pairs with an equally large gap as many are kept that favour the
-adversary as favour the caption (as SugarCrepe's refinement does; Hsieh et al., 2023), so that the gap says nothing
-afterwards. One filter takes the language model's gap, a second one that of the classifier (out of fold) with it.
+symmetric in a gap between the two texts of a pair: among pairs with an equally large gap, as many that favour the
+adversary are kept as that favour the caption (as SugarCrepe's refinement does; Hsieh et al., 2023), so that the gap
+says nothing afterwards. One filter takes the language model's gap, a second one the classifier's (out of fold) as well.
 """
 
 import hashlib

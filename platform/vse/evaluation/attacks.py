@@ -1,7 +1,7 @@
 """Image-to-sentence retrieval among true captions and adversaries (UniVSE §4.2), and own-adversary pair accuracy.
 
 The candidates are all true captions and all adversaries of one kind: 30,000 for 1,000 images with five captions and
-five adversaries a caption. Pair accuracy asks the sharper question whether a caption beats its own adversary.
+five adversaries per caption. Pair accuracy asks the sharper question whether a caption beats its own adversary.
 """
 
 from collections.abc import Iterable, Mapping, Set

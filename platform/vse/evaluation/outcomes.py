@@ -94,7 +94,7 @@ def unpack(data: bytes) -> tuple[dict[str, "Outcomes"], dict[str, str]]:
         prints = json.loads((table.schema.metadata or {})[_PRINTS])
         return dict(_by_split(table.select(_SCHEMA.names).cast(_SCHEMA))), prints
     except (pa.ArrowException, KeyError, ValueError) as error:
-        raise InputError(f"no table of outcomes ({type(error).__name__})") from None
+        raise InputError(f"not a table of outcomes ({type(error).__name__})") from None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -137,7 +137,7 @@ def bootstrap_all(
             raise InputError(f"arms were measured on different numbers of images of {sample.images}")
     for sample in samples:
         if not sample.defined:
-            raise InputError(f"a metric asks nothing of {sample.images}: no queries, no number")
+            raise InputError(f"{sample.images}: no queries, so its metric has no value")
     num_seeds, rng = seeds.pop(), np.random.default_rng(seed)
     draws = [list[np.ndarray]() for _ in effects]
     for start in range(0, replicates, _CHUNK):

@@ -38,8 +38,10 @@ class ReadyMade(Backbone):
     class Config(ComponentConfig):
         """What the arrays should look like."""
 
-        width: int = knob(0, "features per token that the arrays must have, 0 for whatever they have", low=0)
-        mask: str = knob("", "ending of mask files: `_mask` goes from train_ims.npy to train_ims_mask.npy; empty: none")
+        width: int = knob(0, "features per token that the arrays must have; 0: any", low=0)
+        mask: str = knob(
+            "", "suffix of mask files: `_mask` is that of train_ims_mask.npy for train_ims.npy; empty: none"
+        )
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -58,10 +60,10 @@ class ReadyMade(Backbone):
             return
         there, shape = ("map" if (array := _load(path)).ndim > 2 else "pooled"), "x".join(map(str, array.shape[1:]))
         for name in {"map", "pooled"} & set(outputs) - {there}:
-            kinds = {"map": "several vectors an image (map)", "pooled": "one vector an image (pooled)"}
+            kinds = {"map": "several vectors per image (map)", "pooled": "one vector per image (pooled)"}
             raise InputError(
-                f"{path}: has {kinds[there]}, rows of {shape}, and this family reads {kinds[name]}; take another "
-                "--preset, of vectors vsepp_flickr8k, of several univse_flickr8k"
+                f"{path}: has {kinds[there]}, rows of {shape}, but this family reads {kinds[name]}; use "
+                "--preset vsepp_flickr8k for one vector, univse_flickr8k for several"
             )
 
     def identity(self) -> dict[str, Any]:
@@ -85,7 +87,9 @@ def _sampled(path: str) -> str:
 def _place(image: Image) -> tuple[str, int]:
     file, mark, row = image.uri.partition("#")
     if not mark or not row.isdigit():
-        raise InputError(f"image {image.id!r}: {image.uri} is no row of an array; expected a URI like train_ims.npy#17")
+        raise InputError(
+            f"image {image.id!r}: {image.uri} is not a row of an array; expected a URI like train_ims.npy#17"
+        )
     return file, int(row)
 
 
@@ -99,7 +103,7 @@ def _load(path: str) -> np.ndarray:
     try:
         return np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: is no array file that can be read ({first_line(error)})") from None
+        raise InputError(f"{path}: not a readable array file ({first_line(error)})") from None
 
 
 def import_arrays(

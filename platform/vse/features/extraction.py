@@ -1,7 +1,7 @@
-"""The stage "show": one pass of a frozen backbone over every image of a data set, into a feature store.
+"""The extraction stage: one pass of a frozen backbone over every image of a data set, into a feature store.
 
-Interrupted, it goes on with the images that are in no committed shard. Few or small images are done in this process;
-when the first ones show that the rest would take long, Ray Data takes it over.
+After an interruption it continues with the images that are in no committed shard. Few or small images are done in this
+process; when the first ones show that the rest would take long, Ray Data takes over.
 """
 
 import time
@@ -34,11 +34,9 @@ _PROBE = 16  # images that say how long the others will take
 class ExtractionConfig:
     """How features are extracted, never what they are: nothing here enters a fingerprint."""
 
-    workers: int | None = knob(
-        None, "forward processes; 0: this process; none: decided by the time it would take", low=0
-    )
-    batch: int | None = knob(None, "images a forward pass; none: 256 on a GPU, 32 on a CPU", low=1)
-    patience: float = knob(60.0, "seconds of work that this process does alone before Ray is asked", low=0)
+    workers: int | None = knob(None, "forward processes; 0: this process; none: chosen by the expected time", low=0)
+    batch: int | None = knob(None, "images per forward pass; none: 256 on a GPU, 32 on a CPU", low=1)
+    patience: float = knob(60.0, "seconds this process works alone before it asks Ray for workers", low=0)
     max_rejected: float = knob(0.05, "share of images that may be unreadable before the job fails", low=0, high=1)
 
 

@@ -27,9 +27,9 @@ EVALUATION_SEED = 9001  # scenes that accuracies are reported on; no training se
 class PretrainingConfig:
     """Options of `jobs/pretrain_backbone.py`; the defaults made the shipped weights."""
 
-    rounds: int = knob(16, "rounds, each over scenes of its own", low=1)
-    images: int = knob(8_000, "rendered scenes a round, each seen once", low=64)
-    batch: int = knob(64, "scenes a step", low=2)
+    rounds: int = knob(16, "rounds, each over new scenes", low=1)
+    images: int = knob(8_000, "rendered scenes per round, each seen once", low=64)
+    batch: int = knob(64, "scenes per step", low=2)
     lr: float = knob(4e-3, "highest learning rate of the one-cycle schedule", above=0)
     decay: float = knob(1e-4, "weight decay", low=0)
     grounds: float = knob(0.5, "share of scenes whose ground gets another brightness and tint", low=0, high=1)

@@ -42,12 +42,12 @@ class Watch:
     def _too_many(self, image: str, reason: str) -> str:
         if not self.made and self.missing == self.rejected:
             return (
-                f"the first {self.rejected} of {self.total} images are not there; for one, no {self.address(image)}; "
+                f"the first {self.rejected} of {self.total} images are missing; for one, {self.address(image)}; "
                 "data.root, data.file and data.images say where they are"
             )
         enough = max(0.1, math.ceil(10 * self.rejected / self.total) / 10)
         return (
             f"{self.rejected} of {self.total} images cannot be read, more than max_rejected={self.limit:g} allows; "
-            f"for one, {image!r}: {reason}; mend them, or let jobs/extract_features.py pass with "
+            f"for one, {image!r}: {reason}; fix them, or let jobs/extract_features.py pass with "
             f"extraction.max_rejected={enough:g}"
         )

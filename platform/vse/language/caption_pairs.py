@@ -57,7 +57,7 @@ def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
     try:
         data = json.loads(text)
     except RecursionError:
-        raise InputError(f"{path}: is nested too deeply to be pairs of captions") from None
+        raise InputError(f"{path}: nested too deeply to be pairs of captions") from None
     except ValueError:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
@@ -83,7 +83,7 @@ def _tabular(text: str, path: str, *, tabs: bool) -> Iterator[tuple[str, Any]]:
 def _check_header(header: list[str], where: str) -> None:
     meant = [_OTHER_NAMES.get(name, name) for name in header]
     if twice := [name for name in _COLUMNS if meant.count(name) > 1]:
-        raise InputError(f"{where}: the column {twice[0]} is there {meant.count(twice[0])} times")
+        raise InputError(f"{where}: the column {twice[0]} occurs {meant.count(twice[0])} times")
 
 
 def _renamed(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def caption_vectors(texts: Sequence[str], words: Sequence[str]) -> WordVectors:
     information = positive_information(cooccurrences(texts, known))
     if not information.count_nonzero():  # ARPACK has no eigenvectors of nothing
         raise InputError(
-            "text.word_vectors=captions: no two words stand in one training caption more often than by chance (is "
+            "text.word_vectors=captions: no two words occur in one training caption more often than by chance (is "
             "each a single word?), so vectors cannot be made; name a file of vectors instead, text.word_vectors=FILE"
         )
     rows = factors(information, DIM)

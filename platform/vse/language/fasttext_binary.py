@@ -81,7 +81,7 @@ def _model(path: str, stream: BufferedReader, wanted: object) -> _Model:
     dim, _, _, _, _, _, _, _, bucket, shortest, longest, _, _ = _unpack(stream, "<12id")
     size, num_words, _, _, pruned = _unpack(stream, "<3i2q")
     if not (0 < dim < 100_000 and size > 0 and 0 <= num_words <= size):
-        raise ValueError("sizes that cannot be")
+        raise ValueError("impossible sizes")
     rows = {word: k for k, word in enumerate(_entries(stream, size)) if word in wanted}  # type: ignore[operator]
     for _ in range(max(pruned, 0)):
         _unpack(stream, "<2i")

@@ -1,4 +1,4 @@
-"""The inflection library, made once a process."""
+"""The inflection library, made once per process."""
 
 import warnings
 from functools import cache

@@ -1,6 +1,6 @@
 """The parse stage: every distinct text once, in shards, in this process, several processes or a Ray cluster.
 
-What a run that was stopped has finished stays: the next one parses only texts in no finished shard.
+Finished shards of an interrupted run are kept: the next run parses only the remaining texts.
 """
 
 import contextlib

@@ -41,7 +41,7 @@ class PoolConfig:
         "frequent ones, the published 37, the corrected 38; auto: frequent below 10,000 captions, else corrected",
         choices=("auto", "frequent", "published", "corrected"),
     )
-    held_out: bool = knob(True, "three tenths of each list serve disjoint attacks only, as no paper does")
+    held_out: bool = knob(True, "reserve three tenths of each list for disjoint attacks; no paper does")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

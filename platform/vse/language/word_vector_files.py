@@ -75,7 +75,7 @@ def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -
             if head[:4] == fasttext_binary.MAGIC:
                 return _fasttext(path, stream, wanted, subwords)
             if subwords:
-                raise InputError(f"{path}: is no fastText .bin; only that form holds the pieces of unknown words")
+                raise InputError(f"{path}: not a fastText .bin; only that format holds subwords for unknown words")
             count, dim, start = _header(head)
             if dim is not None and _looks_binary(head[start:], dim):
                 stream.read(start)
@@ -87,7 +87,7 @@ def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -
 
 def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int], subwords: bool) -> Rows:
     if not stream.seekable() or isinstance(stream.raw, gzip.GzipFile | zipfile.ZipExtFile):
-        raise InputError(f"{path}: a fastText .bin is read at places; unpack it first")
+        raise InputError(f"{path}: a fastText .bin needs random access; unpack it first")
     vectors, found, composed = fasttext_binary.read(path, stream, wanted, subwords=subwords)
     return Rows(vectors, found, composed, "fasttext-bin")
 
@@ -168,7 +168,7 @@ def _binary(path: str, stream: io.BufferedReader, kept: Kept, count: int | None)
                 raise InputError(f"{path}: word {number}: {error}") from None
         at = space + 1 + size
     if (buffer[at:] + stream.read(2)).strip(b"\n"):
-        raise InputError(f"{path}: goes on after the {count} words its header names; no file of vectors in this form")
+        raise InputError(f"{path}: continues after the {count} words its header names; not a word2vec .bin")
     return kept.rows("word2vec-bin")
 
 
@@ -209,7 +209,7 @@ def _lines(path: str, stream: io.BufferedReader) -> Iterator[bytes]:
     while line := stream.readline(_HEAD):
         number += 1
         if len(line) == _HEAD and not line.endswith(b"\n"):
-            raise InputError(f"{path}: line {number}: has no end; no text file of vectors")
+            raise InputError(f"{path}: line {number}: does not end; not a text file of vectors")
         yield line
 
 
@@ -219,7 +219,7 @@ def _first_width(path: str, line: bytes) -> int:
     while dim < len(fields) - 1 and _numbers(fields[-dim - 1 :][:1]) is not None:
         dim += 1
     if dim == 0:
-        raise InputError(f"{path}: line 1: expected a word and numbers; no file of word vectors")
+        raise InputError(f"{path}: line 1: expected a word and numbers; not a file of word vectors")
     return dim
 
 

@@ -21,13 +21,13 @@ from vse.language.tokens import nfc, words
 class VectorConfig:
     """Skip-gram (Mikolov et al., 2013) in gensim; one thread, so that the same captions give the same vectors."""
 
-    dim: int = knob(300, "dimension", low=2)
-    window: int = knob(5, "words to either side", low=1)
-    negative: int = knob(10, "negative samples a word", low=1)
+    dim: int = knob(300, "dimension of the vectors", low=2)
+    window: int = knob(5, "context words on either side", low=1)
+    negative: int = knob(10, "negative samples per word", low=1)
     epochs: int = knob(10, "passes over the captions", low=1)
     min_count: int = knob(2, "rarer words are left out", low=1)
-    subwords: bool = knob(False, "fastText instead of word2vec: characters of a word take part")
-    seed: int = knob(0, "initial vectors and samples", low=0)
+    subwords: bool = knob(False, "fastText instead of word2vec: the character n-grams of a word take part")
+    seed: int = knob(0, "seed of initial vectors and samples", low=0)
 
 
 def read_captions(path: str) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _check_header(header: list[str], where: str) -> None:
     if not header:
         raise InputError(f"{where}: is empty; a table needs a header with a column named caption")
     if header.count("caption") != 1:
-        raise InputError(f"{where}: a table needs a column named caption, and one only; found {', '.join(header)}")
+        raise InputError(f"{where}: a table needs exactly one column named caption; found {', '.join(header)}")
 
 
 def _objects(lines: Iterable[str], path: str) -> Iterator[str]:
@@ -82,7 +82,9 @@ def _objects(lines: Iterable[str], path: str) -> Iterator[str]:
                 found = None
             caption = found.get("caption") if isinstance(found, dict) else None
             if not isinstance(caption, str):
-                raise InputError(f"{path}: line {number}: expected one JSON object a line, with a text as its caption")
+                raise InputError(
+                    f"{path}: line {number}: expected one JSON object per line, with a string as its caption"
+                )
             yield caption
 
 
@@ -95,12 +97,12 @@ def train_word_vectors(captions: Iterable[str], config: VectorConfig) -> tuple[l
     counts = Counter(chain.from_iterable(sentences))
     if not counts:
         raise InputError(
-            "captions: the files hold none; name files with a caption a line, or a table with a column caption"
+            "captions: the files hold none; name files with one caption per line, or a table with a column caption"
         )
     if max(counts.values()) < config.min_count:
         raise InputError(
-            f"vectors.min_count={config.min_count}: no word occurs so often in {len(sentences)} captions; the most "
-            f"frequent one does {max(counts.values())} times"
+            f"vectors.min_count={config.min_count}: no word occurs that often in {len(sentences)} captions; the most "
+            f"frequent one occurs {max(counts.values())} times"
         )
     try:
         from gensim.models import FastText, Word2Vec

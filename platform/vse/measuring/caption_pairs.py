@@ -41,7 +41,7 @@ def measure_pairs(members: Members, workspace: Workspace, pairs: Sequence[Captio
     if told:
         log.warning("pairs=%s: %s", files, told)
     if taken := {pair.category for pair in kept} & {"mean", "found"}:
-        raise InputError(f"pairs={files}: category {min(taken)!r} is the name of another number; call it otherwise")
+        raise InputError(f"pairs={files}: category {min(taken)!r} is the name of another metric; rename it")
     ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
     row = {found: k for k, found in enumerate(ids)}
     texts = [pair.caption for pair in kept] + [pair.negative for pair in kept]

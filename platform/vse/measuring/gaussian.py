@@ -14,7 +14,7 @@ def measure_gaussian(member: Member, split: str) -> dict[str, float]:
     configuration's initial weights with `before/` in front of the name, its discriminator being untrained too."""
     trained, material = member.trained, member.material
     if not isinstance(trained.family, KeepsCodes):
-        raise InputError("measure.gaussian: this family has no codes beside its unit vectors; jWAE has")
+        raise InputError("measure.gaussian: this family has only unit vectors; jWAE has other codes")
     part = material.records.split(split)
     if len(part.images) < 4:
         raise InputError(f"measure.gaussian: split {split} has {len(part.images)} images; statistics need more")

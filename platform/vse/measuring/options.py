@@ -18,23 +18,25 @@ class MeasureOptions:
 
     splits: tuple[str, ...] = knob(("test",), "splits of the data set")
     attacks: tuple[str, ...] = knob(
-        WORDS, "kinds of words that adversaries take, disjoint ones where some were held out; or nothing", choices=WORDS
+        WORDS,
+        "words of adversaries: shared with training negatives, disjoint from them (if held out); empty: no attacks",
+        choices=WORDS,
     )
     protocol: str = knob("", "published way of measuring; empty: the whole split", choices=("", *PUBLISHED))
-    folds: int = knob(1, "retrieval within so many equal parts of the split, averaged", low=1)
-    alpha: float | None = knob(None, "weight of u_sent where the family has it; default as configured", low=0, high=1)
-    components: tuple[str, ...] = knob((), "types that make u_comp at inference; default as configured")
+    folds: int = knob(1, "retrieval within this many equal parts of the split, averaged", low=1)
+    alpha: float | None = knob(None, "weight of u_sent where the family has it; default: as configured", low=0, high=1)
+    components: tuple[str, ...] = knob((), "component types in u_comp at inference; default: as configured")
     drop_components: float = knob(
         0.0, "share of parsed attributes and relations dropped at test (A.2, Table 1, Test Drop)", low=0, high=1
     )
-    drop_seed: int = knob(0, "which of them: the same for all runs", low=0)
+    drop_seed: int = knob(0, "which of them are dropped: the same for all runs", low=0)
     true_pairs: bool = knob(False, "retrieval with all true pairs as positives too, where the source knows the truth")
     gaussian: bool = knob(
-        False, "how far codes are from N(0, I) before and after training, of families that keep such codes"
+        False, "how far codes are from N(0, I), before and after training, in families that keep such codes"
     )
     contrast: tuple[str, ...] = knob((), "kinds of words of VSE-C's contrastive captions", choices=KINDS)
-    pairs: tuple[str, ...] = knob((), "files of (image, caption, negative caption), as SugarCrepe's JSON")
-    device: str = knob("cpu", "where it is computed; auto: on a GPU where there is one", choices=DEVICES)
+    pairs: tuple[str, ...] = knob((), "files of (image, caption, negative caption), such as SugarCrepe's JSON")
+    device: str = knob("cpu", "where to compute; auto: on a GPU if there is one", choices=DEVICES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ def plan_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureO
     """
     changes = {"model.components": options.components} if options.components else {}
     if options.gaussian and len(runs) > 1:
-        raise InputError("measure.gaussian: codes are of one run; name one in run")
+        raise InputError("measure.gaussian: measures the codes of one run; name a single one in run")
     device = device_of(options.device, "measure.device")
     loaded = [load_run(run, changes) for run in runs]
     parsed, alpha = bool(options.attacks or options.contrast), options.alpha

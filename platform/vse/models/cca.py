@@ -86,9 +86,9 @@ class CCA(Family):
         """All ours."""
 
         dim: int = knob(1024, "canonical variables kept, at most the smaller input", low=1)
-        image: str = knob("pooled", "which features", choices=("pooled", "fc1"))
-        ridge: float = knob(0.1, "added to the variances, as a share of their mean", above=0)
-        power: float = knob(4.0, "of the correlations that scale the variables (Gong et al.)", low=0)
+        image: str = knob("pooled", "which image features", choices=("pooled", "fc1"))
+        ridge: float = knob(0.1, "ridge added to the variances, as a share of their mean", above=0)
+        power: float = knob(4.0, "power of the correlations that scale the variables (Gong et al.)", low=0)
 
     @classmethod
     def requires(cls, config: "CCA.Config") -> Inputs:

@@ -53,7 +53,7 @@ class CSE(Family):
         fixed_words: bool = knob(False, "keep given word vectors fixed")
         convolution_dim: int = knob(512, "channels of the convolutions", low=1)
         layers: int = knob(3, "highway convolutions", low=1)
-        dropout: float = knob(0.0, "of image features", low=0, high=0.9)
+        dropout: float = knob(0.0, "dropout of image features", low=0, high=0.9)
 
     @classmethod
     def requires(cls, config: "CSE.Config") -> Inputs:

@@ -1,6 +1,6 @@
 """Dropout that does not ask which worker it runs on: a row's mask belongs to the row and the step alone.
 
-torch's own draws one stream a process, so two workers would drop other units than one worker does.
+torch's own draws from one stream per process, so two workers would not drop the units that one worker drops.
 """
 
 import torch

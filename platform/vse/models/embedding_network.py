@@ -1,6 +1,6 @@
 """The Embedding Network of Wang et al. (TPAMI 2019), to which the jWAE paper compares: two branches of fixed vectors.
 
-Our reading of a paper that is not among our sources: two fully connected layers a branch, ReLU between them, unit
+Our reading of a paper that is not among our sources: two fully connected layers per branch, ReLU between them, unit
 length; no batch normalisation, so that a code belongs to its item alone. Every default is ours.
 """
 
@@ -27,7 +27,7 @@ class EmbeddingNetwork(Family):
 
         dim: int = knob(512, "dimension of the joint space", low=1)
         hidden_dim: int = knob(2048, "first layer of each branch", low=1)
-        image: str = knob("pooled", "which features", choices=("pooled", "fc1"))
+        image: str = knob("pooled", "which image features", choices=("pooled", "fc1"))
         siblings: bool = knob(True, "read another caption of each image, for the neighbourhood constraint")
 
     @classmethod

@@ -3,8 +3,8 @@
 A family and an objective meet by the names of tensors. `forward` reads a batch and returns codes; the objective
 compares those it knows, and names in its `gathers` those of which it needs the rows of every worker.
 
-A batch has one row a caption (B), of which a worker holds its share. Ids are of the vocabulary: 0 padding, 1 <start>,
-2 <end>, 3 <unk>. In evaluation a batch has one side alone: features, one row an image, or what is said of captions
+A batch has one row per caption (B), of which a worker holds its share. Ids are of the vocabulary: 0 padding, 1 <start>,
+2 <end>, 3 <unk>. In evaluation a batch has one side alone: features, one row per image, or what is said of captions
 down to `sentence`.
 
 | batch key | shape, dtype | meaning | there where |
@@ -111,7 +111,7 @@ class Family(nn.Module):
     Config: ClassVar[type[ComponentConfig]]
     inference_parameters: tuple[str, ...] = ()  # keys of Config that `combine` takes too: swept without training again
     unit_codes: bool = True  # every code is a unit vector (or zero) over its last dimension
-    vectors_of_paper: ClassVar[str] = ""  # given word vectors that its paper begins with; empty: learned ones, or none
+    vectors_of_paper: ClassVar[str] = ""  # pre-trained word vectors the paper starts from; empty: learned ones, or none
     # A pairwise family scores a batch itself, its own images against everybody's captions, and the objective compares
     # the scores: these codes of captions travel to every worker. Empty: the score is the product of two codes.
     pairwise: ClassVar[frozenset[str]] = frozenset()

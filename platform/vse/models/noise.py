@@ -1,6 +1,6 @@
 """Random numbers of a step that belong to a caption: the same on any number of workers and after any restart.
 
-A batch carries one 64-bit key a caption in `draw` (see `vse.data.keyed`); these functions spread it into as many
+A batch carries one 64-bit key per caption in `draw` (see `vse.data.keyed`); these functions spread it into as many
 numbers as a family needs, on the device where the batch is.
 """
 

@@ -78,7 +78,7 @@ class Order(VSEPP):
         """VSE++'s sizes; `form` and `absolute` as in the original paper."""
 
         form: str = knob("squared", "score: negative squared violation, or its root", choices=("squared", "root"))
-        absolute: bool = knob(True, "absolute values of both codes, after normalisation")
+        absolute: bool = knob(True, "take absolute values of both codes, after normalisation")
 
     def __init__(self, config: "Order.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config, context, scale)

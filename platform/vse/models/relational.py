@@ -52,7 +52,7 @@ class Relational(Family):
     or unit `image_nodes` and `caption_nodes` (batch, nodes, dim), zero where there is none.
     """
 
-    vectors_of_paper = "fastText's of 300 dimensions to begin with (thesis, section 2.3)"
+    vectors_of_paper = "fastText's of 300 dimensions (thesis, section 2.3)"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -65,11 +65,11 @@ class Relational(Family):
         text_layers: int = knob(2, "encoder layers over words", low=1)
         heads: int = knob(8, "attention heads", low=1)
         feedforward_dim: int = knob(1024, "hidden units of the feed-forward layers", low=1)
-        pooling: str = knob("avg", "of the nodes", choices=("avg", "max"))
-        regions: int = knob(49, "most regions or tokens of an image", low=1)
-        max_words: int = knob(48, "words of a caption that are read", low=1)
+        pooling: str = knob("avg", "pooling of the nodes", choices=("avg", "max"))
+        regions: int = knob(49, "most regions or tokens an image may have", low=1)
+        max_words: int = knob(48, "words read of a caption", low=1)
         padded_length: int = knob(24, "shorter captions are shifted at random up to this length in training", low=0)
-        structure: str = knob("none", "what training aligns besides", choices=("none", "pool", "attention"))
+        structure: str = knob("none", "what else training aligns", choices=("none", "pool", "attention"))
         pools: int = knob(8, "learned pools", low=1)
 
     @classmethod

@@ -35,12 +35,14 @@ class SCAN(Family):
         fixed_words: bool = knob(False, "keep given word vectors fixed")
         direction: str = knob("t2i", "who attends: words (t2i), regions (i2t) or both", choices=("t2i", "i2t", "both"))
         weight: float = knob(0.5, "both: share of t2i in the score", low=0, high=1)
-        aggregate: str = knob("lse", "of the relevance of all words or regions", choices=AGGREGATES)
+        aggregate: str = knob("lse", "aggregation of the relevance of all words or regions", choices=AGGREGATES)
         t2i_softmax: float = knob(9.0, "inverse temperature of the words' attention", above=0)
         t2i_lse: float = knob(6.0, "factor of LogSumExp over words", above=0)
         i2t_softmax: float = knob(4.0, "inverse temperature of the regions' attention", above=0)
         i2t_lse: float = knob(20.0, "factor of LogSumExp over regions (Flickr30k: 5)", above=0)
-        slope: float = knob(0.0, "of negative similarities: 0 as printed, 0.1 as the public code", low=0, high=1)
+        slope: float = knob(
+            0.0, "slope of negative similarities: 0 as printed, 0.1 as in the public code", low=0, high=1
+        )
 
     @classmethod
     def requires(cls, config: "SCAN.Config") -> Inputs:

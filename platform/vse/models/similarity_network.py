@@ -31,7 +31,7 @@ class SimilarityNetwork(Family):
         dim: int = knob(512, "outputs of the branches, which are multiplied", low=1)
         hidden_dim: int = knob(1024, "first layer of each branch", low=1)
         product_dim: int = knob(256, "layer between the product and the logit", low=1)
-        image: str = knob("pooled", "which features", choices=("pooled", "fc1"))
+        image: str = knob("pooled", "which image features", choices=("pooled", "fc1"))
 
     @classmethod
     def requires(cls, config: "SimilarityNetwork.Config") -> Inputs:

@@ -68,17 +68,17 @@ class UniVSE(Family):
         """Published values are the defaults (§3.5, A.2, A.3)."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        basic_dim: int = knob(300, "basic embedding where no word vectors are given", low=1)
-        modifier_dim: int = knob(100, "modifier embedding", low=1)
+        basic_dim: int = knob(300, "dimension of the basic embedding where no word vectors are given", low=1)
+        modifier_dim: int = knob(100, "dimension of the modifier embedding", low=1)
         fixed_words: bool = knob(True, "keep given word vectors fixed (A.3)")
         pooling: str = knob("maxk", "spatial aggregation; gpo: ours", choices=("avg", "max", "maxk", "gpo"))
         k: int = knob(10, "largest responses that max-k pooling averages", low=1)
-        aggregation: str = knob("avg", "of components", choices=("avg", "sum", "max", "gru", "attention"))
-        components: tuple[str, ...] = knob(TYPES, "types that make u_comp", choices=TYPES)
+        aggregation: str = knob("avg", "aggregation of components", choices=("avg", "sum", "max", "gru", "attention"))
+        components: tuple[str, ...] = knob(TYPES, "component types in u_comp", choices=TYPES)
         alpha: float = knob(0.75, "weight of u_sent in u_cap at inference", low=0, high=1)
         learn_alpha: bool = knob(False, "add eq. 1 on u_cap with gradient to alpha alone (A.2)")
-        renormalize: bool = knob(True, "u_cap is normalised again, so that the score is a cosine")
-        dropout: float = knob(0.0, "of image features and word vectors", low=0, high=0.9)
+        renormalize: bool = knob(True, "normalise u_cap again, so that the score is a cosine")
+        dropout: float = knob(0.0, "dropout of image features and word vectors", low=0, high=0.9)
 
     @classmethod
     def requires(cls, config: "UniVSE.Config") -> Inputs:

@@ -28,13 +28,13 @@ class VSEPP(Family):
         dim: int = knob(1024, "dimension of the joint space", low=1)
         word_dim: int = knob(300, "dimension of learned word vectors", low=1)
         fixed_words: bool = knob(False, "keep given word vectors fixed")
-        image: str = knob("pooled", "which features", choices=("pooled", "map"))
-        pooling: str = knob("maxk", "of a map's regions", choices=("avg", "max", "maxk", "gpo"))
+        image: str = knob("pooled", "which image features", choices=("pooled", "map"))
+        pooling: str = knob("maxk", "pooling of a map's regions", choices=("avg", "max", "maxk", "gpo"))
         k: int = knob(10, "largest responses that max-k pooling averages", low=1)
         normalize_images: bool = knob(
-            True, "unit images; false, for pooled features: VSE0, which ranks by their length"
+            True, "images as unit vectors; false, for pooled features only: VSE0, which ranks by their length"
         )
-        dropout: float = knob(0.0, "of image features and word vectors", low=0, high=0.9)
+        dropout: float = knob(0.0, "dropout of image features and word vectors", low=0, high=0.9)
 
     @classmethod
     def requires(cls, config: "VSEPP.Config") -> Inputs:

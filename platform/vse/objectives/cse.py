@@ -27,7 +27,7 @@ class CSELoss(Objective):
     class Config(ComponentConfig):
         """Thesis: all negatives, no mining. The rest is ours."""
 
-        margin: float = knob(0.2, "of the hinges", low=0)
+        margin: float = knob(0.2, "margin of the hinges", low=0)
         hinge: str = knob("sum", "negatives of a positive", choices=("hardest", "sum"))
         middle: float = knob(0.5, "weight of the lower layers", low=0)
         match: str = knob("hinge", MATCH, choices=MATCHES, later=True)

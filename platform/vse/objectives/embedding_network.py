@@ -47,8 +47,8 @@ class EmbeddingNetworkLoss(Objective):
     class Config(ComponentConfig):
         """All ours."""
 
-        margin: float = knob(0.1, "of every hinge", low=0)
-        most: int = knob(10, "worst violated negatives that count for each positive", low=1)
+        margin: float = knob(0.1, "margin of every hinge", low=0)
+        most: int = knob(10, "hardest violated negatives that count for each positive", low=1)
         neighbours: float = knob(0.1, "weight of the constraint between captions of one image", low=0)
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 

@@ -15,9 +15,9 @@ from vse.registry import ComponentConfig
 class HingeConfig(ComponentConfig):
     """VSE++: margin 0.2, hardest negatives; VSE: their sum."""
 
-    margin: float = knob(0.2, "of the hinge", low=0)
+    margin: float = knob(0.2, "margin of the hinge", low=0)
     hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"))
-    warmup: int = knob(0, "first epochs with the sum, against collapse", low=0)
+    warmup: int = knob(0, "first epochs with the sum over negatives, against collapse", low=0)
     mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
 

@@ -1,6 +1,6 @@
 """InfoNCE over images and captions of a batch, as CLIP uses it (van den Oord et al., 2018; Radford et al., 2021).
 
-Beyond the papers of this project: so that one can ask whether the hinge matters. Every number is ours.
+Beyond the papers of this project: to test whether the hinge matters. Every number is ours.
 """
 
 import math
@@ -59,8 +59,8 @@ class InfoNCE(Objective):
     class Config(ComponentConfig):
         """First temperature as CLIP's."""
 
-        temperature: float = knob(0.07, "first, or fixed, divisor of the scores", above=0)
-        learn: bool = knob(True, "the temperature is learned, with 1 / 100 as its bound")
+        temperature: float = knob(0.07, "divisor of the scores: initial value, or fixed", above=0)
+        learn: bool = knob(True, "learn the temperature, bounded below by 1 / 100")
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "InfoNCE.Config") -> None:

@@ -52,16 +52,16 @@ class JWAELoss(MatchingObjective):
             "known pairs: max-margin hinge (eq. 9), squared error (eq. 8); ours: InfoNCE or the sigmoid loss",
             choices=(*MATCHES, "mse"),
         )
-        lambda1: float = knob(0.5, "of the images' reconstruction", low=0)
-        lambda2: float = knob(0.005, "of the text's reconstruction", low=0)
-        lambda3: float = knob(0.01, "of the images' Gaussian regulariser", low=0)
-        lambda4: float = knob(0.01, "of the text's Gaussian regulariser", low=0)
-        norm: str = knob("l2", "of the images' reconstruction error", choices=("l1", "l2", "squared"))
+        lambda1: float = knob(0.5, "weight of the images' reconstruction", low=0)
+        lambda2: float = knob(0.005, "weight of the text's reconstruction", low=0)
+        lambda3: float = knob(0.01, "weight of the images' Gaussian regulariser", low=0)
+        lambda4: float = knob(0.01, "weight of the text's Gaussian regulariser", low=0)
+        norm: str = knob("l2", "norm of the images' reconstruction error", choices=("l1", "l2", "squared"))
         reduction: str = knob(
-            "sum", "of terms but the hinge over the batch: sum, or the released code's mean", choices=("sum", "mean")
+            "sum", "all terms but the hinge over the batch: sum, or the released code's mean", choices=("sum", "mean")
         )
-        errors: str = knob("sum", "over dimensions: sum as eqs. 6 and 7 print it, or mean", choices=("sum", "mean"))
-        mmd: float = knob(0.0, "of the discrepancy between the codes of images and text (MMD-MSE)", low=0)
+        errors: str = knob("sum", "errors over dimensions: sum as in eqs. 6 and 7, or mean", choices=("sum", "mean"))
+        mmd: float = knob(0.0, "weight of the discrepancy between the codes of images and text (MMD-MSE)", low=0)
 
     def __init__(self, config: "JWAELoss.Config") -> None:
         super().__init__(config, config.match)

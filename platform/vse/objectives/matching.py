@@ -1,7 +1,7 @@
 """How an objective with losses of its own matches images and captions: the hinge, or a loss without a margin.
 
-Beyond the papers, whose objectives match by the hinge: so that one can ask whether it matters, with the other losses of
-a family kept. One scale (and bias) is learned for all that an objective matches; first values are CLIP's and SigLIP's.
+Beyond the papers, whose objectives match by the hinge: to test whether that matters while a family's other losses stay.
+ One scale (and bias) is learned for all that an objective matches; first values are CLIP's and SigLIP's.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from vse.objectives.hinge_objective import HingeConfig, HingeObjective
 from vse.objectives.objective import Encoded
 
 MATCHES = ("hinge", "infonce", "sigmoid")
-MATCH = "images and captions: by the hinge, or by InfoNCE or the sigmoid loss at a learned scale, without a margin"
+MATCH = "loss on images and captions: hinge; or InfoNCE or the sigmoid loss, at a learned scale and without a margin"
 
 
 _SCALARS = {

@@ -1,6 +1,6 @@
 """The sigmoid loss over all pairs of a batch (Zhai et al., 2023, SigLIP).
 
-Beyond the papers of this project: so that one can ask whether the hinge matters. First values are SigLIP's; others
+Beyond the papers of this project: to test whether the hinge matters. First values are SigLIP's; others
 ours.
 """
 
@@ -49,8 +49,8 @@ class Sigmoid(Objective):
     class Config(ComponentConfig):
         """SigLIP: scale 10 and bias −10 at first."""
 
-        scale: float = knob(10.0, "first factor of the scores", above=0)
-        bias: float = knob(-10.0, "first summand, against the many negatives")
+        scale: float = knob(10.0, "initial factor of the scores", above=0)
+        bias: float = knob(-10.0, "initial bias of the scores, against the many negatives")
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "Sigmoid.Config") -> None:

@@ -39,9 +39,9 @@ class VSECLoss(HingeObjective):
         paradigms first. Of the four, shuffle and preposition are both relations: these have half of the draws.
         """
 
-        margin: float = knob(0.2, "of both hinges", low=0)
+        margin: float = knob(0.2, "margin of both hinges", low=0)
         kinds: tuple[str, ...] = knob(KINDS, "adversaries to train against", choices=KINDS)
-        draws: int = knob(8, "adversaries of a caption in a step", low=1)
+        draws: int = knob(8, "adversaries per caption and step", low=1)
         balance: str = knob(
             "paradigm", "a draw takes a paradigm first, then one of its candidates; or any candidate", choices=BALANCES
         )

@@ -1,7 +1,7 @@
-"""What an AWS account would say to a cluster file: images, instance types, quotas, profiles, the role for spot
+"""Checks of a cluster file against an AWS account: images, instance types, quotas, profiles, the role for spot
 instances, security group, bucket.
 
-Nothing is made or changed. Where credentials are missing or may not ask, a check says so instead of guessing.
+Nothing is made or changed. Where credentials are missing or lack a permission, a check says so instead of guessing.
 """
 
 from collections import defaultdict

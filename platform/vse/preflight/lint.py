@@ -1,4 +1,4 @@
-"""What Ray's schema does not ask of a cluster file, and a careful operator does."""
+"""What a careful operator asks of a cluster file beyond Ray's schema."""
 
 import ipaddress
 import json
@@ -53,7 +53,7 @@ def _commands_of(config: Mapping[str, Any], key: str) -> str:
 def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[str]:
     head, types = config.get("head_node_type"), part(config, "available_node_types")
     if not isinstance(head, str) or head not in types:
-        yield f"head_node_type: {head} is none of available_node_types"
+        yield f"head_node_type: {head} is not one of available_node_types"
     for name in types:
         yield from _node_type(name, part(types, name), is_head=name == head)
     with_gpu = [kind for name in types if part(kind := part(types, name), "resources").get("GPU")]
@@ -74,7 +74,7 @@ def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
     if not re.search(r"AWS_METADATA_SERVICE_TIMEOUT=.*AWS_METADATA_SERVICE_NUM_ATTEMPTS=", _everything(config)):
         yield "AWS_METADATA_SERVICE_TIMEOUT, AWS_METADATA_SERVICE_NUM_ATTEMPTS: not set, so busy nodes lack credentials"
     if "min_workers" in config:
-        yield "min_workers: dropped in silence at the top level"
+        yield "min_workers: silently ignored at the top level"
     if not re.search(r"VSE_WORKSPACE=s3://", _everything(config)):
         yield "VSE_WORKSPACE: the default workspace must be on S3"
     if "--num-gpus=0" not in _commands_of(config, "head_start_ray_commands"):
@@ -152,11 +152,11 @@ def _hosts(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
         try:
             ipaddress.ip_address(host)
         except ValueError:
-            yield f"provider: {host} is no address; Ray knows on-prem nodes by their addresses only"
+            yield f"provider: {host} is not an IP address; Ray knows on-prem nodes by their addresses only"
     if len(set(hosts)) != len(hosts):
         yield "provider: a host is listed twice"
     if "available_node_types" in config:
-        yield "available_node_types: hosts of a list have none"
+        yield "available_node_types: a list of hosts has none"
     if not part(config, "auth").get("ssh_private_key"):
         yield "auth.ssh_private_key: missing, so the head could not reach the workers"
     if "RAY_enable_autoscaler_v2=0" not in _commands_of(config, "head_start_ray_commands"):
@@ -188,7 +188,7 @@ def _commands(config: Mapping[str, Any], ray_version: str, constraints: str) -> 
         yield "RAY_AUTH_MODE: not set to token"
     for host in _LISTENS.findall(everything):
         if not _private(host):
-            yield f"a service would listen on {host}, which is no private address"
+            yield f"a service would listen on {host}, which is not a private address"
     for key in ("head_start_ray_commands", "worker_start_ray_commands"):
         if "-m vse.node_logs" not in _commands_of(config, key):
             yield f"{key}: logs stay on the node, and are lost with it; start vse.node_logs"
@@ -212,7 +212,7 @@ def _mounts(config: Mapping[str, Any], root: Path) -> Iterator[str]:
         path = root / local
         if local.startswith("~"):
             if not local.startswith("~/.ray/"):
-                yield f"file_mounts: {local} is somebody's own"
+                yield f"file_mounts: {local} is a personal file; only ~/.ray/ may be mounted"
             continue
         if not path.exists():
             yield f"file_mounts: {local} does not exist"

@@ -28,7 +28,7 @@ class Options:
 
     cluster: str = knob("", "cluster file to check, and the account it would be launched in; empty: none")
     start: bool = knob(False, "on a cluster: have the autoscaler bring one node of every worker type, and check them")
-    wait: float = knob(900.0, "seconds that nodes have to come and to answer", low=1)
+    wait: float = knob(900.0, "seconds to wait for nodes to start and answer", low=1)
     ray: RayConfig = field(default_factory=RayConfig)
 
 
@@ -53,7 +53,7 @@ def _checks(request: Request) -> Iterator[Check]:
         yield from check_token(config)
         if part(config, "provider").get("type") == "aws":
             wrong = any(check.state == "problem" for check in found)
-            later = [Check("account", "AWS", "not checked", "mend the file first")]
+            later = [Check("account", "AWS", "not checked", "fix the file first")]
             yield from later if wrong else check_account(config)
     if cluster_address(options.ray) is None:
         yield Check("nodes", "cluster", "not checked", "none runs here; on one: ray submit FILE jobs/preflight.py")
@@ -91,7 +91,7 @@ def _mlflow(uri: str) -> Check:
         with urllib.request.urlopen(_health(uri), timeout=10) as answer:
             fine = answer.status == 200
     except (http.client.InvalidURL, ValueError):  # their text may hold a part of the password
-        wrong = f"{where}: no address of a server; a password's own : / @ are written %3A %2F %40"
+        wrong = f"{where}: not the address of a server; in a password, write : / @ as %3A %2F %40"
         return Check("MLflow", "this machine", "problem", wrong)
     except (OSError, http.client.HTTPException) as error:
         why = redact_text(str(getattr(error, "reason", error)))

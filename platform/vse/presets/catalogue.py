@@ -2,7 +2,7 @@
 
 `<system>_<data set>`. A number that its paper gives is that number in the preset; others are this project's and say so.
 In one thing all depart from papers and public codes, which take every other pair of a batch for a negative: captions of
-the same image or text are none (`objective.mask=none` is as published).
+the same image or text are not negatives (`objective.mask=none` is as published).
 """
 
 from collections.abc import Callable, Mapping

@@ -69,7 +69,7 @@ class _DrainedError(Exception):
         super().__init__(
             f"the cap is reached: {len(left)} {what} trials have not run ({', '.join(map(trial_label, left[:6]))}"
             f"{', ...' if len(left) > 6 else ''}), nor what reads them; the same command with a higher cap, or with "
-            "fewer sweep.seeds, goes on from here"
+            "fewer sweep.seeds, continues from here"
         )
 
 
@@ -177,12 +177,12 @@ class _Sweep:
         seeds = [seed for seed in self.plan.seeds if every[seed] == wanted]
         for seed in sorted(set(self.plan.seeds) - set(seeds)):
             why = next((f"{name}: {why}" for name, why in self.failed.items() if name.endswith(f"seed={seed}")), "")
-            self.missing[seed] = why or f"seed={seed} has not run whole"
+            self.missing[seed] = why or f"seed={seed} has unfinished trials"
         if not seeds:
             if self.refused is not None:
                 raise self.refused
             require_finished(list(self.ledger), "trials", self.ledger)
-            raise InputError(f"sweep.run={self.plan.run}: no seed is whole; sweep.run=all runs what is missing")
+            raise InputError(f"sweep.run={self.plan.run}: no seed is complete; sweep.run=all runs what is missing")
         return seeds
 
     def alpha_trials(

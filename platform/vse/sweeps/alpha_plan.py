@@ -28,15 +28,15 @@ class SweepOptions(Caps):
     """What to sweep, beside the run configuration."""
 
     name: str = knob("", "name of the sweep, for one space and configuration; empty: alpha-<preset>")
-    seeds: tuple[int, ...] = knob((0, 1, 2), "every arm is trained once with each", low=0)
+    seeds: tuple[int, ...] = knob((0, 1, 2), "seeds; every arm is trained once with each", low=0)
     space: str = knob("alpha", "module of search_spaces, or a .py file")
     reference: str = knob("auto", "preset to compare with; auto: VSE++ on the same data; none: nothing")
     learn_alpha: bool = knob(False, "also train with a learnable alpha (A.2), for each seed")
     within: float = knob(1.0, "rule: how far below the best rsum an alpha may be", low=0)
     standard_error: bool | None = knob(None, "rule: one standard error instead; none: for all but rendered scenes")
-    concurrency: int = knob(0, "trials side by side; 0: one a core", low=0)
+    concurrency: int = knob(0, "trials side by side; 0: one per core", low=0)
     run: str = knob(
-        "all", "all: what has not finished; new: not what failed; failed: that and what reads it", choices=RUNS
+        "all", "all: unfinished trials; new: all but failed ones; failed: only those and what reads them", choices=RUNS
     )
 
 
@@ -191,7 +191,7 @@ def _reference(request: Request, family: str) -> RunConfig | None:
         if wanted not in presets.names():
             raise InputError(
                 f"sweep.reference=auto: there is no VSE++ preset for --preset {request.preset}; name one "
-                f"({', '.join(name for name in presets.names() if name.startswith('vsepp'))}) or say none"
+                f"({', '.join(name for name in presets.names() if name.startswith('vsepp'))}) or none"
             )
     reference = presets.preset(wanted)
     features = replace(reference.features, backbone=config.features.backbone)

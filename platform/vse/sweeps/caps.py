@@ -1,4 +1,4 @@
-"""What a sweep may spend: seconds of trials, GPU-hours, money. Its trials may differ in what they take."""
+"""What a sweep may spend: seconds of trials, GPU-hours, money. Its trials may differ in what they need."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -15,10 +15,14 @@ from vse.sweeps.need import Need
 class Caps:
     """Keys of a sweep that limit what it spends, over all calls."""
 
-    max_seconds: float = knob(0.0, "start no trial beyond so many seconds of trials; 0: no limit", low=0)
-    max_gpu_hours: float = knob(0.0, "start no trial beyond so many GPU-hours of trials; 0: no limit", low=0)
-    max_cost: float = knob(0.0, "start no trial beyond so much money at sweep.price; 0: no limit", low=0)
-    price: float = knob(0.0, "of an hour of a GPU, or of a CPU where trials take no GPU, in any currency", low=0)
+    max_seconds: float = knob(0.0, "start no trial that would take trials past this many seconds; 0: no limit", low=0)
+    max_gpu_hours: float = knob(
+        0.0, "start no trial that would take trials past this many GPU-hours; 0: no limit", low=0
+    )
+    max_cost: float = knob(
+        0.0, "start no trial that would take trials past this cost at sweep.price; 0: no limit", low=0
+    )
+    price: float = knob(0.0, "price of a GPU-hour, or of a CPU-hour where trials take no GPU, in any currency", low=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Codes of a run on disk: encoded once, opened memory-mapped by everything that scores them.
 
-They lie below `runs/<run>/evaluation/`, one folder a split and kind of adversaries, as plain float32 .npy files under a
-manifest.
+They lie below `runs/<run>/evaluation/`, one folder per split and kind of adversaries, as plain float32 .npy files
+under a manifest.
 """
 
 import io

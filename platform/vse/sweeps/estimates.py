@@ -34,7 +34,7 @@ def estimate(config: RunConfig, searched: Iterable[str], workspace: Workspace, r
 def expectation(found: Estimate) -> str:
     """What a capped sweep says of an estimate."""
     if found.seconds is None:
-        return "a cap is set and nothing says what a trial takes: one starts alone, and its epochs will tell"
+        return "a cap is set and how long a trial takes is unknown: one starts alone to find out"
     return f"a trial is expected to take {found.seconds:.3g} s ({found.source}); none starts that would pass the cap"
 
 
@@ -76,7 +76,7 @@ def _of_steps(config: RunConfig, workspace: Workspace, request: Request) -> Esti
     timing = time_training(config, material)
     if timing is None:
         return Estimate(None, "no run like these is in the workspace, and a fit in closed form has no step to time")
-    source = f"timed here: {1000 * timing.step:.0f} ms a step, {timing.steps} steps an epoch"
+    source = f"timed here: {1000 * timing.step:.0f} ms per step, {timing.steps} steps per epoch"
     if config.train.workers > 1:
         source += f", shared by {config.train.workers} workers; their start comes on top"
     return Estimate(timing.seconds(config.train), source)

@@ -128,7 +128,7 @@ def require_finished(entries: Sequence[Entry], what: str, ledger: Ledger) -> Non
         first = failed[0]
         raise RuntimeError(
             f"{len(failed)} of {len(entries)} {what} failed; trial {first.id} {first.changes}: {first.why} "
-            f"(the whole story: {ledger.folder}/{FILE_NAME})"
+            f"(details: {ledger.folder}/{FILE_NAME})"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a sweep has tried: JSON lines, one record for every end of a trial, replayed whenever the sweep goes on.
+"""What a sweep has tried: JSON lines, one record for every end of a trial, replayed whenever the sweep is resumed.
 
 The ledger is all that resuming, retrying and extending need; the state that Tune keeps is thrown away. A trial is known
 by the fingerprint of its changes, so the same point is the same trial whatever order or sweep step it came from.

@@ -1,4 +1,4 @@
-"""What one trial takes of the cluster, and how many such trials fit side by side."""
+"""What one trial needs of the cluster, and how many such trials fit side by side."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -76,7 +76,7 @@ def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int) -> list[
     if found.seconds is None:
         return [f"cost: unknown, {found.source}"]
     total = found.seconds * to_run
-    text = f"cost: about {found.seconds:.3g} s a trial ({found.source}), {total / 3600:.2f} h of trials, "
+    text = f"cost: about {found.seconds:.3g} s per trial ({found.source}), {total / 3600:.2f} h of trials, "
     text += f"{total / at_once / 60:.0f} min side by side"
     text += plan.budget().priced(total)
-    return [text + ("; most, as trials are ended early" if plan.options.method == "asha" else "")]
+    return [text + ("; at most, since trials are ended early" if plan.options.method == "asha" else "")]

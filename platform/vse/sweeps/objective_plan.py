@@ -35,16 +35,18 @@ class SweepOptions(Caps):
         "grid: all that is listed; random; hyperopt: tree of Parzen estimators; asha: random, the worse ended early",
         choices=METHODS,
     )
-    samples: int = knob(20, "random, hyperopt, asha: points that are drawn, initial ones included", low=1)
-    seeds: tuple[int, ...] = knob((0,), "every point is trained once with each", low=0)
-    search_seed: int = knob(0, "of what is drawn", low=0)
+    samples: int = knob(20, "random, hyperopt, asha: points to draw, initial ones included", low=1)
+    seeds: tuple[int, ...] = knob((0,), "seeds; every point is trained once with each", low=0)
+    search_seed: int = knob(0, "seed of the draws", low=0)
     first: int = knob(0, "hyperopt: random points before the first informed one; 0: a third, at most 20", low=0)
     grace: int = knob(0, "asha: epochs before a trial may be ended; 0: a ninth of them", low=0)
-    reduction: float = knob(3.0, "asha: one in so many goes on from a rung to the next", above=1)
+    reduction: float = knob(3.0, "asha: one trial in this many continues from a rung to the next", above=1)
     objective: str = knob("rsum", "what is maximised, on validation", choices=tuple(OBJECTIVES))
-    concurrency: int = knob(0, "trials side by side; 0: one a core, or as many as the cluster has room for", low=0)
-    run: str = knob("all", "all: what has not finished; new: not what failed; failed: that alone", choices=RUNS)
-    warm_start: str = knob("", "hyperopt: finished sweep below sweeps/ to learn from, of the same run otherwise")
+    concurrency: int = knob(0, "trials side by side; 0: one per core, or as many as the cluster has room for", low=0)
+    run: str = knob("all", "all: unfinished trials; new: all but failed ones; failed: only those", choices=RUNS)
+    warm_start: str = knob(
+        "", "hyperopt: finished sweep below sweeps/ to learn from, with runs configured alike otherwise"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +78,7 @@ class Plan:
         """How the best point is chosen, as a sentence; it is written down with the sweep before any result."""
         return (
             f"The best point has the highest mean over seeds of the objective: {OBJECTIVES[self.options.objective]}. "
-            "Only points count whose trials have all run to their end; ties go to the earlier point."
+            "Only points whose trials have all finished count; ties go to the earlier point."
         )
 
     def definition(self) -> dict[str, Any]:
@@ -170,9 +172,7 @@ def make_plan(request: Request) -> Plan:
         raise InputError(f"search space {options.space}: seed: a sweep takes its seeds from sweep.seeds")
     for key in RESERVED:
         if key in space.keys:
-            raise InputError(
-                f"search space {options.space}: {key}: decides what a trial takes; all trials take the same"
-            )
+            raise InputError(f"search space {options.space}: {key}: sets what a trial needs, which is the same for all")
     _check_method(options, space, config)
     Budget(options, need_of(config.train)).check()
     if options.method == "hyperopt":
@@ -195,7 +195,7 @@ def _check_method(options: SweepOptions, space: Space, config: RunConfig) -> Non
     if options.method == "hyperopt":
         check_searchable(space)
     if options.warm_start and options.method != "hyperopt":
-        raise InputError(f"sweep.warm_start: sweep.method={options.method} learns from no finished trial; use hyperopt")
+        raise InputError(f"sweep.warm_start: sweep.method={options.method} cannot learn from trials; use hyperopt")
     if options.method == "asha":
         if options.objective != "rsum":
             raise InputError(
@@ -239,7 +239,8 @@ def told_by(name: str, workspace: Workspace, plan: Plan) -> list[tuple[dict[str,
     if not isinstance(theirs, dict) or not isinstance(theirs.get("config", {}), dict):
         raise InputError(f"sweep.warm_start={name}: {folder}/{DEFINITION} is missing or damaged")
     if theirs.get("kind") != "objective" or theirs.get("objective") != plan.options.objective:
-        raise InputError(f"sweep.warm_start={name}: maximises {theirs.get('objective', 'nothing')}, not the same")
+        found = theirs.get("objective", "nothing")
+        raise InputError(f"sweep.warm_start={name}: maximises {found}, this sweep {plan.options.objective}")
     base = flatten(identity(plan.config))
     from vse.presets import from_data
 

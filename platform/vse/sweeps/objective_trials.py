@@ -110,7 +110,7 @@ def objective_of(metrics: dict[str, float], objective: str) -> float:
         pairs = sum(found) / len(found) if found else math.nan
         value = pairs if objective == "pairs" else (rsum / 6 + pairs) / 2
     if not math.isfinite(value):
-        raise InputError(f"sweep.objective={objective}: {value} on this validation split; it may lack adversaries")
+        raise InputError(f"sweep.objective={objective}: {value} on this validation split, which may lack adversaries")
     return float(value)
 
 

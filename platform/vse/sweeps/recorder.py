@@ -126,7 +126,7 @@ class Recorder(tune.Callback):
 
     def _never_began(self, trial: Any) -> None:
         """A trial that Tune gave up without a word, as it does where an actor is not free for its next trial in time.
-        Whoever counts the trials that run would wait for it for ever."""
+        Whoever counts the trials that run would wait for it forever."""
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
         self.untold(trial.trial_id)

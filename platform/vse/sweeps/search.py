@@ -1,9 +1,9 @@
 """Searching a space by HyperOpt's tree of Parzen estimators (Bergstra et al., NIPS 2011), on top of the ledger.
 
-HyperOpt's own state is never kept: it is told the ended points of the ledger whenever a search goes on. Point k is
-drawn with a seed made of (search seed, k), so that a search which runs one trial at a time goes on after a kill as it
-would have. Alternatives are HyperOpt's own conditional choices. What is told has HyperOpt's internal form, position or
-value by label: Tune's wrapper hangs on initial points of such spaces.
+HyperOpt's own state is never kept: it is told the ended points of the ledger whenever a search is resumed. Point k is
+drawn with a seed made of (search seed, k), so that a search that runs one trial at a time continues after a kill as
+it would have. Alternatives are HyperOpt's own conditional choices. Points are told in HyperOpt's internal form,
+position or value by label, because Tune's wrapper hangs on initial points of such spaces.
 """
 
 import logging
@@ -162,7 +162,7 @@ class ParzenSearch:
         except InputError as error:
             if label(drawn) not in self.refused:
                 self.refused[label(drawn)] = str(error)
-                log.warning("drew another point than %s: %s", label(drawn), error)
+                log.warning("drew a new point instead of %s: %s", label(drawn), error)
             return None
         return changes
 

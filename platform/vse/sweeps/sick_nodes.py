@@ -1,7 +1,7 @@
-"""Nodes on which trials end by the node's own fault: a full disk, no way to the store, a GPU whose driver has died.
+"""Nodes whose own faults end trials: a full disk, a store out of reach, a GPU whose driver has died.
 
-Such a node is free again at once and would eat a whole queue of trials. It is left out for a while after two such ends;
-a trouble that is not one node's ends the sweep instead.
+Such a node is free again at once and would consume a whole queue of trials. It is left out for a while after two such
+ends; a fault that is not one node's ends the sweep instead.
 """
 
 import logging

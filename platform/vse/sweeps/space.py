@@ -1,6 +1,6 @@
 """Search spaces: one Python module each, a flat `SPACE` of dotted configuration keys in Tune's own vocabulary.
 
-A key that is none of the configuration's may name alternatives: `choice` or `grid_search` of dicts, each a space of its
+A key that is not in the configuration may name alternatives: `choice` or `grid_search` of dicts, each a space of its
 own whose keys a trial has only if that alternative was taken. A module may list points to begin with as `INITIAL`.
 
 A space is checked against the run configuration before any Ray process starts. Trials are made here and not by Tune's
@@ -104,7 +104,9 @@ def load_space(where: str) -> Space:
     found = Space(where, dict(space), tuple(dict(point) for point in initial))
     for point in found.initial:
         if not list(placements(found.domains, point)):
-            raise InputError(f"{where}: INITIAL: {label(point)} is no point of SPACE; name every key that a trial sets")
+            raise InputError(
+                f"{where}: INITIAL: {label(point)} is not a point of SPACE; name all keys that a trial sets"
+            )
     return found
 
 
@@ -114,13 +116,13 @@ def _check_form(space: Mapping[Any, Any], where: str, *, drawn: bool = False) ->
         if not isinstance(key, str):
             raise InputError(f"{where}: key {key!r} of SPACE: expected a dotted key of the run configuration")
         if isinstance(domain, dict) and set(domain) != {"grid_search"}:
-            raise InputError(f"{where}: {key}: nested spaces are not served; write {key}.<field> as a key of its own")
+            raise InputError(f"{where}: {key}: nested spaces are unsupported; write {key}.<field> as a key of its own")
         values = domain["grid_search"] if isinstance(domain, dict) else getattr(domain, "categories", [None])
         if not isinstance(values, list | tuple | range) or not values:
             kind = "grid_search" if isinstance(domain, dict) else "choice"
             raise InputError(f"{where}: {key}: {kind} takes a list of one or more values")
         if drawn and isinstance(domain, dict):
-            raise InputError(f"{where}: {key}: a grid below alternatives that are drawn; use choice, or a grid of them")
+            raise InputError(f"{where}: {key}: a grid inside drawn alternatives; use choice, or a grid of them")
         inner = alternatives(domain)
         if inner is None:
             describe_domain(domain, f"{where}: {key}")
@@ -226,7 +228,7 @@ def _check_domains(domains: Mapping[str, Any], config: Any, where: str) -> None:
     for key, domain in domains.items():
         inner = alternatives(domain)
         if inner is not None and key in known:
-            raise InputError(f"search space {where}: {key}: names alternatives and is a setting; call it otherwise")
+            raise InputError(f"search space {where}: {key}: names alternatives but is also a setting; rename it")
         for each in inner or ():
             _check_domains(each, config, where)
 

@@ -1,4 +1,4 @@
-"""What runs in the process of a trial: the call of its function, and what that says on its way to its end."""
+"""What runs in the process of a trial: the call of its function, and the progress that it reports."""
 
 import json
 import platform

@@ -1,5 +1,5 @@
-"""Trials that wait for a place. Tune waits without end for a node that an autoscaler never gets, as where a cloud has
-no more of its kind, an account has no quota, or spot instances go as they come."""
+"""Trials that wait for a place. Tune waits forever for a node that an autoscaler never gets, as when a cloud has no
+more of its kind, an account has no quota, or spot instances are reclaimed as soon as they come."""
 
 import logging
 import time

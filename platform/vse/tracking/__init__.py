@@ -1,1 +1,1 @@
-"""Journals of runs brought to MLflow: the only room that imports it."""
+"""Journals of runs brought to MLflow: the only package that imports it."""

@@ -1,4 +1,4 @@
-"""Packed models in MLflow's registry: one version a digest, an alias, a signature and an input example.
+"""Packed models in MLflow's registry: one version per digest, an alias, a signature and an input example.
 
 A version is a python_function model with `vse.served_model` as its loader and the package's code beside it: nothing is
 pickled, and it loads where this project is not installed.

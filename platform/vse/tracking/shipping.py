@@ -1,7 +1,7 @@
 """Brings MLflow up to date with the journals of a workspace.
 
-A journal only grows until its run is removed and made anew, so what was shipped is the story told by its first so many
-bytes; the rest is new. That byte count, the digest of these bytes and MLflow's id of the run are the state. Losing it
+A journal only grows until its run is removed and made anew, so what was shipped is told by a prefix of its bytes;
+the rest is new. The length of this prefix, its digest and MLflow's id of the run are the state. Losing it
 costs one look at what MLflow has. Whatever goes wrong is one warning and a later try: tracking cannot fail a job.
 """
 

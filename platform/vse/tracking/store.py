@@ -321,7 +321,7 @@ def _make_whole(uri: str) -> None:
     making = database.with_name(f"{database.name}.making-{uuid.uuid4().hex[:8]}")  # MLflow remembers names
     address = f"sqlite:///{making}"
     MlflowClient(tracking_uri=address).search_experiments(max_results=1)
-    engine = SqlAlchemyStore._engine_map.pop(address, None)  # MLflow keeps connections for ever
+    engine = SqlAlchemyStore._engine_map.pop(address, None)  # MLflow keeps connections forever
     if engine is not None:
         engine.dispose()
     with making.open("rb") as stream:

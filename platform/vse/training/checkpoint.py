@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to go on, or to embed raw images and raw strings, as plain data.
+"""Checkpoints: everything a run needs to continue, or to embed raw images and raw strings, as plain data.
 
 A checkpoint is a folder `epoch-<epochs done>[-<step>]` of safetensors and JSON that exists once its manifest does. The
 newest and the best are kept. Nothing in it is a pickle, so a workspace from elsewhere can be opened without trust.

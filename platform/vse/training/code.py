@@ -1,4 +1,4 @@
-"""Which code trained a run: kept beside its numbers, so that numbers of other code are not taken for this one's."""
+"""Which code trained a run: kept beside its numbers, so that numbers of other code are not mistaken for this one's."""
 
 import functools
 import hashlib
@@ -71,9 +71,9 @@ def names_of(code: Iterable[Code]) -> str:
 
 
 def warning(made: Mapping[str, Iterable[Code]], what: str, again: str) -> str:
-    """One line where some of what was made, by name, is by other code; "" where none is. again: how it is made anew."""
+    """One line if some of `made`, codes by name, is of other code, else "". again: how to make it anew."""
     theirs = {name: found for name, code in made.items() if (found := others(code))}
     if not theirs:
         return ""
     by = names_of(each for found in theirs.values() for each in found)
-    return f"warning: {len(theirs)} {what} are by other code ({by}); to make them again, {again}"
+    return f"warning: {len(theirs)} {what} were made with other code ({by}); to make them again, {again}"

@@ -1,4 +1,4 @@
-"""A ranking loss that stays where all codes coincide: how it is told, and what helps in a configuration."""
+"""A ranking loss stuck where all codes coincide: how that is detected, and which settings help."""
 
 from collections.abc import Mapping
 

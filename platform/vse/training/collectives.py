@@ -1,4 +1,4 @@
-"""What workers do together: rows of all in one tensor, with gradients to whom they belong, and failing as one."""
+"""What workers do together: gather the rows of all, with gradients to their owners, and fail as one."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar

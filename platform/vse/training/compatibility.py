@@ -1,4 +1,4 @@
-"""What a configured family and objective ask of each other, told before anything is computed."""
+"""What a configured family and objective ask of each other, checked before anything is computed."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -24,7 +24,8 @@ def check_objective(config: RunConfig) -> None:
     check_gpus(config.train.workers, config.train.gpus_per_worker)
     if config.train.precision in HALF and not config.train.gpus_per_worker:
         raise InputError(
-            f"train.precision={config.train.precision}: on GPUs only; set train.gpus_per_worker, or float32 or float64"
+            f"train.precision={config.train.precision}: on GPUs only; set train.gpus_per_worker, or use float32 or "
+            "float64"
         )
     family, name = registry.name_of("family", config.model), registry.name_of("objective", config.objective)
     for other in registry.names("objective"):
@@ -35,7 +36,7 @@ def check_objective(config: RunConfig) -> None:
             where = "".join(f" with model.{key}={value}" for key, value in settings.items())
             own = {f.name: f for f in fields(registry.component("objective", other).Config)}
             so = "match" in own and name in own["match"].metadata["choices"]
-            instead = f", whose objective.match={name} matches so" if so else ""
+            instead = f"; add objective.match={name} to match that way" if so else ""
             raise InputError(f"objective={name}: family {family}{where} trains with objective={other} only{instead}")
     objective: Objective = registry.build("objective", config.objective)
     if objective.families is not None and family not in objective.families:
@@ -50,5 +51,5 @@ def adversaries_wanted(config: RunConfig) -> ContrastDraws | None:
     """The adversaries that the configured objective trains against. Raises InputError where the family encodes none."""
     wanted = registry.build("objective", config.objective).adversaries
     if wanted is not None and not family_inputs(config).contrast:
-        raise InputError("objective: it compares adversaries of captions, but this family encodes none")
+        raise InputError("objective: compares adversaries of captions, but this family encodes none")
     return wanted

@@ -33,8 +33,8 @@ class TextConfig:
     min_count: float = knob(1, "words seen less often are <unk>; below 1: a share of the captions", above=0)
     word_vectors: str = knob(
         "",
-        "file of word vectors, a path or s3:// address; captions: made of the training captions alone; empty: none, "
-        "vectors are learned",
+        "file of word vectors, a path or s3:// address; captions: made from the training captions alone; empty: "
+        "learned from scratch",
     )
     sentence: ComponentConfig = part(
         "sentence", default=NoSentence.Config(), doc="vectors of whole captions, for families that read them"
@@ -70,20 +70,20 @@ class TrainConfig:
     """How long, how large, on what, and which epoch is kept."""
 
     epochs: int = knob(30, "passes over the training captions", low=1)
-    batch_size: int = knob(128, "captions of one step over all workers", low=2)
+    batch_size: int = knob(128, "captions per step over all workers", low=2)
     workers: int = knob(1, "data-parallel workers", low=1)
-    gpus_per_worker: float = knob(0.0, "GPUs of one worker", low=0)
-    threads: int = knob(1, "CPU threads of one worker", low=1)
+    gpus_per_worker: float = knob(0.0, "GPUs per worker", low=0)
+    threads: int = knob(1, "CPU threads per worker", low=1)
     precision: str = knob(
         "float32", "bfloat16, float16: autocast, on GPUs only", choices=("float32", "bfloat16", "float16", "float64")
     )
     select: str = knob("rsum", "kept epoch: best validation rsum, or the last", choices=("rsum", "last"))
     pairs: float = knob(1.0, "share of the training images whose captions are known to be theirs", above=0, high=1)
-    unpaired: bool = knob(False, "learn from the rest too, as images and captions that belong to nobody")
+    unpaired: bool = knob(False, "also train on the remaining images and captions, unpaired")
     window: int = knob(
-        0, "shuffle within windows of so many images, for features that exceed memory; 0: over all", low=0
+        0, "shuffle within windows of this many images, for features that exceed memory; 0: over all", low=0
     )
-    patience: int = knob(0, "stop after so many epochs without a better one; 0: never", low=0)
+    patience: int = knob(0, "stop after this many epochs without improvement; 0: never", low=0)
     evaluate_every: int = knob(1, "epochs between validations", low=1)
     checkpoint_seconds: float = knob(300.0, "seconds between checkpoints within an epoch", above=0)
 

@@ -48,7 +48,7 @@ class Hooks:
     stepped: Callable[[int, float, float], None] | None = None
 
 
-SAID_ONCE = (InputError, StorageError, Diverged)  # errors that would come again, if one tried again
+SAID_ONCE = (InputError, StorageError, Diverged)  # errors that a retry would repeat
 
 
 class Loop:

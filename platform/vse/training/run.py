@@ -86,7 +86,7 @@ def what_is_trained(config: RunConfig) -> str:
     family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
     return (
         f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
-        f"{config.train.batch_size} captions a step, {config.train.workers} worker(s), "
+        f"{config.train.batch_size} captions per step, {config.train.workers} worker(s), "
         f"{config.train.gpus_per_worker:g} GPU(s) each"
     )
 
@@ -135,7 +135,7 @@ def run_training(
     result = _result(name, folder, trained)
     if not trained and (theirs := others(result.trained_by)):
         log.warning(
-            "warning: %s was trained by other code (%s); to train it again, remove %s", name, names_of(theirs), folder
+            "warning: %s was trained with other code (%s); to train it again, remove %s", name, names_of(theirs), folder
         )
     return result
 
@@ -165,7 +165,7 @@ def _warn_begun(folder: Folder) -> None:
     except (IndexError, FileNotFoundError, InputError):  # none, or a damaged one: whoever resumes will see
         return
     if theirs := others(progress.trained_by):
-        line = "warning: %s was begun by other code (%s) and goes on with this; to train it anew, remove %s"
+        line = "warning: %s was begun with other code (%s) and continues with this; to train it anew, remove %s"
         log.warning(line, folder.name, names_of(theirs), folder)
 
 

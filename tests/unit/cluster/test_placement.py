@@ -64,7 +64,7 @@ def test_preflight_knows_what_an_autoscaler_can_bring(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(placement, "running_ray", joined)
     monkeypatch.setattr(placement, "check_shared", looked.append)
-    with pytest.raises(InputError, match="a local path, but the cluster can have 4 nodes, and none is there yet"):
+    with pytest.raises(InputError, match="a local path, but the cluster can have 4 nodes, and no other is up yet"):
         preflight(str(tmp_path / "w"), Config())
     here = 2
     preflight(str(tmp_path / "w"), Config())

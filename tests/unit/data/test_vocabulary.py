@@ -67,7 +67,7 @@ def test_json_round_trip_and_independence_of_caption_order(texts: list[str], ran
     ],
 )
 def test_damaged_files_are_input_errors(text: str) -> None:
-    with pytest.raises(InputError, match=r"vocabulary\.json: is no vocabulary file"):
+    with pytest.raises(InputError, match=r"vocabulary\.json: not a vocabulary file"):
         Vocabulary.from_json(text, "vocabulary.json")
 
 

@@ -128,5 +128,5 @@ def test_other_files_are_refused():
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"a": [1]}), sink)
     for data in (b"", b"PAR1 and more", sink.getvalue().to_pybytes()):
-        with pytest.raises(InputError, match="no table of outcomes"):
+        with pytest.raises(InputError, match="not a table of outcomes"):
             unpack(data)

@@ -190,5 +190,5 @@ def test_a_metric_without_queries_is_refused():
     empty = Sample(hits=np.zeros((6, 300, 2)), queries=np.stack([np.ones(300), np.zeros(300)], 1), images="test")
     assert not empty.defined
     assert sample(0.5).defined
-    with pytest.raises(InputError, match="asks nothing of test"):
+    with pytest.raises(InputError, match="test: no queries"):
         bootstrap([(1.0, sample(0.5)), (-1.0, empty)], replicates=50)

@@ -47,7 +47,7 @@ def test_vectors_tokens_and_grids(tmp_path, shape, output, stored):
 def test_vectors_where_tokens_are_wanted_are_refused_before_any_is_copied(tmp_path):
     for shape, output in (((9,), "map"), ((36, 9), "pooled")):
         save(tmp_path, "train", (5, *shape))
-        with pytest.raises(InputError, match=rf"^{tmp_path}/train_ims\.npy: has .*, and this family reads .*--preset"):
+        with pytest.raises(InputError, match=rf"^{tmp_path}/train_ims\.npy: has .*, but this family reads .*--preset"):
             extract(records(["train"]), Config(), [output], Folder.open(tmp_path / "s"), root=str(tmp_path))
     assert not (tmp_path / "s").exists()
 
@@ -123,7 +123,7 @@ def test_wrong_files_are_one_line(tmp_path):
     np.save(tmp_path / "train_ims.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(InputError, match="no array file"):
         attempt()
-    with pytest.raises(InputError, match="no row of an array"):
+    with pytest.raises(InputError, match="not a row of an array"):
         extract(Records("r", (Image("1", "1.jpg", "train"),), ()), Config(), ["map"], Folder.open(tmp_path / "s"))
 
 

@@ -31,7 +31,7 @@ def test_what_it_names_would_let_them_pass(rejected: int, enough: str) -> None:
 def test_where_no_image_is_there_the_folder_is_asked_for() -> None:
     with Progress("features", out=io.StringIO()) as bar:
         watch = Watch(bar, 60, 0.05, lambda image: f"/photos/{image}.jpg")
-        said = r"^the first 16 of 60 images are not there; for one, no /photos/15\.jpg; data\.root, data\.file and"
+        said = r"^the first 16 of 60 images are missing; for one, /photos/15\.jpg; data\.root, data\.file and"
         with pytest.raises(TooManyRejects, match=said):
             watch.committed(0, [(str(k), MISSING) for k in range(16)])
     with Progress("features", out=io.StringIO()) as bar:

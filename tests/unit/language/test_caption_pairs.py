@@ -69,7 +69,7 @@ def test_a_category_of_its_own_and_a_single_line(tmp_path):
         ("x.csv", "image,caption,negative\n1.jpg,A dog\n", "line 2: 2 fields, but the header has 3"),
         ("x.csv", 'image,caption,negative\n1.jpg,"A dog,A cat\n2.jpg,A,B\n', "line 2: unexpected end of data"),
         ("x.csv", f'image,caption,negative\n1.jpg,"{"dog " * 40_000}",A\n', "line 2: field larger than field limit"),
-        ("x.csv", "image,filename,caption,negative\n", "line 1: the column filename is there 2 times"),
+        ("x.csv", "image,filename,caption,negative\n", "line 1: the column filename occurs 2 times"),
     ],
 )
 def test_wrong_files_are_named(tmp_path, name, text, message):

@@ -85,5 +85,5 @@ def test_too_few_words():
 
 @pytest.mark.parametrize("texts", [["dog", "cat", "bird"], ["dog dog", "cat", "bird"]])
 def test_captions_of_one_word_tell_nothing(texts):
-    with pytest.raises(InputError, match=r"no two words stand in one training caption.*text\.word_vectors=FILE"):
+    with pytest.raises(InputError, match=r"no two words occur in one training caption.*text\.word_vectors=FILE"):
         caption_vectors(texts, ("dog",))

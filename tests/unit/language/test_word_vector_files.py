@@ -135,11 +135,11 @@ class TestText:
             ("cat 1 2\nbird 3 4 5\n", "line 2: 3 numbers, earlier lines have 2"),
             ("cat 1 2\nbird 3 x 5 y\n", "line 2: expected a word and numbers"),
             ("cat 1 2\n\ndog 1 2\n", "line 2: expected a word and numbers"),
-            ("a picture of a cat\n", "line 1: expected a word and numbers; no file of word vectors"),
-            (b"\x89PNG\r\n\x1a\n" + bytes(100), "line 1: expected a word and numbers; no file of word vectors"),
-            (b"x" * (1 << 21), "line 1: has no end"),
+            ("a picture of a cat\n", "line 1: expected a word and numbers; not a file of word vectors"),
+            (b"\x89PNG\r\n\x1a\n" + bytes(100), "line 1: expected a word and numbers; not a file of word vectors"),
+            (b"x" * (1 << 21), "line 1: does not end"),
             (b"2 3\ncat " + bytes(12) + b"dog " + bytes(5), "ends in word 2 of 2"),
-            (b"1 3\ncat " + bytes(12) + b"dog " + bytes(12), "goes on after the 1 words"),
+            (b"1 3\ncat " + bytes(12) + b"dog " + bytes(12), "continues after the 1 words"),
             (b"1 1\ncat \x00\x00\xc0\x7f", "word 1: a number that is not finite"),
         ],
     )
@@ -152,7 +152,7 @@ class TestText:
     def test_pieces_of_words_are_in_one_form_only(self, tmp_path):
         path = tmp_path / "glove.txt"
         path.write_text("cat 1 2\n")
-        with pytest.raises(InputError, match=r"is no fastText \.bin"):
+        with pytest.raises(InputError, match=r"not a fastText \.bin"):
             read_rows(str(path), {"cat": 0}, subwords=True)
 
 

@@ -43,15 +43,15 @@ def test_tables_of_spreadsheets(tmp_path):
     [
         ("none.txt", None, "no such file"),
         ("bad.csv", "image,text\n1,A dog\n", "a column named caption"),
-        ("bad.csv", "caption,caption\n", "a column named caption, and one only"),
+        ("bad.csv", "caption,caption\n", "exactly one column named caption"),
         ("bad.csv", "", "is empty"),
         ("bad.csv", "image,caption\n1,A dog, brown\n", "line 2: 3 fields, but the header has 2"),
         ("bad.csv", 'image,caption\n1,"A dog\n2,A cat\n', "line 2: unexpected end of data"),
         ("bad.csv", f'image,caption\n1,"{"dog " * 40_000}"\n', "line 2: field larger than field limit"),
         ("bad.tsv", "image\tcaption\n1.jpg\tA\tdog\n", "line 2: 3 fields"),
-        ("bad.jsonl", '{"caption": "A dog"}\n["A cat"]\n', "line 2: expected one JSON object a line"),
-        ("bad.jsonl", '{"caption": 3}\n', "line 1: expected one JSON object a line, with a text as its caption"),
-        ("bad.jsonl", "A dog\n", "line 1: expected one JSON object a line"),
+        ("bad.jsonl", '{"caption": "A dog"}\n["A cat"]\n', "line 2: expected one JSON object per line"),
+        ("bad.jsonl", '{"caption": 3}\n', "line 1: expected one JSON object per line, with a string as its caption"),
+        ("bad.jsonl", "A dog\n", "line 1: expected one JSON object per line"),
         ("bad.gz", "not gzipped", "not a text file"),
         ("bad.txt", b"caf\xe9\n", "not a text file"),
         ("cut.gz", WHOLE[:-20], r"not a whole \.gz file .* cut off"),
@@ -73,7 +73,10 @@ def test_wrong_files_are_one_line(tmp_path, name, content, says):
     [
         ([], "captions: the files hold none"),
         (["", " "], "captions: the files hold none"),
-        (["A dog", "a cat"], r"vectors\.min_count=3: no word occurs so often in 2 captions; the most .* does 2 times"),
+        (
+            ["A dog", "a cat"],
+            r"vectors\.min_count=3: no word occurs that often in 2 captions; the most .* occurs 2 times",
+        ),
     ],
 )
 def test_captions_without_a_frequent_word_are_one_line(captions, says):

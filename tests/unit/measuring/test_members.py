@@ -126,7 +126,7 @@ def test_other_attacks_are_refused_and_can_be_left_out(place, runs):
 
 
 def test_codes_of_several_runs_are_no_one_gaussian(place, runs):
-    with pytest.raises(InputError, match=r"measure\.gaussian: codes are of one run"):
+    with pytest.raises(InputError, match=r"measure\.gaussian: measures the codes of one run"):
         measure_ensemble(runs, place.ensemble("codes"), place, MeasureOptions(gaussian=True))
 
 

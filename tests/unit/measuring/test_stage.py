@@ -92,7 +92,7 @@ def test_codes_are_held_against_the_prior_where_a_family_keeps_them(place, vsepp
             assert value == pytest.approx(begun[f"{side}/before/{name}"], rel=1e-4), key
             assert begun[f"{side}/before/{name}"] == pytest.approx(found[f"{side}/before/{name}"], rel=1e-6), key
     assert found["test/gaussian_images/std"] != pytest.approx(found["test/gaussian_images/before/std"], rel=1e-2)
-    with pytest.raises(InputError, match=r"measure\.gaussian: this family has no codes"):
+    with pytest.raises(InputError, match=r"measure\.gaussian: this family has only unit vectors"):
         measure_run(vsepp, place, MeasureOptions(gaussian=True, attacks=()))
 
 
@@ -358,7 +358,7 @@ def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_pat
     path.write_text(json.dumps(rows))  # edited: measured anew
     assert measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),)))["pairs/found"] == 100
     path.write_text(json.dumps([{**next(iter(rows.values())), "category": "mean"}]))
-    with pytest.raises(InputError, match="category 'mean' is the name of another number"):
+    with pytest.raises(InputError, match="category 'mean' is the name of another metric"):
         measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),)))
     rows["elsewhere"] = {"filename": "000000000042.jpg", "caption": "a dog", "negative_caption": "a cat"}
     path.write_text(json.dumps({"0": rows["elsewhere"]}))

@@ -111,7 +111,7 @@ def test_an_account_is_asked_about_any_file_without_fault(value: Any) -> None:
         (("available_node_types", "gpu", "node_config", "InstanceType"), GONE, "gpu: InstanceType is missing"),
         (("provider", "region"), GONE, "provider.region: missing"),
         (("provider",), None, "provider.region: missing"),
-        (("head_node_type",), "haed", "head_node_type: haed is none of available_node_types"),
+        (("head_node_type",), "haed", "head_node_type: haed is not one of available_node_types"),
     ],
 )
 def test_a_fault_is_told_with_credentials_there(
@@ -142,7 +142,7 @@ def test_a_fault_is_told_with_credentials_there(
     told = capsys.readouterr().out
     assert words in told
     if steps != ("provider",):
-        assert "mend the file first" in told
+        assert "fix the file first" in told
 
 
 def test_a_profile_may_be_named_by_its_arn(monkeypatch: pytest.MonkeyPatch) -> None:

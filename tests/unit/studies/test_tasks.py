@@ -52,4 +52,6 @@ def test_results_say_by_which_code_they_are(workspace: Workspace) -> None:
         ["commit 0123456789", "commit 0123456789 with changes", name_of(mine), "not recorded"]
     )
     line = warning({each.name: code_of(each) for each in (task, other, before)}, "results", "remove them")
-    assert line.startswith("warning: 1 results are by other code (commit 01234567 with changes, commit 01234567)")
+    assert line.startswith(
+        "warning: 1 results were made with other code (commit 01234567 with changes, commit 01234567)"
+    )

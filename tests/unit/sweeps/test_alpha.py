@@ -147,9 +147,9 @@ def test_capped_and_gone_on_is_the_undisturbed_sweep(
     assert first.headline["left"] > 0
     assert read(first.folder / "journal.jsonl").latest()["left"] == first.headline["left"]
     (line,) = [record.getMessage() for record in caplog.records if "the cap is reached" in record.getMessage()]
-    assert "nothing says what a trial takes: one starts alone" in caplog.text
+    assert "how long a trial takes is unknown: one starts alone" in caplog.text
     assert said in line
-    assert "the same command with a higher cap, or with fewer sweep.seeds, goes on from here" in line
+    assert "the same command with a higher cap, or with fewer sweep.seeds, continues from here" in line
     assert read(first.folder / "journal.jsonl").status == "finished"
     assert not (first.folder / "results.json").exists()
     again = swept(tmp_path / "capped", **cap)
@@ -301,7 +301,7 @@ def test_only_what_failed_and_what_reads_it_is_tried_again(tmp_path: Path, monke
     more = dataclasses.replace(asked, options=override(asked.options, {"sweep.seeds": "0,1,2"}))
     summary = Path(run_alpha_sweep(more))
     assert json.loads(summary.with_name("results.json").read_text())["seeds"] == [0, 1]
-    assert json.loads(summary.read_text())["headline"]["missing"] == "seed=2 has not run whole"
+    assert json.loads(summary.read_text())["headline"]["missing"] == "seed=2 has unfinished trials"
     assert Counter(entry.changes["kind"] for entry in Ledger(Folder.open(summary.parent))) == WHOLE
 
 

@@ -59,8 +59,8 @@ def test_a_dry_run_times_steps_and_writes_nothing(tmp_path: Path) -> None:
     pipeline.prepare(asked.config, Workspace.open(str(tmp_path)))
     before = listing(tmp_path)
     (line,) = [each for each in describe_plan(asked) if each.startswith("cost: ")]
-    assert "s a trial (timed here: " in line
-    assert "steps an epoch" in line
+    assert "s per trial (timed here: " in line
+    assert "steps per epoch" in line
     assert listing(tmp_path) == before
     alpha = dataclasses.replace(asked, job="sweep_alpha", options=AlphaOptions())
     lines = [each for each in describe_alpha(alpha) if each.startswith("cost")]

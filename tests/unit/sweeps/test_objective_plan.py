@@ -129,7 +129,7 @@ def test_resources_and_the_cap() -> None:
         ("eta", {"sweep__method": "hyperopt"}, "a grid cannot be searched by HyperOpt"),
         ("eta_joint", {}, "has ranges to draw from; use random, hyperopt or asha"),
         ("eta", {"sweep__max_gpu_hours": 1}, r"take no GPU; use sweep\.max_seconds"),
-        ("eta", {"sweep__warm_start": "x"}, "learns from no finished trial"),
+        ("eta", {"sweep__warm_start": "x"}, "cannot learn from trials"),
         ("eta", {"sweep__method": "asha", "sweep__objective": "pairs"}, "known at their end only"),
         ("eta", {"sweep__method": "asha", "train__workers": 2}, "one worker only"),
         ("eta", {"sweep__method": "asha", "train__epochs": 1}, "has 1 epochs in all"),
@@ -146,7 +146,7 @@ def test_refusals_before_anything_starts(space: str, changes: dict[str, Any], me
     ("key", "method", "message"),
     [
         ("seed", "grid", "seed: a sweep takes its seeds"),
-        ("train.threads", "grid", "train.threads: decides what a trial takes"),
+        ("train.threads", "grid", "train.threads: sets what a trial needs"),
         ("train.epochs", "asha", "train.epochs: asha compares trials of equal length"),
     ],
 )
@@ -234,7 +234,7 @@ def test_learning_from_another_sweep(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"its runs have optim\.lr=0\.002, these 0\.5"):
         told_by(folder.name, Workspace.open(str(tmp_path)), other)
     pairs = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__objective="pairs"))
-    with pytest.raises(InputError, match="maximises rsum, not the same"):
+    with pytest.raises(InputError, match="maximises rsum, this sweep"):
         told_by(folder.name, Workspace.open(str(tmp_path)), pairs)
     with pytest.raises(InputError, match=f"no such sweep; there are {folder.name}"):
         told_by("moon", Workspace.open(str(tmp_path)), joint)
@@ -260,7 +260,7 @@ def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:
     Ledger(folder).fail(plan.trials_of(plan.listed[1], "data")[0], "no")
     lines = describe_plan(request(workspace=str(tmp_path), sweep__seeds="0,1", sweep__max_seconds=100))
     assert "36 trials to run, 4 finished, 1 failed" in lines
-    assert any("about 10 s a trial (median of this sweep's finished trials), 0.10 h of trials" in x for x in lines)
+    assert any("about 10 s per trial (median of this sweep's finished trials), 0.10 h of trials" in x for x in lines)
     assert any("cap: 100 s of trials, 40 spent" in line for line in lines)
     failed = describe_plan(request(workspace=str(tmp_path), sweep__seeds="0,1", sweep__run="failed"))
     assert "1 trials to run, 4 finished, 1 failed" in failed
@@ -295,7 +295,7 @@ def test_money_is_hours_of_what_trials_take_at_a_price(tmp_path: Path) -> None:
     assert limit(make_plan(request(**on_gpus, sweep__max_seconds=60))) == 60
     entered(tmp_path, make_plan(request()), {"eta_c=0.1": 10.0})
     lines = describe_plan(request(workspace=str(tmp_path), sweep__price=3.6, sweep__max_cost=0.1, ray__cpus=2))
-    assert any(line.startswith("cost: about 10 s a trial") and line.endswith("0.19 of money") for line in lines)
+    assert any(line.startswith("cost: about 10 s per trial") and line.endswith("0.19 of money") for line in lines)
     assert any("cap: 0.1 of money, 0.01 spent" in line for line in lines)
 
 

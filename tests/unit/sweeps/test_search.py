@@ -191,7 +191,7 @@ def test_points_that_would_not_train_are_drawn_anew(tmp_path: Path, caplog: pyte
     assert all(changes["every"] > 1 for changes in done)
     assert whole.search.refused
     assert set(whole.search.refused.values()) == {"every=1: trains nothing"}
-    assert sum("drew another point than" in line for line in caplog.messages) == len(whole.search.refused)
+    assert sum("drew a new point instead of" in line for line in caplog.messages) == len(whole.search.refused)
     first = Searched(tmp_path / "parts", FLAT, check=check).work(most=5)
     assert first + Searched(tmp_path / "parts", FLAT, check=check).work() == done
 

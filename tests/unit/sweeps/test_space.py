@@ -64,7 +64,7 @@ def test_a_space_from_a_file(tmp_path: Path) -> None:
         ("x = 1", "expected a dict named SPACE"),
         ("SPACE = {}", "expected a dict named SPACE"),
         ("SPACE = {1: 2}", "expected a dotted key"),
-        ("SPACE = {'optim': {'lr': 1}}", "nested spaces are not served; write optim.<field>"),
+        ("SPACE = {'optim': {'lr': 1}}", "nested spaces are unsupported; write optim.<field>"),
         ("SPACE = {'alpha': {'grid_search': []}}", "alpha: grid_search takes a list of one or more values"),
         ("SPACE = {'alpha': {'grid_search': 5}}", "alpha: grid_search takes a list"),
         ("SPACE = {'alpha': {'grid_search': 'abc'}}", "alpha: grid_search takes a list"),
@@ -74,11 +74,14 @@ def test_a_space_from_a_file(tmp_path: Path) -> None:
         ("from ray import tune\nSPACE = {'alpha': tune.choice([{'a': 1}, 2])}", "alternatives that are all dicts"),
         (
             "from ray import tune\nSPACE = {'w': tune.choice([{'a': tune.grid_search([1])}])}",
-            "a grid below alternatives",
+            "a grid inside drawn alternatives",
         ),
         ("from ray import tune\nSPACE = {'w': tune.choice([{'a': {'b': 1}}])}", "nested spaces"),
         ("SPACE = {'alpha': 1}\nINITIAL = {'alpha': 1}", "INITIAL to be a list"),
-        ("from ray import tune\nSPACE = {'a': tune.uniform(0, 1)}\nINITIAL = [{'a': 2}]", "a=2 is no point of SPACE"),
+        (
+            "from ray import tune\nSPACE = {'a': tune.uniform(0, 1)}\nINITIAL = [{'a': 2}]",
+            "a=2 is not a point of SPACE",
+        ),
         ("SPACE = {'alpha': object()}", "not plain data"),
         ("raise RuntimeError('broken')", "RuntimeError: broken"),
     ],
@@ -270,7 +273,7 @@ def test_every_point_has_one_place_and_comes_back_from_it(domains: dict[str, Any
     [
         ({"which": tune.choice([{"optim.lr": 0.1}, {"optim.rate": 1}])}, "optim.rate: no such key"),
         ({"which": tune.choice([{"optim.every": tune.randint(0, 3)}])}, "optim.every=0: must be between"),
-        ({"alpha": tune.choice([{"optim.lr": 0.1}])}, "alpha: names alternatives and is a setting"),
+        ({"alpha": tune.choice([{"optim.lr": 0.1}])}, "alpha: names alternatives but is also a setting"),
     ],
 )
 def test_wrong_alternatives_are_refused_by_key(domains: dict[str, Any], message: str) -> None:

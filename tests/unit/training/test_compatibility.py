@@ -124,8 +124,8 @@ def test_every_preset_is_a_pair_that_trains(name):
                 family,
                 {},
                 loss,
-                f"objective={loss}: family {family} trains with objective={own} only, "
-                f"whose objective.match={loss} matches so",
+                f"objective={loss}: family {family} trains with objective={own} only; "
+                f"add objective.match={loss} to match that way",
             )
             for family, own in (("jwae", "jwae"), ("jwae_scan", "jwae"), ("univse", "univse"), ("cse", "cse"))
             for loss in ("infonce", "sigmoid")
@@ -144,7 +144,7 @@ def test_every_preset_is_a_pair_that_trains(name):
             "embedding_network",
             "objective=embedding_network: compares codes, but family scan scores pairs; use objective=ranking",
         ),
-        ("vsepp", {}, "vsec", "objective: it compares adversaries of captions, but this family encodes none"),
+        ("vsepp", {}, "vsec", "objective: compares adversaries of captions, but this family encodes none"),
     ],
 )
 def test_a_wrong_pair_is_one_line_before_any_stage(family, variant, objective, said, tmp_path, monkeypatch):
@@ -160,7 +160,7 @@ def test_half_precision_without_a_gpu_is_one_line_before_any_stage(precision, tm
     config = override(preset("vsepp_tiny"), {"train.precision": precision})
     with pytest.raises(InputError) as caught:
         run_training(config, Workspace.open(str(tmp_path)))
-    said = f"train.precision={precision}: on GPUs only; set train.gpus_per_worker, or float32 or float64"
+    said = f"train.precision={precision}: on GPUs only; set train.gpus_per_worker, or use float32 or float64"
     assert str(caught.value) == said
     check_objective(override(config, {"train.gpus_per_worker": 0.5}))
 

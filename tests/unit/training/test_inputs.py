@@ -174,7 +174,7 @@ def test_only_the_control_arm_sees_the_truth(material):
     assert data.truth[split.caption_to_image, np.arange(len(split.captions))].all()
     assert data.truth.sum() > len(split.captions)  # partial captions are true of other images too
     other = override(config, {"data": "karpathy", "data.root": "nowhere"})
-    with pytest.raises(InputError, match=r"objective\.mask=truth: only a source that knows"):
+    with pytest.raises(InputError, match=r"objective\.mask=truth: needs a source that knows"):
         inputs._truth(other, material["univse_tiny"])
 
 

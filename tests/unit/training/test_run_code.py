@@ -44,7 +44,7 @@ def test_a_run_of_other_code_is_used_and_said(workspace: Any, said: list[str], m
     mine = run_training(config(), workspace)
     assert (mine.trained, mine.trained_by) == (False, [OTHER])
     same(mine, theirs)
-    line = f"was trained by other code (commit 01234567 with changes); to train it again, remove {mine.folder}"
+    line = f"was trained with other code (commit 01234567 with changes); to train it again, remove {mine.folder}"
     assert said == [f"warning: {mine.run} {line}"]
 
 
@@ -56,8 +56,8 @@ def test_a_run_that_other_code_began_goes_on_and_names_both(
         folder = _kill(config(), workspace, monkeypatch, "report")
     done = run_training(config(), workspace)
     assert said == [
-        f"warning: {done.run} was begun by other code (commit 01234567 with changes) and goes on with this; to train "
-        f"it anew, remove {folder}"
+        f"warning: {done.run} was begun with other code (commit 01234567 with changes) and continues with this; "
+        f"to train it anew, remove {folder}"
     ]
     assert done.trained_by == [OTHER, this_code(config())]
     assert run_training(config(), workspace).trained_by == [OTHER, this_code(config())]

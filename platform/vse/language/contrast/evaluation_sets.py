@@ -1,4 +1,4 @@
-"""Evaluation sets of contrastive captions (VSE-C, section 4.1): 20 noun, 20 numeral and 20 relation ones a caption.
+"""Evaluation sets of contrastive captions (VSE-C, section 4.1): 20 of nouns, numerals and relations each per caption.
 
 They are kept as edits with their reasons, in the format of all adversaries. Where a caption has few relation
 candidates, two of a kind are changed at once: two prepositions, or two pairs of phrases. The plural split alters

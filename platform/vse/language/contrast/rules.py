@@ -30,12 +30,12 @@ class Rules:
     concreteness: str = knob("", "file word<TAB>score; empty: the scores of the lexicon")
     concrete_share: float = knob(PUBLISHED_SHARE, "share of a source's words that counts as concrete", above=0, high=1)
     transitive: bool = knob(True, "hypernyms and hyponyms at any distance; false: one step, as published")
-    image_wide: bool = knob(True, "nothing that any caption of the image mentions or is related to is swapped in")
+    image_wide: bool = knob(True, "swap in nothing that any caption of the image mentions, or anything related to it")
     agreement: bool = knob(True, "number, articles and verbs agree with what is swapped in")
     plain_quantities: bool = knob(True, "`two dogs` never becomes `a dog`, which would still be true")
     asymmetric: bool = knob(True, "noun phrases in a symmetric relation (`next to`) are not shuffled")
     sensible_prepositions: bool = knob(True, "only places and directions that cannot hold at the same time")
-    leak: bool = knob(False, "the published code's slip: only the first set that lacks the word protects it")
+    leak: bool = knob(False, "repeat the published code's slip: what is swapped in may share a set with the word")
 
 
 PUBLISHED = Rules(

@@ -1,6 +1,6 @@
 """The candidate stage: slots of every caption of a split, once, in shards, in this process, several or a Ray cluster.
 
-A run that was stopped leaves its shards; the next one makes only those of captions in none.
+Finished shards of an interrupted run are kept: the next run makes only those of the remaining captions.
 """
 
 import multiprocessing

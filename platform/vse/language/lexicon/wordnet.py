@@ -71,7 +71,7 @@ def _read(path: Path, entry: Callable[[str], Entry]) -> Iterator[Entry]:
                 if not line.startswith(" "):
                     yield _entry(line, entry, f"{path}: line {number}")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a WordNet database: is no UTF-8 text ({error})") from None
+        raise InputError(f"{path}: not a WordNet database: not UTF-8 text ({error})") from None
 
 
 def _entry(line: str, entry: Callable[[str], Entry], where: str) -> Entry:

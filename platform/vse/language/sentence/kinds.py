@@ -58,7 +58,7 @@ class _Fitted:
         features = SentenceFeatures(tuple(known), rows, None, power, None, digits)
         counts = np.bincount(features.bags(train_texts).rows, minlength=len(known))
         if not counts.any():
-            raise InputError("text.sentence: the word vectors know no word of the training captions")
+            raise InputError("text.sentence: the word vectors contain no word of the training captions")
         features = replace(features, mixture=self._mixture(rows[counts > 0], counts[counts > 0].astype(np.float64)))
         if not dims:
             return features
@@ -105,10 +105,10 @@ class FisherConfig(ComponentConfig):
     count_power: float = knob(
         0.0, "EM weighs a word seen c times by c to this power: 1 every token, 0 every word once", low=0, high=1
     )
-    iterations: int = knob(100, "steps of EM at most", low=1)
+    iterations: int = knob(100, "EM steps at most", low=1)
     tolerance: float = knob(1e-5, "EM ends when a step adds less to the mean log-likelihood", low=0)
     least_scale: float = knob(0.01, "smallest scale, in standard deviations of all tokens", above=0)
-    seed: int = knob(0, "first assignment of EM", low=0)
+    seed: int = knob(0, "seed of EM's first assignment", low=0)
 
 
 class _Fisher(_Fitted):

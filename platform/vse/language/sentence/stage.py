@@ -1,7 +1,7 @@
 """The sentence stage: features fitted once on training captions, and the vectors of all captions of a data set.
 
 `language/<dataset>/<fingerprint>/fit` holds the fitted arrays, `.../captions-<digits>` one half-precision row for every
-distinct caption, in shards. A run that was stopped goes on with the shards that are there.
+distinct caption, in shards. An interrupted run continues with the shards that are there.
 """
 
 import io

@@ -86,7 +86,7 @@ def test_a_damaged_database_is_named(tmp_path):
     with pytest.raises(InputError, match=r"data\.noun: line 1: not a WordNet database"):
         read_wordnet(str(tmp_path))
     (tmp_path / "data.noun").write_bytes(b"caf\xe9\n")
-    with pytest.raises(InputError, match=r"data\.noun: not a WordNet database: is no UTF-8 text"):
+    with pytest.raises(InputError, match=r"data\.noun: not a WordNet database: not UTF-8 text"):
         read_wordnet(str(tmp_path))
 
 

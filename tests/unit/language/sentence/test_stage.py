@@ -109,7 +109,7 @@ def test_none_is_none(tmp_path, vectors):
 
 
 def test_captions_without_a_known_word_are_refused(vectors):
-    with pytest.raises(InputError, match="know no word of the training captions"):
+    with pytest.raises(InputError, match="contain no word of the training captions"):
         HGLMM(HGLMM.Config()).fit(["zebra", "one"], vectors)
     with pytest.raises(InputError, match=r"text\.sentence\.dims: components need two training captions"):
         HGLMM(HGLMM.Config()).fit(["dog"], vectors)
