@@ -11,6 +11,7 @@ from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
 from vse.language.parser_training import TrainingConfig, train, treebank_files
+from vse.paths import local_path
 from vse.summary import write_summary
 from vse.workspace import Workspace
 
@@ -30,7 +31,7 @@ def run(request: Request) -> str:
     set_up_logging()
     set_threads(1)
     workspace = Workspace.open(request.workspace).check_writable()
-    output = Path(options.output).expanduser() if options.output else workspace.root.child("parser").local("en_vse")
+    output = local_path(options.output) if options.output else workspace.root.child("parser").local("en_vse")
     report = train(_treebank(options), output, options.training, say=lambda line: print(line, file=sys.stderr))
     headline = {f"{split}_{key}": report[split][key] for split in ("dev", "test") for key in report[split]}
     for name, value in headline.items():
@@ -55,7 +56,7 @@ def plan(request: Request) -> Iterable[str]:
 def _treebank(options: Options) -> Path:
     if not options.treebank:
         raise InputError("treebank: name the folder of UD English EWT (*-train, *-dev, *-test .conllu or .conllu.gz)")
-    return Path(options.treebank).expanduser()
+    return local_path(options.treebank)
 
 
 if __name__ == "__main__":

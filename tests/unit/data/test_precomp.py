@@ -75,7 +75,7 @@ def test_rows_that_are_repeated_in_part_are_refused(tmp_path: Path, row: int) ->
     features[row, 3] = np.nan
     with pytest.raises(InputError, match=r"train_ims\.npy: most of its rows, but not all, occur 5 times in succession"):
         _images(tmp_path, features)
-    with pytest.raises(InputError, match=r"stand there 5 times"):
+    with pytest.raises(InputError, match=r"occur 5 times"):
         _images(tmp_path, np.repeat(_features(12, 8), 5, axis=0)[:-2])
 
 

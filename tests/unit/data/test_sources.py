@@ -44,11 +44,11 @@ def test_half_a_character_is_a_reject_in_a_caption_and_refused_in_an_id() -> Non
     records = gathered.records("name", {})
     assert [c.id for c in records.captions] == ["whole"]
     assert [(r.id, r.reason.split(" (")[0]) for r in rejects(records)] == [("half", "caption with half a character")]
-    with pytest.raises(InputError, match=r"there: image id '2\\ud83d' is no valid text"):
+    with pytest.raises(InputError, match=r"there: image id '2\\ud83d' is not valid text"):
         gathered.image(Image("2\ud83d", "2.png", "train"), "there")
-    with pytest.raises(InputError, match=r"image id '2' is no valid text"):
+    with pytest.raises(InputError, match=r"image id '2' is not valid text"):
         gathered.image(Image("2", "2\ud83d.png", "train"), "there")
-    with pytest.raises(InputError, match=r"caption id .* is no valid text"):
+    with pytest.raises(InputError, match=r"caption id .* is not valid text"):
         gathered.caption(Caption("\udc00", "1", "a cat"), "there")
 
 

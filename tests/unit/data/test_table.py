@@ -182,7 +182,7 @@ def test_splits_are_drawn_by_image(tmp_path: Path) -> None:
         ('{"image": "a.jpg", "caption": "A dog"}\n\n[1]\n', "line 3: expected an object with 'image', got list"),
         ('{"image": "a.jpg", "caption": "A dog", "id": %s}' % ("1" * 5000), "line 1: holds an integer of thousands of"),
         ('{"image": ' + "[" * 100_000, "line 1: is nested too deeply"),
-        ('{"image": "a\\ud83d.jpg", "caption": "A dog"}\n', "line 1: image id .* is no valid text"),
+        ('{"image": "a\\ud83d.jpg", "caption": "A dog"}\n', "line 1: image id .* is not valid text"),
     ],
 )
 def test_bad_files_are_one_clear_line(tmp_path: Path, content: str | bytes, message: str) -> None:

@@ -121,7 +121,7 @@ def test_wrong_files_are_one_line(tmp_path):
     with pytest.raises(InputError, match=r"files before have pooled \(9,\)"):
         attempt(files=("train", "val"))
     np.save(tmp_path / "train_ims.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match="no array file"):
+    with pytest.raises(InputError, match="not a readable array file"):
         attempt()
     with pytest.raises(InputError, match="not a row of an array"):
         extract(Records("r", (Image("1", "1.jpg", "train"),), ()), Config(), ["map"], Folder.open(tmp_path / "s"))

@@ -42,7 +42,7 @@ def test_tables_of_spreadsheets(tmp_path):
     ("name", "content", "says"),
     [
         ("none.txt", None, "no such file"),
-        ("bad.csv", "image,text\n1,A dog\n", "a column named caption"),
+        ("bad.csv", "image,text\n1,A dog\n", "exactly one column named caption"),
         ("bad.csv", "caption,caption\n", "exactly one column named caption"),
         ("bad.csv", "", "is empty"),
         ("bad.csv", "image,caption\n1,A dog, brown\n", "line 2: 3 fields, but the header has 2"),
