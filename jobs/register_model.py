@@ -45,7 +45,8 @@ def run(request: Request) -> str:
     shipped = shipper.ship(wait=60)
     version = shipped.models.get(offer.address) or shipper.version_of(offer.name, offer.alias, offer.digest)
     if version is None:
-        raise StorageError(f"the model waits in the journal of {options.run}: {shipped.trouble or 'it was not taken'}")
+        why = shipped.trouble or f"it was not taken, or a later offer has the alias {offer.alias}"
+        raise StorageError(f"the model waits in the journal of {options.run}: {why}")
     print(f"{offer.address} is version {version} in {redact_text(shipper.uri)}")
     return write_summary(
         folder.child(Packed.parent),

@@ -15,6 +15,7 @@ from typing import Any
 from vse.errors import InputError, first_line
 
 DIGEST_TAG = "vse.digest"
+_OFFERED_TAG = "vse.offered."  # and the alias: of a registered model, when the offer was made that the alias follows
 _LOADER = "vse.served_model"
 _PACKAGE = Path(__file__).parents[1]
 # What reading pictures and sentences imports; versions are those that are installed here.
@@ -24,9 +25,10 @@ _SENTENCE = "A white clock on the wall is above a wooden table."
 
 
 def register(
-    client: Any, run_id: str, packed: Path, *, name: str, alias: str, digest: str, tags: Mapping[str, str]
-) -> int:
-    """The number of the version of `name` that has this digest, made if there is none; it gets the alias.
+    client: Any, run_id: str, packed: Path, *, name: str, alias: str, digest: str, tags: Mapping[str, str], offered: int
+) -> int | None:
+    """The number of the version of `name` that has this digest, made if there is none; it gets the alias. None where
+    the alias stays with an offer that was made later than `offered` (milliseconds since 1970).
 
     client: an MlflowClient. Raises InputError where MLflow will not have such a name or alias.
     """
@@ -36,12 +38,26 @@ def register(
         version = _find(client, name, digest)
         if version is None:
             version = _make(client, run_id, packed, name, digest, tags)
-        client.set_registered_model_alias(name, alias, str(version))
+        return version if _follow(client, name, alias, version, offered) else None
     except MlflowException as error:
         if error.error_code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST"):
             raise InputError(first_line(error)) from error
         raise
-    return version
+
+
+def _follow(client: Any, name: str, alias: str, version: int, offered: int) -> bool:
+    """Give the alias to a version, unless it has followed this offer or a later one; returns whether it is there.
+
+    Journals come in any order, and again where the shipping state was lost. The time is kept beside the alias and not
+    in the version, so that an alias which somebody moved by hand is moved by new offers only.
+    """
+    model = client.get_registered_model(name)
+    last, holder = model.tags.get(_OFFERED_TAG + alias, ""), model.aliases.get(alias)
+    if holder is not None and last.isdecimal() and offered <= int(last):
+        return str(holder) == str(version)
+    client.set_registered_model_alias(name, alias, str(version))
+    client.set_registered_model_tag(name, _OFFERED_TAG + alias, str(offered))  # after a crash in between: both again
+    return True
 
 
 def _find(client: Any, name: str, digest: str) -> int | None:

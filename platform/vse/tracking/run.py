@@ -109,7 +109,8 @@ class RunShipper:
         }
 
     def _register(self, state: Sent, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:
-        """The version of a packed model in the registry; None, and a warning, where that cannot be."""
+        """The version of a packed model in the registry that got the alias; None where a later offer has it, and, with
+        a warning, where that cannot be."""
         try:
             packed = run.child(*str(model["path"]).split("/"))
             manifest = packed.read_manifest()
@@ -122,9 +123,8 @@ class RunShipper:
                     place = Path(scratch, "packed", file)
                     place.parent.mkdir(parents=True, exist_ok=True)
                     place.write_bytes(packed.read_bytes(file))
-                return self._store.register(
-                    state.run_id, Path(scratch, "packed"), name, alias, digest=model["digest"], tags=model["tags"]
-                )
+                known = {key: model[key] for key in ("digest", "tags", "offered")}
+                return self._store.register(state.run_id, Path(scratch, "packed"), name, alias, **known)
         except InputError as error:
             self._warn(f"models:/{name}@{alias} is not registered ({one_line(error)})")
             return None

@@ -38,7 +38,7 @@ _SAVE_EVERY = 20  # runs; a crash in between repeats at most these, to no effect
 @dataclass(slots=True)
 class Shipped:
     """What one pass did: runs brought up to date, runs still waiting, and why if they are; the address of each model
-    that was registered, or found to be, with its version."""
+    that was registered, or found to be, with its version, unless a later offer has the alias."""
 
     runs: int = 0
     waiting: int = 0

@@ -173,14 +173,16 @@ class Store:
             self._client.set_terminated(run_id, _STATUS[status], end_time=ended or None)
 
     def register(
-        self, run_id: str, packed: Path, name: str, alias: str, *, digest: str, tags: Mapping[str, str]
-    ) -> int:
+        self, run_id: str, packed: Path, name: str, alias: str, *, digest: str, tags: Mapping[str, str], offered: int
+    ) -> int | None:
         """Give the alias to the version of the registered model that has this digest, made if there is none; returns
-        its number. Raises InputError where MLflow will not have such a name."""
+        its number, None where a later offer than `offered` has the alias. Raises InputError where MLflow will not have
+        such a name."""
         from vse.tracking.models import register
 
+        what = {"name": name, "alias": alias, "digest": digest, "tags": tags, "offered": offered}
         with _time_for_files():
-            return register(self._client, run_id, packed, name=name, alias=alias, digest=digest, tags=tags)
+            return register(self._client, run_id, packed, **what)
 
     def version_of(self, name: str, alias: str, digest: str) -> int | None:
         """The version that has the alias, None where it is of another digest. Raises where there is none."""
