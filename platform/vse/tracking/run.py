@@ -12,7 +12,7 @@ from vse.journal import Story
 from vse.redaction import redact_text
 from vse.storage import MANIFEST, Folder
 from vse.tracking.state import Sent
-from vse.tracking.store import RunRefusedError, RunUnknownError, clean_key
+from vse.tracking.store import RunRefusedError, clean_key
 from vse.workspace import Workspace
 
 
@@ -42,33 +42,23 @@ class RunShipper:
         addresses."""
         folder, story, data, tag = waiting
         state = sent.get(key)
-        for last in (False, True):
-            if state is None:
-                run_id, there = self._store.find_or_create(
-                    story.experiment, story.run, name=story.name, started=story.started
-                )
-                state = sent[key] = Sent(run_id)
-                before = self._there(run_id, story) if there else Story()
-            elif not state.begins(data):
-                sent.pop(key)  # not the journal that was shipped
-                state = None
-                continue
-            else:
-                before = journal.parse(data[: state.offset])
-            try:
-                models = self._send(state, before, story, folder)
-                state.reached(data, tag)
-                return models
-            except RunUnknownError:
-                if last:
-                    raise
-                sent.pop(key)
-                state = None
-            except RunRefusedError as error:
-                state.refused = True
-                self._warn(f"{story.name}: MLflow refuses this run ({one_line(error)}); it is not sent again")
-                break
-        return {}
+        if state is None or not state.begins(data):  # the second: not the journal that was shipped
+            run_id, there = self._store.find_or_create(
+                story.experiment, story.run, name=story.name, started=story.started
+            )
+            sent.pop(key, None)  # the latest run to be made is the last of them
+            state = sent[key] = Sent(run_id)
+            before = self._there(run_id, story) if there else Story()
+        else:
+            before = journal.parse(data[: state.offset])
+        try:
+            models = self._send(state, before, story, folder)
+        except RunRefusedError as error:
+            state.refused = True
+            self._warn(f"{story.name}: MLflow refuses this run ({one_line(error)}); it is not sent again by this job")
+            return {}
+        state.reached(data, tag)
+        return models
 
     def _there(self, run_id: str, story: Story) -> Story:
         """What MLflow has of a story, as far as it can be asked."""

@@ -156,14 +156,19 @@ class Shipper:
     def _ship(self, result: Shipped, wait: float) -> None:
         from vse.tracking.store import relocate
 
-        sent = self._load()
+        sent, first = read_state(self._state_file), self._store is None
+        if (first or self._is_file) and self._lost(sent):
+            self._forget(sent)
+        if first:
+            self._take_up_restored(sent)
         if self._embedded and sent:
             relocate(self.uri, self._home / "artifacts")
-        result.waiting = len(pending := self._pending(sent))
-        asks = bool(sent) and self._store is None and not self.uri.startswith("sqlite:")  # files were asked in `_load`
-        if asks and not self._connected().knows(newest(sent)):
-            sent.clear()  # another store at the same address
-            result.waiting = len(pending := self._pending(sent))
+        pending = self._pending(sent)
+        # A server can change under a job: what is sent now would hide that all before it is gone
+        if pending and not (first or self._is_file) and self._lost(sent):
+            self._forget(sent)
+            pending = self._pending(sent)
+        result.waiting = len(pending)
         if not pending:
             return
         if not self._shared:
@@ -174,23 +179,61 @@ class Shipper:
         # place is the workspace's, whatever name each machine has for the same MLflow.
         with Folder.open(self.workspace).child("mlflow", "shipper").taken(wait) as mine:
             if mine:
-                result.waiting = len(pending := self._pending(sent))  # what other machines wrote while this one waited
-                self._send(pending, sent, result)
+                self._send(self._pending(sent), sent, result)  # with what other machines wrote while this one waited
             else:
                 result.trouble = _BUSY
 
+    def _lost(self, sent: dict[str, Sent]) -> bool:
+        """Whether MLflow lacks the last run that was made there: another store is at its address, new or older."""
+        from vse.tracking.store import file_knows
+
+        if not sent:
+            return False
+        run_id = newest(sent)
+        return not (file_knows(self.uri, run_id) if self._is_file else self._connected().knows(run_id))
+
+    def _forget(self, sent: dict[str, Sent]) -> None:
+        """Look at every journal again, and at every experiment: the connection keeps their ids."""
+        sent.clear()
+        self._store = None
+
+    def _take_up_restored(self, sent: dict[str, Sent]) -> None:
+        """A run that MLflow refused because it was deleted may be there again: let it be tried."""
+        from vse.tracking.store import file_is_active
+
+        for state in sent.values():
+            if state.refused and self._is_file:
+                state.refused = not file_is_active(self.uri, state.run_id)
+            elif state.refused:
+                state.refused = not self._connected().is_active(state.run_id)
+
     def _send(self, pending: Pending, sent: dict[str, Sent], result: Shipped) -> None:
+        """Send all that waits; from the start where MLflow turns out to have lost what it had, but once only."""
+        for _ in range(2):
+            result.runs, result.waiting = 0, len(pending)
+            if self._send_each(pending, sent, result):
+                return
+            pending = self._pending(sent)
+        result.trouble = "runs are gone as soon as they are sent"
+        self._warn(f"{redact_text(self.uri)}: {result.trouble}; they stay in their journals")
+
+    def _send_each(self, pending: Pending, sent: dict[str, Sent], result: Shipped) -> bool:
+        """Whether every run was tried; False where MLflow is another one than before, and `sent` is empty now."""
         store = self._connected()
         shipper = RunShipper(store, self.workspace, self._warn)
         try:
             for each in _parents_first(pending):
+                key = self._key(each.folder)
                 try:
-                    result.models |= shipper.ship(sent, self._key(each.folder), each)
+                    result.models |= shipper.ship(sent, key, each)
                 except StorageError:
                     raise  # the workspace's trouble, not this run's
                 except Exception as error:
                     if not store.answers():
                         raise
+                    if sent and not store.knows(sent[key].run_id if key in sent else newest(sent)):
+                        self._forget(sent)
+                        return False
                     result.trouble = f"{each.story.name}: {one_line(error)}"
                     self._warn(f"{result.trouble}; this run stays in its journal and is tried again")
                     continue
@@ -199,6 +242,7 @@ class Shipper:
                     self._save(sent)
         finally:
             self._save(sent)
+        return True
 
     def _pending(self, sent: dict[str, Sent]) -> Pending:
         pending: Pending = {}
@@ -243,17 +287,18 @@ class Shipper:
             yield take(file, wait)
 
     @property
+    def _is_file(self) -> bool:
+        """Whether MLflow's store is a file, of which questions cost next to nothing."""
+        return self.uri.startswith("sqlite:")
+
+    @property
     def _shared(self) -> bool:
         """Whether other machines, which see no lock on this one's disk, ship the same workspace to the same MLflow."""
         return not Folder.open(self.workspace).is_local and not self._embedded
 
     def _load(self) -> dict[str, Sent]:
-        from vse.tracking.store import file_knows
-
         sent = read_state(self._state_file)
-        if sent and self.uri.startswith("sqlite:") and not file_knows(self.uri, newest(sent)):
-            return {}  # whatever was sent is not there any more
-        return sent
+        return {} if self._is_file and self._lost(sent) else sent  # a server is asked when something is shipped
 
     def _save(self, sent: dict[str, Sent]) -> None:
         write_state(self._state_file, sent)

@@ -22,6 +22,7 @@ T = TypeVar("T")
 RUN_TAG = "vse.run_id"
 _PARENT_TAG = "mlflow.parentRunId"
 _NOTE_TAG = "mlflow.note.content"
+_ACTIVE = "active"  # the stage of a run that is not deleted
 _STATUS = {"running": "RUNNING", "finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 # What MLflow accepts in one batch and one value (mlflow.utils.validation)
 _METRICS, _PARAMS, _KEY, _PARAM_VALUE, _TAG_VALUE = 1000, 100, 250, 6000, 8000
@@ -44,10 +45,6 @@ _NOT_IN_KEYS = re.compile(r"[^\w. :/-]", re.ASCII)
 
 class RunRefusedError(Exception):
     """MLflow answers, but will not take this run (deleted by a user, for instance)."""
-
-
-class RunUnknownError(Exception):
-    """MLflow answers, but has no run of this id (its store was replaced)."""
 
 
 class Store:
@@ -78,27 +75,44 @@ class Store:
 
     def knows(self, run_id: str) -> bool:
         """Whether a run is there, deleted by a user or not. Raises where MLflow does not answer."""
+        return bool(self._stage(run_id))
+
+    def is_active(self, run_id: str) -> bool:
+        """Whether a run is there and not deleted. Raises where MLflow does not answer."""
+        return self._stage(run_id) == _ACTIVE
+
+    def _stage(self, run_id: str) -> str:
+        """What has become of a run; empty where there is none."""
         from mlflow.exceptions import MlflowException
 
         try:
-            self._client.get_run(run_id)
+            return self._client.get_run(run_id).info.lifecycle_stage
         except MlflowException as error:
             if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return False
+                return ""
             raise
-        return True
 
     def find_or_create(self, experiment: str, run: str, *, name: str, started: int) -> tuple[str, bool]:
-        """(MLflow's id of the run tagged `run`, whether it was there already)."""
+        """(MLflow's id of the run tagged `run`, whether it was there already). One that a user has deleted is there,
+        and refuses what it is sent: looking at every journal again must not bring it back."""
+        from mlflow.entities import ViewType
+        from mlflow.exceptions import MlflowException
+
         place = self._experiment(experiment)
         # run ids are fingerprints and names: no quote can get into the filter
         text = re.sub(r"[^\w.:/-]", "_", run)
-        found = self._client.search_runs([place], f"tags.`{RUN_TAG}` = '{text}'", max_results=1)
-        if found:
-            if name not in (run, found[0].info.run_name):  # a child shipped first made it without its name
-                self._client.update_run(found[0].info.run_id, name=name)
-            return found[0].info.run_id, True
-        made = self._client.create_run(place, start_time=started or None, tags={RUN_TAG: text}, run_name=name)
+        all_found = self._client.search_runs([place], f"tags.`{RUN_TAG}` = '{text}'", ViewType.ALL, max_results=10)
+        if all_found:
+            found = max(all_found, key=lambda each: each.info.lifecycle_stage == _ACTIVE).info
+            # a child shipped first made it without its name
+            if found.lifecycle_stage == _ACTIVE and name not in (run, found.run_name):
+                self._client.update_run(found.run_id, name=name)
+            return found.run_id, True
+        try:
+            made = self._client.create_run(place, start_time=started or None, tags={RUN_TAG: text}, run_name=name)
+        except MlflowException:
+            del self._experiments[experiment]  # it may be gone; the next try looks for it by its name
+            raise
         return made.info.run_id, False
 
     def known(self, run_id: str) -> tuple[set[str], dict[tuple[str, int], tuple[float, int]]]:
@@ -121,9 +135,8 @@ class Store:
         parent: str = "",
         notes: Iterable[str] = (),
     ) -> None:
-        """Log all in as few batches as MLflow allows. Raises RunRefusedError or RunUnknownError if so answered."""
+        """Log all in as few batches as MLflow allows. Raises RunRefusedError if so answered."""
         from mlflow.entities import Metric, Param, RunTag
-        from mlflow.exceptions import MlflowException
 
         special = {_PARENT_TAG: parent} if parent else {}
         special |= {shown: tags[name] for name, shown in _COLUMNS.items() if name in tags}
@@ -138,7 +151,7 @@ class Store:
             list(_parts(param_list, _PARAMS)),
             list(_parts(tag_list, _PARAMS)),
         )
-        try:
+        with _refusals():
             for part in range(max(len(metric_parts), len(param_parts), len(tag_parts))):
                 self._client.log_batch(
                     run_id,
@@ -146,9 +159,6 @@ class Store:
                     params=_at(param_parts, part),
                     tags=_at(tag_parts, part),
                 )
-        except MlflowException as error:
-            _translate(error)
-            raise
 
     def name_dataset(self, run_id: str, name: str, digest: str) -> None:
         """Say which data a run was made with."""
@@ -166,11 +176,12 @@ class Store:
                 self._client.log_artifact(run_id, str(path), under or None)
 
     def set_status(self, run_id: str, status: str, ended: int) -> None:
-        """Mark a run as running, finished, failed or killed."""
-        if status == "running":
-            self._client.update_run(run_id, status="RUNNING")
-        else:
-            self._client.set_terminated(run_id, _STATUS[status], end_time=ended or None)
+        """Mark a run as running, finished, failed or killed. Raises RunRefusedError if so answered."""
+        with _refusals():
+            if status == "running":
+                self._client.update_run(run_id, status="RUNNING")
+            else:
+                self._client.set_terminated(run_id, _STATUS[status], end_time=ended or None)
 
     def register(
         self, run_id: str, packed: Path, name: str, alias: str, *, digest: str, tags: Mapping[str, str], offered: int
@@ -224,11 +235,16 @@ def _at(parts: list[list[T]], index: int) -> list[T]:
     return parts[index] if index < len(parts) else []
 
 
-def _translate(error: Any) -> None:
-    if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-        raise RunUnknownError(str(error)) from error
-    if error.error_code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "INVALID_STATE"):
-        raise RunRefusedError(str(error)) from error
+@contextmanager
+def _refusals() -> Iterator[None]:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        if error.error_code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "INVALID_STATE"):
+            raise RunRefusedError(str(error)) from error
+        raise
 
 
 @contextmanager
@@ -285,8 +301,16 @@ def is_whole(database: Path) -> bool:
 
 def file_knows(uri: str, run_id: str) -> bool:
     """`Store.knows` of a SQLite file, without importing MLflow."""
-    database = Path(uri.removeprefix("sqlite:///").partition("?")[0])
-    return _counts(database, "SELECT count(*) FROM runs WHERE run_uuid = ?", run_id)
+    return _counts(_file(uri), "SELECT count(*) FROM runs WHERE run_uuid = ?", run_id)
+
+
+def file_is_active(uri: str, run_id: str) -> bool:
+    """`Store.is_active` of a SQLite file, without importing MLflow."""
+    return _counts(_file(uri), "SELECT count(*) FROM runs WHERE run_uuid = ? AND lifecycle_stage = ?", run_id, _ACTIVE)
+
+
+def _file(uri: str) -> Path:
+    return Path(uri.removeprefix("sqlite:///").partition("?")[0])
 
 
 def _counts(database: Path, query: str, *values: str) -> bool:
