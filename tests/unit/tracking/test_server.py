@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from tests.servers import free_port, mlflow_server, serving, wait_for
+from tests.unit.tracking.test_aliases import ADDRESS, offer
 from tests.unit.tracking.test_shipping import write_run
 from vse.journal import Journal
 from vse.tracking.shipping import Shipper
@@ -115,6 +116,36 @@ def test_a_server_whose_database_was_lost_is_filled_again(tmp_path: Path) -> Non
         server.start()
         assert Shipper(str(tmp_path / "w"), server.uri).ship().runs == 1
         assert set(runs_of(server.uri)) == {"a"}
+
+
+def test_a_database_that_is_brought_back_gets_what_came_after_from_the_job_that_lives(tmp_path: Path) -> None:
+    """Two runs came after the copy; one of them has ended, and says nothing more. The alias stays where it was."""
+    workspace, database = tmp_path / "w", tmp_path / "server.db"
+    server = mlflow_server(f"sqlite:///{database}", str(tmp_path / "art"), tmp_path)
+    with serving(server):
+        shipper = Shipper(str(workspace), server.uri)
+        offer(workspace, "z")
+        assert shipper.ship().models == {ADDRESS: 1}
+        offer(workspace, "a")
+        assert shipper.ship().models == {ADDRESS: 2}
+        server.stop(signal.SIGTERM)
+        shutil.copy(database, tmp_path / "copy.db")
+        server.start()
+        write_run(workspace, "b").end()
+        book = write_run(workspace, "c")
+        assert shipper.ship().runs == 2
+        server.stop(signal.SIGKILL)
+        for file in tmp_path.glob("server.db*"):
+            file.unlink()
+        shutil.copy(tmp_path / "copy.db", database)
+        server.start()
+        book.end()
+        shipped = shipper.ship()
+        assert (shipped.runs, shipped.waiting, shipped.trouble) == (4, 0, "")
+        assert shipped.models == {ADDRESS: 2}
+        runs = runs_of(server.uri)
+        assert {name: run.info.status for name, run in runs.items()} == dict.fromkeys("zabc", "FINISHED")
+        assert all(len(steps_of(server.uri, runs[name], "val/rsum")) == 2 for name in "bc")
 
 
 def _need(condition: bool) -> None:
