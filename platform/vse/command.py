@@ -37,6 +37,7 @@ _FOR_PEOPLE = (
 )  # outputs that are named before the path of the summary
 _KEPT = "finished work is kept"
 _STAYS = f"{_KEPT}, and the same command continues from there"
+_signals: list[int] = []  # signals that ask this job to end, as they came
 
 
 @runtime_checkable
@@ -87,6 +88,7 @@ def main(
     """
     ours = {signal.SIGTERM: _terminated, signal.SIGINT: partial(_stopping, job)}
     before = {}
+    _signals.clear()
     if _in_main_thread():
         heeded = [number for number in ours if signal.getsignal(number) != signal.SIG_IGN]  # as nohup has it ignored
         before = {number: signal.signal(number, ours[number]) for number in heeded}
@@ -104,16 +106,13 @@ def main(
         return 0
     except InputError as error:
         return _refuse(job, error)
-    except KeyboardInterrupt:
-        return _interrupted(job, signal.SIGINT)
     except BrokenPipeError:  # whoever read has seen enough, as `--help | head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to fail at exit
         return 128 + signal.SIGPIPE
-    except SystemExit as error:
-        # Ray's own handler exits with the bare signal number; ours with 128 more, as shells report it
-        if error.code in (signal.SIGTERM, 128 + signal.SIGTERM):
-            return _interrupted(job, signal.SIGTERM)
-        raise
+    except (KeyboardInterrupt, SystemExit) as error:
+        if (number := _signal_behind(error)) is None:
+            raise
+        return _interrupted(job, number)
     except Exception as error:
         cause = getattr(error, "cause", None)  # what a Ray task raised
         if isinstance(cause, InputError):
@@ -152,6 +151,15 @@ def _interrupted(job: str, number: int) -> int:
     return 128 + number
 
 
+def _signal_behind(error: KeyboardInterrupt | SystemExit) -> int | None:
+    """The signal that ends the job: what was heard, since Ray makes SystemExit(1) of an exit from within its calls."""
+    if _signals:
+        return _signals[-1]
+    if isinstance(error, KeyboardInterrupt):
+        return signal.SIGINT
+    return signal.SIGTERM if error.code == signal.SIGTERM else None  # Ray's own handler exits with the bare number
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -169,10 +177,12 @@ def _in_main_thread() -> bool:
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+    _signals.append(number)
     raise SystemExit(128 + number)
 
 
 def _stopping(job: str, number: int, frame: FrameType | None) -> NoReturn:
+    _signals.append(number)
     _say_if_heard(f"{job}: stopping")  # at once: what runs may take seconds to let go
     raise KeyboardInterrupt
 

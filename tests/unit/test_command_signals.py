@@ -52,6 +52,30 @@ def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, t
     assert (tmp_path / "cleaned").exists()
 
 
+@pytest.mark.parametrize(("number", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_counts_whatever_a_library_makes_of_it(number: str, status: int, tmp_path: Path) -> None:
+    """Ray makes SystemExit(1) of an exit that a handler asks for while a call of Ray waits."""
+    arguments = job(
+        tmp_path,
+        f"""
+        def run(request):
+            try:
+                os.kill(os.getpid(), signal.{number})
+                time.sleep(60)
+            except BaseException:
+                sys.exit(1)
+        """,
+    )
+    done = subprocess.run(arguments, env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, b"wait: stopped" in done.stderr) == (status, True)
+
+
+def test_an_exit_without_a_signal_is_its_own(tmp_path: Path) -> None:
+    arguments = job(tmp_path, "def run(request):\n    sys.exit(3)\n")
+    done = subprocess.run(arguments, env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (3, b"")
+
+
 def test_an_interrupt_is_one_though_nobody_reads_what_is_said(tmp_path: Path) -> None:
     """`job 2>&1 | tee log`: the terminal interrupts `tee` too, and it is gone first."""
     arguments = job(

@@ -26,6 +26,7 @@ from vse.workspace import Workspace
 
 RETRIES = 3  # a worker lost with its spot instance is no reason to give up; each retry goes on from the checkpoint
 LISTEN_SECONDS = 1.0
+ABORT_SECONDS = 20.0  # for the workers of an interrupted training to end; what takes longer ends with Ray
 # How long a worker waits for the others in a collective before the group is given up. Lost workers are noticed at once
 # by Ray, so this is for the slow: nodes that copy and parse a whole data set while others have it, rank 0 that writes a
 # checkpoint to a store that is away. It must exceed the longest of these, not the length of a step.
@@ -47,7 +48,7 @@ def train_on_workers(
     # Ray's own notes about a run are read by nobody: checkpoints are the run's. Only Ray's controller writes them, and
     # it runs on this node; on S3 they would fail without a second try where the workspace itself waits.
     scratch = tempfile.TemporaryDirectory(prefix="vse-train-", ignore_cleanup_errors=True)
-    trainer = TorchTrainer(
+    trainer = _Trainer(
         _worker,
         train_loop_config=_arguments(config, workspace, name, parent),
         scaling_config=ScalingConfig(
@@ -70,7 +71,25 @@ def train_on_workers(
             if not isinstance(error.controller_failure, WorkerGroupStartupTimeoutError):
                 raise
             raise _no_place(config) from None
+        except (KeyboardInterrupt, SystemExit):
+            trainer.abort()
+            raise
     _raise_again(refusal)
+
+
+class _Trainer(TorchTrainer):
+    """Leaves Ctrl-C to the job: Ray Train's own handler would end it with status 1 and without a word."""
+
+    controller: Any = None
+
+    def _register_sigint_handler(self, controller: Any) -> None:
+        self.controller = controller  # not told of where a thread, as that of a trial, calls `fit`
+
+    def abort(self) -> None:
+        """End the workers, as Ray Train's handler does."""
+        if self.controller is not None:
+            with contextlib.suppress(RayError):  # it answers by its end
+                ray.get(self.controller.abort.remote(), timeout=ABORT_SECONDS)
 
 
 def train_in_task(
