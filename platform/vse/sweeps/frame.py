@@ -24,6 +24,7 @@ from vse.sweeps.need import Need
 from vse.tracking.shipping import Shipper
 from vse.training.code import warning
 from vse.training.config import RunConfig, TrainConfig
+from vse.training.killed import end_killed_below
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -187,6 +188,7 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], SweepResult
                 found = work(frame)
             _warn_of_other_code(frame, known)
         except BaseException as error:
+            end_killed_below(workspace, frame.name, started)  # Ray has ended, and with it what trained
             frame.close("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
             raise
         if not frame.worked and reported(folder, found.digest):

@@ -33,7 +33,7 @@ from vse.sweeps.search import ParzenSearch
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
 from vse.training.inputs import REVISION
-from vse.training.run import close_killed
+from vse.training.killed import close_killed
 
 log = logging.getLogger(__name__)
 

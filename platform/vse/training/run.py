@@ -1,6 +1,5 @@
 """One run from configuration to checkpoint: `run_training(config, workspace)` serves jobs and Tune trials alike."""
 
-import contextlib
 import logging
 import platform
 from collections.abc import Callable
@@ -24,7 +23,6 @@ from vse.evaluation.metrics import RetrievalCounter
 from vse.evaluation.retrieval import count_retrieval
 from vse.journal import Journal, read
 from vse.models.family import Family, feature_scales
-from vse.object_store import DEAD_AFTER
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
@@ -43,6 +41,7 @@ from vse.training.inputs import (
     training_batches,
     training_inputs,
 )
+from vse.training.killed import end_killed
 from vse.training.loop import SAID_ONCE, Hooks, Loop
 from vse.training.origin import TAG, Origin, keep_origin, name_finished, read_origin
 from vse.workspace import Workspace
@@ -151,11 +150,15 @@ def _train(
 ) -> None:
     if trains_here(config.train):
         return train_worker(config, workspace, name, material, parent, report)
-    with running_ray(ray):
-        from vse.training import distributed  # Ray reads its settings when it is imported
+    try:
+        with running_ray(ray):
+            from vse.training import distributed  # Ray reads its settings when it is imported
 
-        train = distributed.train_on_workers if config.train.workers > 1 else distributed.train_in_task
-        return train(config, workspace, name, parent, report)
+            train = distributed.train_on_workers if config.train.workers > 1 else distributed.train_in_task
+            return train(config, workspace, name, parent, report)
+    except BaseException:
+        end_killed(workspace, name)  # its workers are gone, and were not asked
+        raise
 
 
 def _warn_begun(folder: Folder) -> None:
@@ -300,21 +303,6 @@ def training_device(train: TrainConfig) -> torch.device:
     device = torch.device("cuda" if train.gpus_per_worker else "cpu")
     use_reproducible_arithmetic(device)
     return device
-
-
-def close_killed(workspace: Workspace, name: str, wait: float = DEAD_AFTER) -> None:
-    """End the journal of a run whose process was killed before it could do so itself.
-
-    Nothing happens where it has ended, or where a living process still holds the run after so many seconds; on S3 a
-    dead one seems to for the term of its lease.
-    """
-    story = read(run_journal(workspace, name).path)
-    if not story.run or story.status != "running":
-        return
-    with contextlib.suppress(TimeoutError), workspace.run(name).locked(wait):
-        journal = run_journal(workspace, name)  # as it is now that nobody writes
-        if read(journal.path).status == "running":
-            journal.end("killed")
 
 
 def run_journal(workspace: Workspace, name: str) -> Journal:

@@ -6,7 +6,7 @@ from tests.unit.training.test_run import _history as history
 from tests.unit.training.test_run import _story as story_of
 from tests.unit.training.test_run import config
 from vse.config import override
-from vse.training import run
+from vse.training import killed, run
 from vse.training.loop import Loop
 from vse.training.run import run_training
 
@@ -64,16 +64,16 @@ def test_a_run_whose_process_was_killed_is_ended_once(workspace):
     result = run_training(config(), workspace)
     path = result.folder.local("journal.jsonl")
     whole = path.read_bytes()
-    run.close_killed(workspace, result.run)
-    run.close_killed(workspace, "no-such-run")
+    killed.close_killed(workspace, result.run)
+    killed.close_killed(workspace, "no-such-run")
     assert path.read_bytes() == whole
     *lines, end = whole.splitlines(keepends=True)
     assert b'"kind": "end"' in end
     path.write_bytes(b"".join(lines))
     with result.folder.locked():  # another process trains it
-        run.close_killed(workspace, result.run, wait=0.2)
+        killed.close_killed(workspace, result.run, wait=0.2)
     assert story_of(result.folder).status == "running"
     for _ in range(2):
-        run.close_killed(workspace, result.run)
+        killed.close_killed(workspace, result.run)
     assert story_of(result.folder).status == "killed"
     assert path.read_bytes().count(b'"kind": "end"') == 1
