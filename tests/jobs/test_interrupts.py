@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SIZES = ("data.num_train=40", "data.num_val=10", "data.num_test=10", "data.num_shifted=0")
 ENDLESS = ("--preset", "vsepp_tiny", *SIZES, "train.epochs=100000", "optim.schedule=constant")
 SPACE = "from ray import tune\nSPACE = {'objective.margin': tune.grid_search([0.1, 0.2])}\n"
-STAYS = "what was finished stays, and the same command goes on from there"
+STAYS = "finished work is kept, and the same command continues from there"
 
 
 def interrupted(job: str, number: int, folder: Path, *more: str) -> Path:
