@@ -40,10 +40,15 @@ def test_a_split_without_any_relation_mentions_none():
 
 
 def test_an_image_mentions_what_its_captions_say_beside_their_components():
-    rows = {"tokens": Ragged.of([[1, 4, 2]] * 3), "objects": Ragged.of([[4], [], [5]])}
-    rows |= {"attributes": Ragged.of([[(6, 4)], [], []], 2), "relations": Ragged.of([[]] * 3, 3)}
-    rows |= {"nouns": Ragged.of([[7, 4], [8], []]), "modifiers": Ragged.of([[(9, 4), (6, 4)], [(9, 4)], []], 2)}
-    mentions = Examples({}, Texts(**rows), np.array([0, 0, 1]), np.arange(3), 2).mentions()
+    texts = Texts(
+        Ragged.of([[1, 4, 2]] * 3),
+        Ragged.of([[4], [], [5]]),
+        Ragged.of([[(6, 4)], [], []], 2),
+        Ragged.of([[]] * 3, 3),
+        nouns=Ragged.of([[7, 4], [8], []]),
+        modifiers=Ragged.of([[(9, 4), (6, 4)], [(9, 4)], []], 2),
+    )
+    mentions = Examples({}, texts, np.array([0, 0, 1]), np.arange(3), 2).mentions()
     assert [mentions.objects.row(image).tolist() for image in (0, 1)] == [[4, 7, 8], [5]]
     assert [mentions.attributes.row(image).tolist() for image in (0, 1)] == [[[6, 4], [9, 4]], []]
 

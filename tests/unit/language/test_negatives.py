@@ -1,7 +1,5 @@
 """Sampled negatives: what they may never be, how many there are, and that every allowed word is equally likely."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +11,7 @@ from vse.data.ragged import Ragged
 from vse.data.scenes.source import Scenes
 from vse.data.vocabulary import build_vocabulary
 from vse.language import negatives
-from vse.language.components import extract
+from vse.language.components import Components, extract
 from vse.language.negatives import Mentions, NegativeCounts, NegativeSampler, Pools
 from vse.language.parser import Parser, shared_parser
 from vse.language.pools import build_pools
@@ -161,7 +159,12 @@ def test_no_caption_of_the_image_says_a_negative_of_a_noun():
     found = {text: extract(parse) for text, parse in parses.items()}
     words = [word for parse in parses.values() for token in parse for word in (token.text.lower(), token.lemma)]
     vocabulary = build_vocabulary([" ".join(words)])
-    data = examples_of(split, {}, vocabulary, SimpleNamespace(components=found.__getitem__))
+
+    class Source:
+        def components(self, text: str) -> Components:
+            return found[text]
+
+    data = examples_of(split, {}, vocabulary, Source())
     ids = pool_ids(build_pools((parses[c.text], found[c.text]) for c in split.captions), vocabulary)
     rows = np.arange(len(data))
     pairs = data.texts.attributes.pad(rows)[0]
