@@ -64,7 +64,7 @@ def test_requests_become_vectors_in_their_order(place: Workspace, tmp_path: Path
         ({"sentence": ""}, "row 1: fill exactly one of image, path, sentence, got 0"),
         ({"sentence": "a dog", "path": "a.png"}, "got 2"),
         ({"image": "a.png"}, "row 1: image must be the bytes of a file"),
-        ({"sentence": b"a dog"}, "row 1: sentence is text"),
+        ({"sentence": b"a dog"}, "row 1: sentence must be text"),
     ],
 )
 def test_a_wrong_request_names_its_row(place: Workspace, tmp_path: Path, row: dict[str, object], message: str) -> None:
