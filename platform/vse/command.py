@@ -29,12 +29,7 @@ from vse.storage import Folder
 
 WRONG_INPUT = 2
 _FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
-_FOR_PEOPLE = (
-    "report_html",
-    "comparison_html",
-    "page",
-    "vectors",
-)  # outputs that are named before the path of the summary
+_FOR_PEOPLE = ("report_html", "comparison_html", "page", "vectors")  # outputs named before the path of the summary
 _KEPT = "finished work is kept"
 _STAYS = f"{_KEPT}, and the same command continues from there"
 _signals: list[int] = []  # signals that ask this job to end, as they came
@@ -203,14 +198,10 @@ def _read(
     parser = _Parser(prog=f"python jobs/{job}.py", description=description, add_help=False, allow_abbrev=False)
     parser.add_argument("-h", "--help", action="store_true", help="this text with every key; starts nothing")
     parser.add_argument("--workspace", metavar="URI", help="where results go (else $VSE_WORKSPACE, else ./workspace)")
-    parser.add_argument(
-        "--tracking", metavar="URI", help="MLflow server (else $MLFLOW_TRACKING_URI, else the workspace)"
-    )
+    parser.add_argument("--tracking", metavar="URI", help="MLflow (else $MLFLOW_TRACKING_URI, else the workspace)")
     if default_preset is not None:
         parser.add_argument("--preset", metavar="NAME|FILE.json", default=default_preset, help="run configuration")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="validate the request and print the plan; start and write nothing"
-    )
+    parser.add_argument("--dry-run", action="store_true", help="validate the request and print the plan; write nothing")
     parser.add_argument(
         "changes",
         metavar="key=value",

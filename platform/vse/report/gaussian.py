@@ -49,7 +49,7 @@ def check(config: RunConfig, options: CodesOptions) -> None:
         raise InputError("codes.name: what is the system called in the table?")
     family = registry.name_of("family", config.model)
     if not issubclass(registry.component("family", family), KeepsCodes):
-        raise InputError(f"model={family}: this family has no codes beside its unit vectors; jWAE has")
+        raise InputError(f"model={family}: this family has only unit vectors; jWAE has other codes")
     check_objective(config)
 
 
