@@ -2,7 +2,7 @@
 say little about what a job may ask for."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,31 @@ class Capacity:
     def room(self, cpus: float, gpus: float = 0.0, labels: Mapping[str, str] | None = None) -> int:
         """How many pieces of work fit that take so many CPUs and GPUs each, of one node."""
         return int(self._most(lambda kind: kind.holds(cpus, gpus) if kind.has(labels) else 0))
+
+    def groups(
+        self,
+        size: int,
+        cpus: float,
+        gpus: float = 0.0,
+        labels: Mapping[str, str] | None = None,
+        *,
+        beside: float = 0.0,
+    ) -> int:
+        """How many groups of so many pieces of work fit, where each group takes CPUs `beside` them, of any node.
+
+        These are counted on one node, of the kind that has least to spare: Ray fills a node before the next.
+        """
+        room = self.room(cpus, gpus, labels)
+        groups = room // size
+
+        def lost(kind: Kind) -> int:
+            less = replace(kind, cpus=max(0.0, kind.cpus - groups * beside))
+            return kind.holds(cpus, gpus) - less.holds(cpus, gpus)
+
+        chosen = [kind for kind in self.kinds if kind.has(labels)]
+        while groups and groups * size > room - max(map(lost, chosen)):
+            groups -= 1
+        return groups
 
     def without_gpus(self) -> "Capacity":
         """What work without GPUs should spread over: nodes that have none, if any of these has a core."""

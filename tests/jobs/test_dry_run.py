@@ -1,5 +1,7 @@
 """Sweeps that are planned on files which are not there are refused, as they would be when they run."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.jobs.processes import run_many
@@ -25,3 +27,13 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int | N
 @pytest.mark.parametrize("job", SWEEPS)
 def test_a_plan_without_its_files_is_refused(planned: dict[str, tuple[int | None, str, str]], job: str) -> None:
     assert planned[job] == (2, "", f"{job}: no.vec: no such file of word vectors\n")
+
+
+def test_a_plan_that_the_machine_cannot_hold_says_what_it_has(tmp_path: Path) -> None:
+    asked = ("sweep_margin", "--workspace", str(tmp_path), "--preset", SWEEPS["sweep_margin"], "--dry-run")
+    ((status, _, error),) = run_many([[*asked, "train.threads=64", "ray.cpus=3"]], tmp_path)
+    assert (status, error) == (
+        2,
+        "sweep_margin: a trial needs 64 CPUs and 0 GPUs of one node, and the cluster has 3 and 0 in all; lower "
+        "train.workers, train.threads or train.gpus_per_worker\n",
+    )

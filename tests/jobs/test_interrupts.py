@@ -56,10 +56,11 @@ def test_a_training_of_several_workers(number: int, tmp_path: Path) -> None:
     assert read(journal).status == "killed"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_sweep(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
+def test_a_sweep(number: int, workers: int, tmp_path: Path) -> None:
     (tmp_path / "space.py").write_text(SPACE)
-    workspace = interrupted("sweep_margin", number, tmp_path, f"sweep.space={tmp_path / 'space.py'}", "sweep.seeds=0")
+    space = (f"sweep.space={tmp_path / 'space.py'}", "sweep.seeds=0")
+    workspace = interrupted("sweep_margin", number, tmp_path, *space, f"train.workers={workers}")
     journals = [*workspace.glob("runs/*/journal.jsonl"), *workspace.glob("sweeps/*/journal.jsonl")]
     assert len(journals) > 1
     assert {read(journal).status for journal in journals} == {"killed"}

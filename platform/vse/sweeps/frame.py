@@ -137,17 +137,14 @@ def most(request: Request, need: Need) -> dict[str, float]:
     """CPUs and GPUs that trials can have of the machine, or of what the cluster can become.
 
     Those without GPUs spread over nodes that have none, and ranks with GPUs over the nodes they belong on, or trials
-    would wait side by side for what none of them gets whole. What is left over on a node is no part of a trial.
+    would wait side by side for what none of them gets whole. Raises InputError where not even one fits.
     """
     could = capacity(request.options.ray)
-    if need.nested and need.gpus:
-        return could.total(steady_nodes(request.options.ray, need.gpus))
-    if need.nested:
-        plain = could.without_gpus()
-        return (plain if plain.total()["CPU"] > need.cpus else could).total()
-    fits = 0 if need.gpus else could.without_gpus().room(need.cpus)
-    fits = fits or could.room(need.cpus, need.gpus)
-    return {"CPU": fits * need.cpus, "GPU": fits * need.gpus}
+    if need.gpus:
+        return need.most(could, steady_nodes(request.options.ray, need.gpus) if need.nested else None)
+    with contextlib.suppress(InputError):
+        return need.most(could.without_gpus())
+    return need.most(could)
 
 
 def need_of(train: TrainConfig) -> Need:
@@ -155,7 +152,7 @@ def need_of(train: TrainConfig) -> Need:
     return Need(
         cpus=float(train.workers * train.threads),
         gpus=train.workers * train.gpus_per_worker,
-        nested=train.workers > 1,
+        workers=train.workers,
     )
 
 

@@ -3,18 +3,36 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vse.capacity import Capacity
 from vse.errors import InputError
 
 DRIVER_CPUS = 0.1  # of a trial that only waits for workers of its own
+_LOWER = "lower train.workers, train.threads or train.gpus_per_worker"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What one trial needs of the cluster. `nested`: its CPUs and GPUs are taken by workers that it starts itself."""
+    """What one trial needs of the cluster. Where it has several workers, it starts them itself and they share in its
+    CPUs and GPUs."""
 
     cpus: float = 1.0
     gpus: float = 0.0
-    nested: bool = False
+    workers: int = 1
+
+    @property
+    def nested(self) -> bool:
+        """Whether its CPUs and GPUs are taken by workers that it starts itself."""
+        return self.workers > 1
+
+    @property
+    def waiting(self) -> "Need":
+        """What a trial has that waits for its workers to have a place."""
+        own = self.of_trial()
+        return Need(cpus=own["CPU"], gpus=own.get("GPU", 0.0))
+
+    def share_of(self, whole: "Need") -> float:
+        """How much this is of what `whole` takes: of its GPUs, or of its CPUs where it takes none."""
+        return self.gpus / whole.gpus if whole.gpus else self.cpus / whole.cpus
 
     def of_trial(self) -> dict[str, float]:
         """The resources that Tune reserves for the trial's own process."""
@@ -35,6 +53,19 @@ class Need:
         if fits < 1:
             raise InputError(
                 f"a trial needs {cpus:g} CPUs and {self.gpus:g} GPUs, the cluster has {available.get('CPU', 0):g} and "
-                f"{available.get('GPU', 0):g}; lower train.workers, train.threads or train.gpus_per_worker"
+                f"{available.get('GPU', 0):g}; {_LOWER}"
             )
         return min(fits, wished) if wished else fits
+
+    def most(self, could: Capacity, labels: Mapping[str, str] | None = None) -> dict[str, float]:
+        """CPUs and GPUs that such trials can have of nodes with these labels. What is left over on a node is no part
+        of a trial. Raises InputError where not even one fits."""
+        cpus, gpus, own = self.cpus / self.workers, self.gpus / self.workers, DRIVER_CPUS if self.nested else 0.0
+        fits = could.groups(self.workers, cpus, gpus, labels, beside=own)
+        if not fits:
+            total, workers = could.total(labels), f"{self.workers} workers of " if self.nested else ""
+            raise InputError(
+                f"a trial needs {workers}{cpus:g} CPUs and {gpus:g} GPUs of one node, and the cluster has "
+                f"{total['CPU']:g} and {total['GPU']:g} in all; {_LOWER}"
+            )
+        return {"CPU": fits * (self.cpus + own), "GPU": fits * self.gpus}

@@ -100,7 +100,7 @@ def test_resources() -> None:
     assert make_plan(request()).need() == Need(cpus=1)
     assert make_plan(request(train__threads=2)).need() == Need(cpus=2)
     changed: dict[str, Any] = {"train__workers": 2, "train__gpus_per_worker": 1}
-    assert make_plan(request(**changed)).need() == Need(cpus=2, gpus=2, nested=True)
+    assert make_plan(request(**changed)).need() == Need(cpus=2, gpus=2, workers=2)
 
 
 def test_trials_cost_what_they_had(tmp_path: Path) -> None:

@@ -199,8 +199,8 @@ def test_trials_are_as_many_as_the_cluster_could_hold(tmp_path: Path, monkeypatc
     assert at_once(Need(cpus=1, gpus=1)) == 12
     assert at_once(Need(cpus=5, gpus=0.5)) == 12  # a node has the CPUs of one
     assert at_once(Need(cpus=3)) == 11  # a third each of 16 and 4 CPUs leaves one CPU on every node
-    assert at_once(Need(cpus=2, gpus=2, nested=True)) == 2  # ranks keep to the four that stay
+    assert at_once(Need(cpus=2, gpus=2, workers=2)) == 2  # ranks keep to the four that stay
     assert at_once(Need(cpus=1)) == 36  # no GPU node comes for these
-    assert at_once(Need(cpus=2, nested=True)) == 17
-    assert at_once(Need(cpus=40, nested=True)) == 3  # more than there is without them
+    assert at_once(Need(cpus=2, workers=2)) == 17
+    assert at_once(Need(cpus=40, workers=10)) == 3  # more than there is without them
     assert at_once(Need(cpus=1), address="local", cpus=3) == 3

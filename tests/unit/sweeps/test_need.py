@@ -2,6 +2,7 @@
 
 import pytest
 
+from vse.capacity import Capacity, Kind
 from vse.errors import InputError
 from vse.sweeps.need import Need
 
@@ -12,10 +13,33 @@ def test_how_many_trials_fit() -> None:
     assert Need(cpus=2).at_once({"CPU": 3.0}) == 1
     assert Need(cpus=1, gpus=0.5).at_once({"CPU": 16.0, "GPU": 2.0}) == 4
     # two workers of one CPU each and a driver: never so many drivers that no worker can start
-    assert Need(cpus=2, nested=True).at_once({"CPU": 4.3}) == 2
-    assert Need(cpus=2, nested=True).at_once({"CPU": 4.0}) == 1
-    assert Need(cpus=2, nested=True).of_trial() == {"CPU": 0.1}
+    assert Need(cpus=2, workers=2).at_once({"CPU": 4.3}) == 2
+    assert Need(cpus=2, workers=2).at_once({"CPU": 4.0}) == 1
+    assert Need(cpus=2, workers=2).of_trial() == {"CPU": 0.1}
     with pytest.raises(InputError, match="a trial needs 4 CPUs and 0 GPUs, the cluster has 2 and 0"):
         Need(cpus=4).at_once({"CPU": 2.0})
     with pytest.raises(InputError, match="1 GPUs, the cluster has 8 and 0"):
         Need(gpus=1).at_once({"CPU": 8.0})
+
+
+def test_trials_of_several_workers_have_places_on_nodes_and_not_in_sums() -> None:
+    hosts = Capacity((Kind(8.0, count=4),))
+
+    def at_once(workers: int, threads: int) -> int:
+        need = Need(cpus=float(workers * threads), workers=workers)
+        return need.at_once(need.most(hosts))
+
+    assert at_once(2, 3) == 4  # two places on each host, though 32 CPUs are those of five trials
+    assert at_once(2, 4) == 3  # the drivers of four would take the place of a worker
+    assert at_once(8, 3) == 1
+    with pytest.raises(InputError, match="needs 9 workers of 3 CPUs and 0 GPUs of one node, and the cluster has 32 "):
+        at_once(9, 3)
+    with pytest.raises(InputError, match="a trial needs 64 CPUs and 0 GPUs of one node, and the cluster has 3 and 0 "):
+        Need(cpus=64).most(Capacity((Kind(3.0),)))
+
+
+def test_what_a_trial_has_while_it_waits_for_its_workers() -> None:
+    assert Need(cpus=4, gpus=2, workers=2).waiting == Need(cpus=0.1)
+    assert Need(cpus=0.1).share_of(Need(cpus=4, gpus=2, workers=2)) == 0
+    assert Need(cpus=0.1).share_of(Need(cpus=4, workers=2)) == 0.025
+    assert Need(cpus=2).waiting == Need(cpus=2)

@@ -116,7 +116,7 @@ def test_resources_and_the_cap() -> None:
     assert limit(make_plan(request(**shared, sweep__max_gpu_hours=0.5, sweep__max_seconds=60))) == 60
     assert limit(make_plan(request())) == float("inf")
     nested = make_plan(request(train__workers=2, train__gpus_per_worker=1))
-    assert nested.need() == Need(cpus=2, gpus=2, nested=True)
+    assert nested.need() == Need(cpus=2, gpus=2, workers=2)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_wrong_input_is_no_nodes_fault(ledger: Ledger) -> None:
 
 
 def test_of_workers_elsewhere_no_node_is_left_out(ledger: Ledger) -> None:
-    ends = Ends(ledger, Need(nested=True))
+    ends = Ends(ledger, Need(workers=2))
     full: dict[str, Any] = {"kind": "StorageError", "refused": "/data: no space left on device", "sick": True}
     for x in ("1", "2"):
         ends.end(x, "a", **full)
