@@ -82,11 +82,12 @@ class Meter:
         """Seconds since a running trial started."""
         return self.clock() - self._running.get(trial, self.clock())
 
-    def ended(self, entry: Entry, before: float = 0.0) -> None:
-        """A trial has ended, well or badly; `before`: seconds that were spent on it in earlier attempts."""
+    def ended(self, entry: Entry, before: float = 0.0, share: float = 1.0) -> None:
+        """A trial has ended, well or badly; `before`: seconds that were spent on it in earlier attempts; `share`: how
+        much of what it takes it had in those of this one."""
         self._waiting.discard(entry.id)
         self._running.pop(entry.id, None)
-        self.spent += entry.spent - before
+        self.spent += share * (entry.spent - before)
         if entry.state == "finished" and not entry.stopped:
             self._known.append(length(entry))
             if len(self._known) > 2 or self._guessed or not self.expected:

@@ -44,7 +44,9 @@ class Attempts:
         """Count the end of a failed trial; whether it may be tried again."""
         if entry.error.startswith(DIVERGED):
             return False
-        lost = entry.error.startswith((LOST, NO_PLACE, SICK, NOT_FREE))
+        if entry.error.startswith(NO_PLACE):  # it comes to an end with the others, which have its place
+            return True
+        lost = entry.error.startswith((LOST, SICK, NOT_FREE))
         ends, most = (self._losses, LOSSES) if lost else (self._failures, self._most)
         ends[entry.id] += 1
         return ends[entry.id] < most

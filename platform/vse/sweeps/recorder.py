@@ -49,6 +49,7 @@ class Recorder(tune.Callback):
         self.waiting, self.sick, self.need, self.untold = waiting, sick, need, untold
         self._failed: set[str] = set()  # Tune's ids of trials whose failure is known here
         self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once it has its place
+        self._worked: dict[str, float] = {}  # by running trial: seconds after which it last told of its work
         self._kept = time.monotonic()
         self.refused: _Refusal | None = None
         self.broken = False  # results or trials have no place: whatever starts now would be in vain
@@ -61,10 +62,12 @@ class Recorder(tune.Callback):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         if result.get(SAID):
-            self.waiting.moved()
             self.bar.advance(0, text=str(result[SAID]))
-        if result.get(SHARE):
-            self.meter.told(trial_id(trial.config["changes"]), result[SHARE])
+        if result.get(SHARE):  # epochs of earlier attempts are told again, without a share, before workers have a place
+            name = trial_id(trial.config["changes"])
+            self.waiting.moved()
+            self._worked[name] = self.meter.elapsed(name)
+            self.meter.told(name, result[SHARE])
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
@@ -105,9 +108,15 @@ class Recorder(tune.Callback):
     def _not_served(self, changes: dict[str, Any], payload: Mapping[str, Any]) -> None:
         """A trial's end by what others would end by as well, unless it was its node's fault or is over by then."""
         why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind", "")
-        if kind == PlacementError.__name__ and not self.waiting.stands():  # others have what it waited for
-            self._fail(changes, f"{NO_PLACE}: {why}")
-            return
+        held = self.need
+        if kind == PlacementError.__name__:
+            mine = trial_id(changes)
+            held = self.need if mine in self._worked else self.need.waiting  # workers that are lost wait for others
+            waited = self._seconds(changes) - self._worked.get(mine, 0.0)
+            others = {each: self.meter.elapsed(each) for each in self.running if each != mine}
+            if not self.waiting.stands(mine, waited, others):  # others have what it waited for
+                self._fail(changes, f"{NO_PLACE}: {why}", held=held)
+                return
         verdict = None
         if payload.get("sick"):
             verdict = self.sick.ill("" if self.need.nested else payload["node"], payload["host"], kind, why)
@@ -117,7 +126,7 @@ class Recorder(tune.Callback):
             return
         self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
         self.broken = self.broken or verdict == "everywhere"
-        self._fail(changes, why, refused=True)
+        self._fail(changes, why, refused=True, held=held)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
@@ -144,19 +153,25 @@ class Recorder(tune.Callback):
     def _seconds(self, changes: Mapping[str, Any]) -> float:
         return self.meter.elapsed(trial_id(changes))
 
-    def _fail(self, changes: Mapping[str, Any], why: str, refused: bool = False) -> None:
-        self._ended(changes, lambda: self.ledger.fail(changes, why, self._seconds(changes), self.need), refused)
+    def _fail(self, changes: Mapping[str, Any], why: str, *, refused: bool = False, held: Need | None = None) -> None:
+        """held: what it had while it ran, where that is not what it needs."""
+        had = held or self.need
+        share = had.share_of(self.need)
+        self._ended(changes, lambda: self.ledger.fail(changes, why, self._seconds(changes), had), refused, share)
 
-    def _ended(self, changes: Mapping[str, Any], record: Callable[[], Entry], refused: bool = False) -> None:
+    def _ended(
+        self, changes: Mapping[str, Any], record: Callable[[], Entry], refused: bool = False, share: float = 1.0
+    ) -> None:
         before = self.ledger.spent(changes)
         self.running.pop(trial_id(changes), None)
+        self._worked.pop(trial_id(changes), None)
         try:
             entry = record()
         except (StorageError, InputError) as error:  # Tune would make a page of it; its caller makes a line
             self._refuse(error)
             self.broken = True
             return
-        self.meter.ended(entry, before)
+        self.meter.ended(entry, before, share)
         if not self.proposer.ended(entry, final=refused):
             self.bar.advance(text=f"last {entry.id}")
         self.standing.show(self.bar.done, self.meter.running)

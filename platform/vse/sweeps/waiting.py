@@ -41,14 +41,29 @@ class Waiting:
         self._short: float | None = None  # since when trials wait
         self._none: float | None = None  # since when there is no place for any
         self._warned = 0.0  # seconds after which the last warning came
+        self._without = set[str]()  # trials whose workers had no place since one has moved
+        self._longest = 0.0  # seconds that workers have waited for a place in vain
 
     def moved(self) -> None:
-        """A trial has said something or has ended well."""
+        """A trial has told of work that it did, or has ended well."""
         self._moved = self.clock()
+        self._without.clear()
 
-    def stands(self) -> bool:
-        """Whether no trial has moved for as long as the deadline."""
-        return self.clock() - self._moved >= self.deadline
+    def stands(self, trial: str, waited: float, others: Mapping[str, float]) -> bool:
+        """Whether no trial can run, now that the workers of one had no place in so many seconds.
+
+        others: running trials, and for how many seconds each. One that says nothing may be in a long epoch: it has its
+        place if its own wait would have ended by now, and may have one if it has not ended so yet. Those that began
+        much later say nothing.
+        """
+        self._without.add(trial)
+        self._longest = max(self._longest, waited)
+        if self.clock() - self._moved < self.deadline:
+            return False
+        return not any(
+            seconds > self._longest or (other not in self._without and seconds > waited / 2)
+            for other, seconds in others.items()
+        )
 
     def look(self, states: Iterable[str]) -> None:
         """At Tune's states of all trials. Raises PlacementError once none has had a place for too long."""

@@ -7,7 +7,7 @@ from ray.tune.search import Searcher
 
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, trial_id
-from vse.sweeps.proposals import AVOIDED, LOSSES, LOST, SICK, HandOut, InTurn
+from vse.sweeps.proposals import AVOIDED, LOSSES, LOST, NO_PLACE, SICK, HandOut, InTurn
 from vse.sweeps.sick_nodes import PAUSE, SickNodes
 
 
@@ -34,6 +34,12 @@ def test_lost_nodes_are_no_failures_of_a_trial_until_they_are_many() -> None:
     assert proposer.ended(ended(changes, "failed", error="ValueError: no"))
     assert not proposer.ended(lost)
     assert not proposer.ended(ended(changes, "failed", error="ValueError: no"))
+
+
+def test_a_trial_waits_for_its_place_however_often_it_has_none() -> None:
+    proposer = InTurn([{"x": 1}])
+    without = ended({"x": 1}, "failed", error=f"{NO_PLACE}: train.workers=2: no nodes came in time")
+    assert all(proposer.ended(without) for _ in range(10 * LOSSES))
 
 
 def test_tune_waits_while_a_running_trial_may_come_again() -> None:

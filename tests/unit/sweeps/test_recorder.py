@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vse.errors import InputError, StorageError
+from vse.errors import InputError, PlacementError, StorageError
 from vse.progress import Progress
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
@@ -31,11 +31,22 @@ class Ends:
 
         bar = Progress("trials", unit="trials").__enter__()
         self.sick = SickNodes(lambda: False)
-        waiting = Waiting({"CPU": 1.0}, deadline=900.0, nodes=list)
+        self.now = 0.0
+        waiting = Waiting({"CPU": 1.0}, deadline=900.0, clock=lambda: self.now, nodes=list)
+        self.meter, self.proposer = Meter(clock=lambda: self.now), InTurn([])
         self.untold: list[str] = []
         self.recorder = Recorder(
-            ledger, bar, InTurn([]), Meter(), waiting, self.sick, need or Need(), untold=self.untold.append
+            ledger, bar, self.proposer, self.meter, waiting, self.sick, need or Need(), untold=self.untold.append
         )
+
+    def start(self, x: str) -> None:
+        self.recorder.on_trial_start(0, [], SimpleNamespace(config={"changes": {"x": x}}))
+
+    def say(self, x: str, share: float) -> None:
+        from vse.sweeps.trial_process import SAID, SHARE
+
+        told = {SAID: "an epoch", SHARE: share}
+        self.recorder.on_trial_result(0, [], SimpleNamespace(config={"changes": {"x": x}}), told)
 
     def end(self, x: str, node: str, **payload: Any) -> None:
         from vse.sweeps.trial_process import PAYLOAD
@@ -96,3 +107,47 @@ def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> N
     assert ends.untold == ["untold"]
     assert [(entry.changes["x"], entry.attempts) for entry in ledger] == [("told", 1), ("untold", 1)]
     assert [entry.error.startswith(NOT_FREE) for entry in ledger] == [False, True]
+
+
+NO_PLACE: dict[str, Any] = {"kind": "PlacementError", "refused": "train.workers=2: no nodes came in time"}
+
+
+def test_a_trial_without_a_place_comes_again_while_another_is_in_a_long_epoch(ledger: Ledger) -> None:
+    """It had its driver's share meanwhile, and costs no more."""
+    ends = Ends(ledger, Need(cpus=4.0, workers=2))
+    ends.start("long")
+    ends.start("surplus")
+    for _ in range(12):
+        ends.now += 901.0
+        ends.end("surplus", "a", **NO_PLACE)
+        assert ends.proposer.propose() == {"x": "surplus"}
+        ends.start("surplus")
+    assert (ends.recorder.refused, ends.recorder.broken) == (None, False)
+    entry = ledger.get({"x": "surplus"})
+    assert entry is not None
+    assert (entry.spent, entry.cpus, entry.gpus) == (12 * 901.0, 0.1, 0.0)
+    assert ends.meter.spent == pytest.approx(12 * 901.0 * 0.1 / 4)
+
+
+def test_epochs_that_are_told_again_are_no_sign_of_a_place(ledger: Ledger) -> None:
+    ends = Ends(ledger, Need(cpus=4.0, workers=2))
+    ends.start("a")
+    ends.now = 5.0
+    ends.say("a", 0.0)
+    ends.now = 904.0
+    ends.end("a", "n", **NO_PLACE)
+    assert ends.recorder.broken
+    with pytest.raises(PlacementError, match="no nodes came in time"):
+        ends.recorder.conclude()
+    assert next(iter(ledger)).cpus == 0.1
+
+
+def test_a_trial_that_lost_its_workers_had_what_it_needs(ledger: Ledger) -> None:
+    ends = Ends(ledger, Need(cpus=4.0, workers=2))
+    ends.start("a")
+    ends.now = 3600.0
+    ends.say("a", 0.5)
+    ends.now = 4400.0
+    ends.end("a", "n", **NO_PLACE)
+    assert not ends.recorder.broken  # it has moved since
+    assert (next(iter(ledger)).cpus, ends.meter.spent) == (4.0, 4400.0)

@@ -85,9 +85,36 @@ def test_a_place_that_another_job_holds_is_waited_for(caplog: pytest.LogCaptureF
 def test_a_sweep_stands_where_no_trial_moves() -> None:
     cluster = Cluster(HEAD)
     cluster.now = 899.0
-    assert not cluster.waiting.stands()
+    assert not cluster.waiting.stands("a", 899.0, {})
     cluster.waiting.moved()
     cluster.now = 1798.0
-    assert not cluster.waiting.stands()
+    assert not cluster.waiting.stands("a", 899.0, {})
     cluster.now = 1799.0
-    assert cluster.waiting.stands()
+    assert cluster.waiting.stands("a", 900.0, {})
+
+
+def test_a_trial_in_a_long_epoch_is_no_sign_that_a_sweep_stands() -> None:
+    cluster = Cluster(HEAD)
+    for wait in range(1, 9):  # of the trial that has no place; the other says nothing for two hours
+        cluster.now = 901.0 * wait
+        assert not cluster.waiting.stands("surplus", 901.0, {"long": cluster.now})
+
+
+def test_a_sweep_whose_nodes_are_all_gone_ends() -> None:
+    """Each of three trials waits in vain, and comes again at once, before the last of them says so."""
+    cluster = Cluster()
+    cluster.now = 901.0
+    assert not cluster.waiting.stands("a", 901.0, {"b": 900.5, "c": 899.0})
+    cluster.now = 902.0
+    assert not cluster.waiting.stands("b", 901.5, {"a": 1.0, "c": 900.0})
+    cluster.now = 903.0
+    assert cluster.waiting.stands("c", 901.0, {"a": 2.0, "b": 1.0})
+
+
+def test_it_ends_also_where_its_trials_began_one_after_the_other() -> None:
+    cluster = Cluster()
+    ends = [cluster.waiting.stands("a", 900.0, {"b": 600.0, "c": 300.0})]
+    for _ in range(3):
+        cluster.now += 300.0
+        ends.append(cluster.waiting.stands("c", 900.0, {"a": 600.0, "b": 300.0}))
+    assert ends == [False, False, False, True]
