@@ -16,12 +16,11 @@ import textwrap
 import traceback
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
+from vse import interrupts
 from vse.errors import Diverged, InputError, PlacementError, StorageError, storage_failure
 from vse.paths import local_path
 from vse.redaction import redact, redact_text
@@ -32,7 +31,6 @@ _FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that na
 _FOR_PEOPLE = ("report_html", "comparison_html", "page", "vectors")  # outputs named before the path of the summary
 _KEPT = "finished work is kept"
 _STAYS = f"{_KEPT}, and the same command continues from there"
-_signals: list[int] = []  # signals that ask this job to end, as they came
 
 
 @runtime_checkable
@@ -81,12 +79,7 @@ def main(
     plan: says line by line what `run` would do, without doing it; the body of `--dry-run`.
     presets: where presets come from; `vse.presets` unless a test says otherwise.
     """
-    ours = {signal.SIGTERM: _terminated, signal.SIGINT: partial(_stopping, job)}
-    before = {}
-    _signals.clear()
-    if _in_main_thread():
-        heeded = [number for number in ours if signal.getsignal(number) != signal.SIG_IGN]  # as nohup has it ignored
-        before = {number: signal.signal(number, ours[number]) for number in heeded}
+    before = interrupts.heed(job)
     try:
         request = _read(job, description, default_preset, options, presets, sys.argv[1:] if argv is None else argv)
         if request is None:
@@ -105,7 +98,7 @@ def main(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to fail at exit
         return 128 + signal.SIGPIPE
     except (KeyboardInterrupt, SystemExit) as error:
-        if (number := _signal_behind(error)) is None:
+        if (number := interrupts.signal_behind(error)) is None:
             raise
         return _interrupted(job, number)
     except Exception as error:
@@ -123,8 +116,7 @@ def main(
         _say(f"{job}: failed; {_STAYS}")
         return 1
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        interrupts.restore(before)
 
 
 def _point_out(job: str, summary: str) -> None:
@@ -142,44 +134,12 @@ def _refuse(job: str, error: InputError) -> int:
 
 
 def _interrupted(job: str, number: int) -> int:
-    _say_if_heard(f"{job}: stopped; {_STAYS}")
+    interrupts.say_if_heard(f"{job}: stopped; {_STAYS}")
     return 128 + number
-
-
-def _signal_behind(error: KeyboardInterrupt | SystemExit) -> int | None:
-    """The signal that ends the job: what was heard, since Ray makes SystemExit(1) of an exit from within its calls."""
-    if _signals:
-        return _signals[-1]
-    if isinstance(error, KeyboardInterrupt):
-        return signal.SIGINT
-    return signal.SIGTERM if error.code == signal.SIGTERM else None  # Ray's own handler exits with the bare number
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _say_if_heard(line: str) -> None:
-    """What is said of an interrupt: `job 2>&1 | tee log` ends `tee` too, and nothing may take the interrupt's place."""
-    with contextlib.suppress(OSError):
-        _say(line)
-
-
-def _in_main_thread() -> bool:
-    import threading
-
-    return threading.current_thread() is threading.main_thread()
-
-
-def _terminated(number: int, frame: FrameType | None) -> NoReturn:
-    _signals.append(number)
-    raise SystemExit(128 + number)
-
-
-def _stopping(job: str, number: int, frame: FrameType | None) -> NoReturn:
-    _signals.append(number)
-    _say_if_heard(f"{job}: stopping")  # at once: what runs may take seconds to let go
-    raise KeyboardInterrupt
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import pytest
 
 from vse.cluster import runtime
 from vse.cluster.node_watch import is_up, watched
-from vse.command import _terminated
+from vse.interrupts import terminated
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def raylet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, soc
 
 @pytest.fixture
 def as_a_job() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, _terminated)
+    before = signal.signal(signal.SIGTERM, terminated)
     yield
     signal.signal(signal.SIGTERM, before)
 
