@@ -51,9 +51,10 @@ def test_again_it_trains_nothing_and_a_copy_of_the_workspace_serves(
     shutil.copytree(done[0], tmp_path / "moved", ignore=shutil.ignore_patterns("mlflow"))
     result = run("train", tmp_path / "moved", *TINY, "seed=3", "optim.lr=1e-5")
     again = summary_of(result)
-    assert (
-        result.stderr == f"{Path(again['outputs']['run']).name} was trained already, 2 epochs; nothing is left to do\n"
-    )
+    name, lines = Path(again["outputs"]["run"]).name, result.stderr.splitlines()
+    assert lines[0] == f"{name} was trained already, 2 epochs; nothing is left to do"
+    assert again["headline"]["best_epoch"] == 1  # the one of the warm-up, so small is the rate
+    assert [line.partition(",")[0] for line in lines[1:]] == ["note: epoch 1"]
     validate(again, SCHEMA)
     assert again["headline"] == done[1]["headline"] | {"trained": False}
     # the time of the training is not lost to that of finding it done
