@@ -144,8 +144,12 @@ def bootstrap_all(
         num = min(_CHUNK, replicates - start)
         seed_weights = rng.multinomial(max(num_seeds - 1, 1), np.full(num_seeds, 1 / num_seeds), size=num)
         draw = _drawer(rng, sizes, num, num_seeds if nested else 1)
+        known: dict[int, np.ndarray] = {}  # of the samples, which several effects may share
+        for sample in samples:
+            if id(sample) not in known:
+                known[id(sample)] = _replicates(sample, seed_weights, draw)
         for effect, drawn in zip(effects, draws, strict=True):
-            drawn.append(_replicates(effect, seed_weights, draw))
+            drawn.append(sum(weight * known[id(sample)] for weight, sample in effect) / seed_weights.sum(1))
     return [
         Bootstrap(
             estimate=sum(weight * sample.value() for weight, sample in effect),
@@ -168,17 +172,16 @@ def _drawer(
     return lambda which: made[which % times]
 
 
-def _replicates(effect: Effect, seed_weights: np.ndarray, draw: Callable[[int], dict[str, np.ndarray]]) -> np.ndarray:
-    """The effect under every replicate of a chunk."""
+def _replicates(sample: Sample, seed_weights: np.ndarray, draw: Callable[[int], dict[str, np.ndarray]]) -> np.ndarray:
+    """A sample's value under every replicate of a chunk, times the seeds drawn."""
     total = np.zeros(len(seed_weights))
-    for weight, sample in effect:
-        for which, hits in enumerate(sample.hits):
-            counts = draw(which)[sample.images]
-            queries = counts @ sample.queries
-            # a draw may miss all images that have queries; the term is then nothing rather than undefined
-            recalls = np.divide(counts @ hits, queries, out=np.zeros_like(queries), where=queries > 0)
-            total += weight * 100 * recalls.sum(1) * seed_weights[:, which]
-    return total / seed_weights.sum(1)
+    for which, hits in enumerate(sample.hits):
+        counts = draw(which)[sample.images]
+        queries = counts @ sample.queries
+        # a draw may miss all images that have queries; the term is then nothing rather than undefined
+        recalls = np.divide(counts @ hits, queries, out=np.zeros_like(queries), where=queries > 0)
+        total += 100 * recalls.sum(1) * seed_weights[:, which]
+    return total
 
 
 def _acceleration(effect: Effect, sizes: Mapping[str, int], num_seeds: int) -> float:

@@ -118,15 +118,18 @@ JWAE_CLAIMS = (
         _claim(
             f"generalizes_over_{rival}",
             "jwae",
-            f"On a data set that it never saw, {ours} is above {theirs} (Tables 5 and 6; here the second drawing and "
-            "the second wording of scenes, apart).",
+            f"On a data set that it never saw, {ours} is above {theirs} ({tables}; here the second drawing and the "
+            "second wording of scenes, apart).",
             *_elsewhere(better, rival),
         )
-        for better, ours, rival, theirs in (
-            ("jwae_mse", "jWAE-MSE", "mse", "MSE"),
-            ("jwae_mse", "jWAE-MSE", "embedding_network", "the Embedding Network"),
-            ("jwae_mse", "jWAE-MSE", "cca", "CCA"),
-            ("jwae_mh_scan_t2i", "jWAE-MH+SCAN", "scan_t2i_avg", "SCAN"),
+        for better, ours, rival, theirs, tables in (
+            ("jwae_mse", "jWAE-MSE", "mse", "MSE", "Tables 5 and 6"),
+            (
+                *("jwae_mse", "jWAE-MSE", "embedding_network", "the Embedding Network"),
+                "Tables 5 and 6; from text to image Table 5 contradicts it, 28.3 and 40.9 against 32.5 and 45.8",
+            ),
+            ("jwae_mse", "jWAE-MSE", "cca", "CCA", "Table 5"),
+            ("jwae_mh_scan_t2i", "jWAE-MH+SCAN", "scan_t2i_avg", "SCAN", "Tables 5 and 6"),
         )
     ),
 )

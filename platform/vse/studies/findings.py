@@ -15,6 +15,7 @@ from vse.language.attacks import ATTACKS
 from vse.language.contrast.rules import CLASSES
 from vse.studies.claims import CHOSEN_ALPHA, Arm, Claim, answer, registered_hash
 from vse.studies.planner import Planner
+from vse.studies.sweep_claims import SWEEP_CLAIMS
 from vse.studies.tables import WORDS, alpha_key, read_table
 from vse.studies.tasks import Task, code_of, read_summary
 from vse.training.code import name_of
@@ -76,7 +77,8 @@ class Results:
         return self.cache[key]
 
     def claims(self, words: str, claims: Sequence[Claim]) -> dict[str, Any]:
-        """Verdicts on claims whose arms are there, as plain data; Holm's correction is over all of one paper."""
+        """Verdicts on claims whose arms are there, as plain data; Holm's correction is over all of one paper,
+        those included that a sweep answers."""
 
         def lookup(arm: Arm, metric: str) -> Sample:
             return self.sample(arm.model, arm.split, words, arm.alpha, metric)
@@ -86,7 +88,8 @@ class Results:
             of_paper = [claim for claim in claims if claim.paper == paper]
             own = [claim for claim in of_paper if self._answerable(claim, lookup)]
             if own:
-                verdicts = answer(lookup, own, registered=len(of_paper))
+                elsewhere = sum(claim.paper == paper for claim in SWEEP_CLAIMS)
+                verdicts = answer(lookup, own, registered=len(of_paper) + elsewhere)
                 found |= {name: asdict(verdict) for name, verdict in verdicts.items()}
         return found
 

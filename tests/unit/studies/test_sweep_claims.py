@@ -8,8 +8,9 @@ import pytest
 from search_spaces import eta
 from vse.evaluation.per_image import terms_of
 from vse.evaluation.statistics import Sample
+from vse.studies.ablation_claims import ABLATION_CLAIMS
 from vse.studies.claims import registered_hash
-from vse.studies.sweep_claims import ETA_INSENSITIVE, ETA_VALUES, Insensitive, verdicts
+from vse.studies.sweep_claims import ETA_INSENSITIVE, ETA_VALUES, REPLICATES, SWEEP_CLAIMS, Insensitive, verdicts
 
 SMALL = Insensitive(
     name="small",
@@ -36,6 +37,13 @@ def arms(shifts: dict[str, float], seeds: int, level: float = 0.5, images: int =
     return made
 
 
+def test_enough_replicates_to_refute_a_claim_among_all_of_its_paper() -> None:
+    of_paper = sum(claim.paper == ETA_INSENSITIVE.paper for claim in (*ABLATION_CLAIMS, *SWEEP_CLAIMS))
+    assert of_paper > 1
+    least = of_paper * len(ETA_INSENSITIVE.claim().comparisons) / (REPLICATES + 1)
+    assert least <= 0.05 / 2
+
+
 def test_the_registered_claim_is_the_supplements() -> None:
     claim = ETA_INSENSITIVE.claim()
     assert len(ETA_INSENSITIVE.arms) == 20
@@ -44,7 +52,7 @@ def test_the_registered_claim_is_the_supplements() -> None:
     assert list(ETA_VALUES) == eta.VALUES
     for comparison in claim.comparisons:
         assert sum(weight for weight, _ in comparison.terms) == pytest.approx(0.0)
-    assert registered_hash([claim]) == "73618a66"
+    assert registered_hash([claim]) == "dbd42831"
 
 
 def test_equal_arms_hold() -> None:
