@@ -100,7 +100,7 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
         (_drop(f"{GPU}/idle_timeout_s"), "gpu: idle_timeout_s"),
         (_drop("idle_timeout_minutes"), "idle_timeout_minutes"),
         (_drop("provider/cache_stopped_nodes"), "cache_stopped_nodes"),
-        (_put("min_workers", 1), "min_workers: dropped"),
+        (_put("min_workers", 1), "min_workers: silently ignored"),
         (_drop("setup_commands"), "nightly"),
         (_swap("==2.60.0", "==2.59.0"), "pinned to ['2.59.0']"),
         (_swap("-c ~/vse/constraints.txt", ""), "not held by constraints"),

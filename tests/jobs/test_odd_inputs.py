@@ -16,7 +16,7 @@ from tests.jobs.processes import run_many
 from tests.jobs.tracking_server import serving
 from vse.journal import read
 
-PROGRESS = ("features: ", "train vsepp on ", "run vsepp-", "epoch ")
+PROGRESS = ("features: ", "train vsepp on ", "run vsepp-", "epoch ", "note: epoch ")
 SHARED = ["features.backbone=small", "train.batch_size=32"]
 
 

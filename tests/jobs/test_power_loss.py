@@ -36,7 +36,7 @@ DATA = (
     "features/*/*/index.parquet",
     "features/*/*/rejects.parquet",
     "features/*/*/manifest.json",
-    "cache/*/map-*.npy",
+    "cache/arrays/*/map-*.npy",
     "language/*/*/parses-*.parquet",
     "language/*/*/captions.parquet",
     "language/*/*/manifest.json",

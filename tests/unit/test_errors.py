@@ -85,7 +85,7 @@ def test_a_job_says_one_line_and_exits_with_1(capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr()
     assert shown.out == ""
     (line,) = shown.err.splitlines()
-    assert line.startswith("train: /w/runs/r: cannot write model.safetensors (No space left on device); what was")
+    assert line.startswith("train: /w/runs/r: cannot write model.safetensors (No space left on device); finished work")
 
 
 def test_nodes_that_never_came_are_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,4 +94,4 @@ def test_nodes_that_never_came_are_one_line_too(capsys: pytest.CaptureFixture[st
 
     assert command.main("train", run, description="", argv=[]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("train: train.gpus_per_worker=1: no node came; what was")
+    assert line.startswith("train: train.gpus_per_worker=1: no node came; finished work")
