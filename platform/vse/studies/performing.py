@@ -36,6 +36,7 @@ def perform(task: Task) -> str:
         "run": result.run,
         "seconds": result.seconds,
         "epochs": result.epochs,
+        "best_epoch": result.best,  # so that it shows where a run was kept from its warm-up
         "metrics": result.metrics,
         "configuration": to_dict(task.config),
         "trained_by": result.trained_by,

@@ -39,6 +39,7 @@ def test_results_say_by_which_code_they_are(workspace: Workspace) -> None:
     summary = read_summary(task)
     assert summary is not None
     mine = this_code(config)
+    assert (summary["epochs"], summary["best_epoch"]) == (1, 1)
     assert (summary["trained_by"], summary["measured_by"]) == ([mine], mine)
     assert code_of(task) == [mine] * 2
     assert code_behind([task]) == [name_of(mine)]
