@@ -99,9 +99,10 @@ def read_status(workspace: Workspace, tracking: str | None = None) -> Status:
                 failures.append((story.name, story.notes[-1] if story.notes else "it did not say why"))
     sweeps = workspace.root.child("sweeps")
     for name in sweeps.names():
-        if not {DEFINITION, FILE_NAME, journal.FILE_NAME} & {*sweeps.child(name).names()}:
+        folder = sweeps.child(name)
+        if not {DEFINITION, FILE_NAME, journal.FILE_NAME} & {*folder.names()}:
             continue  # something else that lies there
-        line, entries = _sweep(sweeps.child(name), stories.get(f"sweeps/{name}", Story()), now)
+        line, entries = _sweep(folder, stories.get(f"sweeps/{name}", Story()), now)
         inside = [run for run in lines if run.parent == name]
         cpu, gpu = (sum(getattr(run, key) for run in (line, *inside)) for key in ("cpu_hours", "gpu_hours"))
         lines.append(replace(line, cpu_hours=cpu, gpu_hours=gpu))

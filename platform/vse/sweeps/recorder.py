@@ -111,7 +111,8 @@ class Recorder(tune.Callback):
         held = self.need
         if kind == PlacementError.__name__:
             mine = trial_id(changes)
-            held = self.need if mine in self._worked else self.need.waiting  # workers that are lost wait for others
+            if mine not in self._worked:  # else its workers were lost, and wait for others
+                held = self.need.waiting
             waited = self._seconds(changes) - self._worked.get(mine, 0.0)
             others = {each: self.meter.elapsed(each) for each in self.running if each != mine}
             if not self.waiting.stands(mine, waited, others):  # others have what it waited for

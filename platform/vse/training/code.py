@@ -40,7 +40,7 @@ def digest_of(sources: Sources, components: Iterable[str]) -> str:
     and by them."""
     found = hashlib.sha256()
     for module in sorted(sources.reached([_BEGINS, *components])):
-        found.update(f"{module}\n{sources.bare(module)}\n".encode())
+        found.update(f"{module}\n{sources.digest(module)}\n".encode())
     return found.hexdigest()[:8]
 
 

@@ -1,6 +1,7 @@
 """The sources of this package that decide what a training finds, and which of them one training reads."""
 
 import ast
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -30,8 +31,8 @@ class Sources:
                 texts[".".join(file.relative_to(folder).with_suffix("").parts)] = file.read_text(encoding="utf-8")
         return cls(texts)
 
-    def bare(self, module: str) -> str:
-        """What a module says, less comments, docstrings and layout. Comparable within one version of Python."""
+    def digest(self, module: str) -> str:
+        """Digest of what a module says, less comments, docstrings and layout; comparable within a version of Python."""
         return self._parse(module)[0]
 
     def reached(self, modules: Iterable[str]) -> set[str]:
@@ -55,7 +56,8 @@ class Sources:
                 documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
                 if documented and ast.get_docstring(node, clean=False) is not None:
                     del node.body[0]
-            self._parsed[module] = ast.dump(tree), frozenset(imported)
+            # not the tree, which is megabytes over all modules, and would be hashed for every run that is asked about
+            self._parsed[module] = hashlib.sha256(ast.dump(tree).encode()).hexdigest(), frozenset(imported)
         return self._parsed[module]
 
     def _imported(self, node: ast.AST) -> Iterator[str]:

@@ -20,7 +20,7 @@ LOSS = '"""A loss."""\n\n\nclass Hinge:\n    """As published."""\n\n    margin =
 )
 def test_comments_docstrings_and_layout_do_not_count(text: str, same: bool) -> None:
     sources = Sources({"a": LOSS, "b": text})
-    assert (sources.bare("a") == sources.bare("b")) is same
+    assert (sources.digest("a") == sources.digest("b")) is same
 
 
 @pytest.mark.parametrize(
