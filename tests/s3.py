@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib import request
 
 import pytest
 
@@ -21,13 +22,17 @@ def error(status: int, code: str) -> tuple[int, bytes]:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """host:port of a server with an empty bucket, and credentials for it in the environment."""
+    """host:port of a server with an empty bucket, and credentials for it in the environment.
+
+    One at a time in a process: moto's servers there share their objects, so each forgets those of the last.
+    """
     module = pytest.importorskip("moto.server")
     import boto3
 
     moto = module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
     host, port = moto.get_host_and_port()
+    request.urlopen(f"http://{host}:{port}/moto-api/reset", data=b"").close()
     patch = pytest.MonkeyPatch()
     for name, value in KEYS.items():
         patch.setenv(name, value)

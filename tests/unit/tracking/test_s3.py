@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import s3
 from vse import journal
 from vse.features.shards import write_shard
 from vse.status import read_status
@@ -18,22 +19,10 @@ from vse.workspace import Workspace
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "x")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    _, port = server.get_host_and_port()
-    client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1")
-    client.create_bucket(Bucket="vse")
-    yield f"s3://vse/workspace?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
-    client.close()
-    server.stop()
+    with s3.server() as place:
+        yield s3.address(place)
 
 
 @pytest.mark.slow

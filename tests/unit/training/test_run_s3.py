@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests import s3
 from vse import journal, pipeline
 from vse.config import override
 from vse.measuring.options import MeasureOptions
@@ -22,21 +23,9 @@ CONFIG = override(
 
 @pytest.fixture
 def remote(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
-    moto = pytest.importorskip("moto.server")
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
-    import boto3
-
-    client = boto3.client("s3", region_name="us-east-1", endpoint_url=f"http://{host}:{port}")
-    client.create_bucket(Bucket="bucket")
-    yield Workspace.open(f"s3://bucket/lab?region=us-east-1&scheme=http&endpoint_override={host}:{port}")
-    client.close()
-    server.stop()
+    with s3.server() as place:
+        yield Workspace.open(s3.address(place, "lab"))
 
 
 def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
