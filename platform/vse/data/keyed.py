@@ -28,6 +28,11 @@ def keys(seed: int, epoch: int, purpose: str, samples: np.ndarray) -> np.ndarray
     return mix(state ^ samples.astype(np.uint64))
 
 
+def redrawn(seed: int, purpose: str, number: int) -> int:
+    """The seed of the `number`-th other sequence of draws that belongs to a seed; 0 is its own."""
+    return int(keys(seed, number, f"redrawn {purpose}", np.zeros(1, dtype=np.int64))[0]) if number else seed
+
+
 def bits(base: np.ndarray, num: int) -> np.ndarray:
     """`num` further 64-bit draws for each key: shape (*base.shape, num)."""
     with np.errstate(over="ignore"):

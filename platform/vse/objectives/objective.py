@@ -41,12 +41,14 @@ def batch_scores(gathered: Encoded) -> Float[Tensor, "items items"]:
 class ContrastDraws(NamedTuple):
     """Adversaries that a batch must hold of each caption: of these kinds, so many, drawn anew in every epoch.
 
-    balance: a draw takes a paradigm first and then a candidate of it, or any candidate of these kinds alike.
+    balance: a draw takes a paradigm first and then a candidate of it, or any candidate of these kinds alike. redraw:
+    which of a run's sequences of draws; 0 is that of its own seed.
     """
 
     kinds: tuple[str, ...]
     number: int
     balance: str
+    redraw: int = 0
 
 
 class Objective:

@@ -45,6 +45,13 @@ class VSECLoss(HingeObjective):
         balance: str = knob(
             "paradigm", "a draw takes a paradigm first, then one of its candidates; or any candidate", choices=BALANCES
         )
+        redraw: int = knob(
+            0,
+            "other adversaries with all else alike, initial weights and order of captions included: a seed of the "
+            "sampling alone (Appendix B)",
+            low=0,
+            later=True,
+        )
         contrast_epoch: int = knob(0, "first epoch (0-based) with adversaries; 1 in the public code", low=0)
         pool: str = knob(
             "own", "whose adversaries: the caption's (eq. 3), or the batch's (public code)", choices=("own", "batch")
@@ -56,7 +63,7 @@ class VSECLoss(HingeObjective):
         pooled = {"contrast", "contrast_mask"} if config.pool == "batch" else set()
         self.gathers = frozenset({"images", "captions", "scores", *pooled})
         self.local = frozenset({"contrast"})
-        self.adversaries = ContrastDraws(config.kinds, config.draws, config.balance)
+        self.adversaries = ContrastDraws(config.kinds, config.draws, config.balance, config.redraw)
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         losses = {"sent": self.ranked(batch_scores(gathered), self.excluded(gathered), epoch)}

@@ -33,6 +33,7 @@ SYSTEMS = {
     "univse_truth": "UniVSE, true pairs masked",
     "univse_random": "UniVSE, random backbone",
     "vsec": "VSE-C, all",
+    "vsec_redrawn": "VSE-C, adversaries redrawn",
     "vsec_noun": "VSE-C, nouns",
     "vsec_numeral": "VSE-C, numbers",
     "vsec_relation": "VSE-C, relations",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vse import registry
 from vse.config import fingerprint
-from vse.data import sources
+from vse.data import keyed, sources
 from vse.data.batches import Batch, Collator, Contrast, Drop, Extra, Negatives, Truth, blocks
 from vse.data.companions import Siblings, Unpaired, known_images
 from vse.data.examples import Examples, examples_of
@@ -164,7 +164,7 @@ def _contrast(config: RunConfig, material: Material, train: Split, vocabulary: V
         material.candidates,
         train.captions,
         vocabulary,
-        seed=config.seed,
+        seed=keyed.redrawn(config.seed, "contrast", wanted.redraw),
         num=wanted.number,
         balance=wanted.balance,
         paradigms=tuple(paradigm for kind in wanted.kinds for paradigm in CLASSES[kind]),

@@ -28,6 +28,14 @@ def test_keys_differ_by_every_part_and_not_by_company():
     np.testing.assert_array_equal(keyed.keys(3, 1, "noun", some), base[some])
 
 
+def test_redrawn_seeds_belong_to_their_seed():
+    assert keyed.redrawn(5, "contrast", 0) == 5
+    found = {keyed.redrawn(seed, "contrast", number) for seed in range(20) for number in range(1, 20)}
+    assert len(found) == 380
+    assert not found & set(range(20))
+    assert keyed.redrawn(5, "noun", 1) != keyed.redrawn(5, "contrast", 1)
+
+
 def test_bits_are_a_prefix_of_more_bits():
     base = keyed.keys(0, 0, "x", np.arange(5))
     np.testing.assert_array_equal(keyed.bits(base, 3), keyed.bits(base, 9)[:, :3])

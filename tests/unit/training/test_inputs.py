@@ -52,14 +52,21 @@ def test_adversaries_of_training_captions_reach_the_batch(stages, tmp_path):
         pipeline.prepare(override(preset("vsepp_scenes"), {"objective": "vsec"}), place)
     paradigms = found.candidates.table.column("paradigm").to_pylist()
 
-    def nouns(**objective):
+    def drawn(**objective):
         changed = override(config, {f"objective.{key}": value for key, value in objective.items()})
         sampler = training_inputs(changed, found, family_inputs(changed)).contrast
         assert sampler is not None
-        drawn = sampler.draw(np.arange(len(data.train)), 0)
-        return np.mean([paradigms[sampler.described(slot)] == "noun" for slot in drawn.slot[drawn.mask]])
+        return sampler, sampler.draw(np.arange(len(data.train)), 0)
+
+    def nouns(**objective):
+        sampler, found = drawn(**objective)
+        return np.mean([paradigms[sampler.described(slot)] == "noun" for slot in found.slot[found.mask]])
 
     assert nouns(balance="candidate") > 0.8 > 0.7 > nouns(balance="paradigm") == nouns()
+    slots = [drawn(redraw=number)[1].slot for number in (0, 1, 1, 2)]
+    np.testing.assert_array_equal(slots[1], slots[2])  # the same other adversaries in every run and worker
+    for one, other in ((0, 1), (0, 3), (1, 3)):
+        assert (slots[one] != slots[other]).mean() > 0.3
 
 
 def test_words_come_from_training_captions_only(material):
