@@ -2,12 +2,15 @@
 tasks."""
 
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 
+from vse.interrupts import terminated
 from vse.studies.performing import perform
 from vse.studies.tasks import Task, read_summary
 
@@ -16,13 +19,19 @@ def run_tasks(tasks: Iterable[Task], processes: int, deadline: float, say: Calla
     """Do what is not done, `processes` at a time, starting nothing after `deadline` (monotonic); True if all is done.
 
     A task that fails is reported and leaves the others alone. Where a process is killed, as for want of memory, the
-    tasks that ran then are done once more, after the others: nobody says whose process it was.
+    tasks that ran then are done once more, after the others: nobody says whose process it was. An interrupt of this
+    process ends their trainings as one of a job of their own would.
     """
     todo = [task for task in tasks if read_summary(task) is None]
     complete, waiting, again = True, list(reversed(todo)), list[Task]()
     while waiting:
         # A few tasks a process: memory that trainings leave behind goes back to the system when it ends.
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), max_tasks_per_child=4) as pool:
+        with (
+            ProcessPoolExecutor(
+                processes, multiprocessing.get_context("spawn"), initializer=_heed, max_tasks_per_child=4
+            ) as pool,
+            _interrupts_passed_on(),
+        ):
             for task, error, running in _performed(partial(pool.submit, perform), waiting, processes, deadline):
                 state = "done" if error is None else f"failed: {error!r}"
                 if isinstance(error, BrokenProcessPool) and task not in again:
@@ -35,6 +44,22 @@ def run_tasks(tasks: Iterable[Task], processes: int, deadline: float, say: Calla
         if time.monotonic() >= deadline:
             break
     return complete and not waiting
+
+
+def _heed() -> None:
+    """In a process of the pool: a training that is asked to end writes so and lets its run go."""
+    signal.signal(signal.SIGTERM, terminated)
+
+
+@contextmanager
+def _interrupts_passed_on() -> Iterator[None]:
+    """The pool lets an interrupt through when all that runs has ended; a training takes minutes to end by itself."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
 
 
 def _performed(

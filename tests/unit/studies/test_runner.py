@@ -1,11 +1,16 @@
 """Tasks are run once each, in processes of their own, until the budget is spent; one that fails harms no other."""
 
 import dataclasses
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.jobs.processes import environment
 from tests.unit.studies import killed_tasks
 from tests.unit.studies.miniature import STUDY, do, search
 from vse.config import override
@@ -79,3 +84,41 @@ def test_a_process_that_is_killed_ends_its_own_task_only(tmp_path: Path, monkeyp
         "killed seed 0: failed: BrokenProcessPool",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "0-1", "1-0", "2-0"]
+
+
+INTERRUPTED = """
+import sys
+from tests.unit.studies import killed_tasks
+from vse.config import override
+from vse.interrupts import heed
+from vse.presets import preset
+from vse.studies import runner
+from vse.studies.tasks import Task
+
+if __name__ == "__main__":
+    heed("evidence")
+    runner.perform, here = killed_tasks.endless, sys.argv[1]
+    tasks = [Task("endless", override(preset("vsepp_tiny"), {"seed": k}), (), (), here, here) for k in range(3)]
+    runner.run_tasks(tasks, 2, float("inf"), print)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupt_reaches_what_runs(number: int, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(INTERRUPTED)
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "job.py"), str(tmp_path)], env=environment(), start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 100
+        while len(list(tmp_path.glob("begun-*"))) < 2:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(number)
+        process.wait(30)
+    finally:
+        process.kill()
+    assert process.returncode not in (0, None)
+    assert sorted(path.name for path in tmp_path.glob("let-go-*")) == ["let-go-0", "let-go-1"]
+    assert not (tmp_path / "begun-2").exists()
