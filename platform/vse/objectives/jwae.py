@@ -4,8 +4,11 @@ How terms of one batch of B captions weigh against each other is not settled by 
 reconstructions and, beside them, divergences, which are means; eq. 1 a sum, eq. 7 a mean. With `reduction=sum` every
 term is summed over the batch. With `mean` every term but the hinge is a mean over it, as in the released code: beside
 the summed hinge each λ then weighs B times less, 128 times in the published batches; with squared errors (eq. 8)
-everything is divided by B alike. `errors=mean` takes the mean of squared errors over dimensions as well, as the
-ready-made loss of a framework would: the regulariser then weighs as many times more as there are dimensions.
+everything is divided by B alike. Where only N_S of a batch's captions have a known image, eq. 7 stays their mean: its
+weight against the reconstructions of all B does not fall with N_S (with `sum` it enters as B / N_S times their sum).
+The hinge of eqs. 1 and 9 has no such mean and sums over the known pairs.
+`errors=mean` takes the mean of squared errors over dimensions as well, as the ready-made loss of a framework would: the
+regulariser then weighs as many times more as there are dimensions.
 With sums, standardised sentence vectors of D numbers cost about D at first, image features of unit length about one:
 λ₂ then outweighs λ₁ by that, and the regulariser moves texts little (300 against 0.1 a caption for word2vec's means).
 """
@@ -67,6 +70,7 @@ class JWAELoss(MatchingObjective):
         super().__init__(config, config.match)
         self.config = config
         self.averaged = self.local | {"mmd"} if config.reduction == "mean" else frozenset()
+        self.balanced = frozenset({"mse"} - self.averaged)
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         if "judged_prior" in encoded:

@@ -58,7 +58,8 @@ class Objective:
     same tensors as in `encoded`); those also in `ragged` are codes over time, padded with zeros to the longest. Losses
     in `local` sum over the worker's own rows only and add up over workers; others are computed whole by every worker.
     Losses in `averaged` enter what is descended as means over the global batch, others as sums; logged are the sums.
-    Into losses in `matching` only captions enter whose image is known to be theirs, into others all of a batch.
+    Into losses in `matching` only captions enter whose image is known to be theirs, into others all of a batch. Sums of
+    `balanced` are raised to the whole batch: times its captions, over those that enter.
     `families` names those whose tensors it compares (None: any that gives codes of both sides, or scores). `sole` names
     families of which parts learn from it alone, with the settings under which they do: these train with no other.
     """
@@ -68,6 +69,7 @@ class Objective:
     local: frozenset[str] = frozenset()
     averaged: frozenset[str] = frozenset()
     matching: frozenset[str] = frozenset({"sent"})
+    balanced: frozenset[str] = frozenset()
     families: frozenset[str] | None = None
     sole: Mapping[str, Mapping[str, object]] = MappingProxyType({})
     semi_supervised: bool = False  # batches may hold items whose partner is not known (`paired` says which)

@@ -58,7 +58,11 @@ def step_losses(
     workers = world()[1]
     total = torch.zeros((), device=next(iter(losses.values())).device)
     for name, loss in losses.items():
-        descended = loss / _captions_of(name, objective, gathered) if name in objective.averaged else loss
+        descended = loss
+        if name in objective.averaged:
+            descended = loss / _captions_of(name, objective, gathered)
+        elif name in objective.balanced and "paired" in gathered:
+            descended = loss * (len(gathered["paired"]) / _captions_of(name, objective, gathered))
         total = total + weights[name] * descended * (workers if name in objective.local else 1)
     logged = {name: loss.detach().clone() for name, loss in losses.items()}
     if workers > 1:
