@@ -27,6 +27,7 @@ from vse.language.pools import (
 from vse.language.word_lists import SIMILAR_ATTRIBUTES, SIMILAR_NOUNS, SIMILAR_RELATIONS
 
 T = TypeVar("T")
+PATIENCE = 20  # draws of a place and a word before another part is tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,12 @@ def barred_relations(mentioned: Iterable[str]) -> frozenset[str]:
 
 
 class Editor:
-    """Draws edits of one caption from one pool. Methods return None where the drawn place or word does not fit."""
+    """Draws edits of one caption from one pool, for one adversary. Methods return None where the drawn place or word
+    does not fit.
+
+    Which part is changed, and whether words are replaced or added, is drawn once and stays (`_way`): drawn anew with
+    every place and word, what fits most often would prevail, nouns over relations above all.
+    """
 
     def __init__(
         self, text: str, parse: Parse, components: Components, pool: Pool, barred: Barred, rng: random.Random
@@ -87,13 +93,15 @@ class Editor:
         self.nouns = [e for e in pool.nouns if e.word not in barred.nouns]
         self.attributes = [e for e in pool.attributes if e.word not in barred.attributes]
         self.relations = [e for e in pool.relations if e.word not in barred.relations]
+        self._ways: list[str] = []
+        self._draws = 0
 
     def object(self) -> Change | None:
         """Replace a noun by an irrelevant one, or append one after it, equally likely."""
         item, entry = self._draw(self.components.objects), self._draw(self.nouns)
         if item is None or entry is None:
             return None
-        if self.rng.random() < 0.5:
+        if self._way("replace", "append") == "replace":
             return self._replace_noun(item.token, entry, "object")
         return self._append_noun(item.token, item.word, entry)
 
@@ -113,13 +121,19 @@ class Editor:
         triple = self._draw(self.components.relations)
         if triple is None:
             return self._fake_relation()
-        part = self.rng.choice(("subject", "relation", "object"))
+        part = self._way("subject", "relation", "object")
         if part == "relation":
             return self._replace_relation(triple)
         entry = self._draw(self.nouns)
         if entry is None:
             return None
         return self._replace_noun(triple.subject_token if part == "subject" else triple.object_token, entry, part)
+
+    def _way(self, *ways: str) -> str:
+        """One of them, equally likely, for this and the next draws; the others have their turn where it never fits."""
+        self._ways = self._ways or self.rng.sample(ways, len(ways))
+        self._draws += 1
+        return self._ways[(self._draws - 1) // PATIENCE % len(ways)]
 
     def _draw(self, items: Sequence[T]) -> T | None:
         return items[self.rng.randrange(len(items))] if items else None
@@ -173,7 +187,7 @@ class Editor:
         if item is None or noun is None or entry is None or ADNOMINAL not in entry.forms:
             return None
         words_in = (entry.word, noun.word)
-        if self.rng.random() < 0.5:
+        if self._way("subject", "object") == "subject":
             if self._is_glued(item.token):
                 return None
             end = self.parse[item.token].end

@@ -26,7 +26,7 @@ from vse.language.parse import Parse
 from vse.language.pools import Pool, WordPools
 from vse.language.tokens import words as token_words
 
-REVISION = 2  # part of a stage's fingerprint: raise it whenever the same inputs give other adversaries
+REVISION = 3  # part of a stage's fingerprint: raise it whenever the same inputs give other adversaries
 Draw = Callable[[Editor], Change | None]
 """Draws one edit of an editor's caption; None where the drawn place or word does not fit, and it is asked again."""
 

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -76,6 +77,23 @@ def test_object_attack_halves_are_equally_likely():
     changes = [editor.object() for _ in range(2000)]
     appended = sum(change is not None and change.reason.startswith("append") for change in changes)
     assert 900 < appended < 1100
+
+
+def test_parts_of_a_triple_are_equally_likely_however_few_relation_words_fit():
+    fits, not_here = POOL.relations[0], RelationEntry(word="at", count=1, forms={})
+    pool = dataclasses.replace(POOL, relations=(fits, *(not_here,) * 3))
+    parts = Counter()
+    for seed in range(3000):
+        editor = Editor(dog().text, dog().parse, dog().components, pool, NOBODY, random.Random(seed))
+        change = next(change for change in (editor.relation() for _ in range(60)) if change is not None)
+        parts[change.reason.split()[0]] += 1
+    assert all(900 < parts[part] < 1100 for part in ("subject", "relation", "object")), parts
+
+
+def test_another_part_is_changed_where_the_drawn_one_cannot_be():
+    pool = dataclasses.replace(POOL, relations=())
+    editors = (Editor(dog().text, dog().parse, dog().components, pool, NOBODY, random.Random(k)) for k in range(50))
+    assert all(any(editor.relation() is not None for _ in range(60)) for editor in editors)
 
 
 def test_plurals_and_compounds():
