@@ -226,6 +226,8 @@ def _attackers(members: Members, workspace: Workspace, split: str, options: Meas
         )
         found.append((("attack", words), made))
     for words in dict.fromkeys(options.contrast):
+        if words == "disjoint" and not all(member.trained.config.text.contrast.held_out for member in members.each):
+            continue
         made = members.attackers(
             lambda each, words=words: contrast_split(each.trained.config, workspace, each.material, split, words)
         )

@@ -5,8 +5,9 @@ from vse.training.config import RunConfig
 
 def warmup_epochs(config: RunConfig) -> int:
     """How many epochs train with the sum before the hardest negative; 0 where the whole training has one loss."""
-    hinge = getattr(config.objective, "hinge", "")
-    return int(getattr(config.objective, "warmup", 0)) if hinge == "hardest" else 0
+    objective = config.objective
+    mined = getattr(objective, "hinge", "") == "hardest" and getattr(objective, "match", "hinge") == "hinge"
+    return int(getattr(objective, "warmup", 0)) if mined else 0
 
 
 def kept_in_warmup(config: RunConfig, best: int) -> str:

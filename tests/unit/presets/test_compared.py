@@ -43,6 +43,7 @@ VSEC = {
     "objective.hinge": "hardest",
     "objective.draws": 8,
     "text.contrast.minimum": 201,  # section 3.2: more than 200
+    "text.contrast.held_out": False,  # and all of them
     "objective.balance": "candidate",
     "objective.pool": "own",
     "objective.contrast_epoch": 0,

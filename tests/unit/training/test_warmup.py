@@ -13,6 +13,17 @@ def test_epochs_with_the_sum() -> None:
     assert warmup_epochs(VSEPP) == 3
     assert warmup_epochs(override(VSEPP, {"objective.hinge": "sum"})) == 0
     assert warmup_epochs(preset("cca_small")) == 0
+    assert warmup_epochs(preset("jwae_mh_small")) > 0
+
+
+@pytest.mark.parametrize("name", ["jwae_mse_small", "mse_small", "mmd_mse_small"])
+def test_what_has_no_hinge_has_no_such_epochs(name: str) -> None:
+    assert warmup_epochs(preset(name)) == 0
+
+
+@pytest.mark.parametrize("match", ["infonce", "sigmoid"])
+def test_another_loss_on_pairs_leaves_no_hinge(match: str) -> None:
+    assert warmup_epochs(override(preset("univse_tiny"), {"objective.match": match})) == 0
 
 
 @pytest.mark.parametrize(("best", "told"), [(0, False), (1, True), (3, True), (4, False), (6, False)])

@@ -26,6 +26,7 @@ class Rules:
     paradigms: tuple[str, ...] = knob(PARADIGMS, "which kinds of candidates are made", choices=PARADIGMS)
     frequent: float = knob(FREQUENT, "share of the training captions in which a word must occur", low=0, high=1)
     minimum: int | None = knob(None, "occurrences in the training captions, instead of the share", low=1)
+    held_out: bool = knob(True, "reserve three tenths of the nouns for disjoint attacks; no paper does", later=True)
     lexicon: str = knob(SHIPPED, "`shipped`, or the directory of a WordNet database")
     concreteness: str = knob("", "file word<TAB>score; empty: the scores of the lexicon")
     concrete_share: float = knob(PUBLISHED_SHARE, "share of a source's words that counts as concrete", above=0, high=1)
@@ -40,6 +41,7 @@ class Rules:
 
 PUBLISHED = Rules(
     minimum=200,
+    held_out=False,
     transitive=False,
     image_wide=False,
     agreement=False,

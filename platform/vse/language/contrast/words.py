@@ -128,10 +128,11 @@ class ContrastWords:
         """Reads the captions (parse, components) once; `rules` and `knowledge` say what is frequent and concrete."""
         self.rules, self.knowledge = rules, knowledge
         self._count, self._texts, self._used, self._third = 0, Counter[str](), Counter[str](), Counter[str]()
-        pools = build_pools(self._counted(captions), PoolConfig(frequent=rules.frequent, minimum=rules.minimum))
+        config = PoolConfig(frequent=rules.frequent, minimum=rules.minimum, held_out=rules.held_out)
+        pools = build_pools(self._counted(captions), config)
         least = max(LEAST, math.ceil(rules.frequent * self._count)) if rules.minimum is None else rules.minimum
-        self._halves = {"shared": pools.training.nouns, "disjoint": pools.attack_only.nouns}
-        whole = (*pools.training.nouns, *pools.attack_only.nouns)
+        self._halves = {"shared": pools.training.nouns, "disjoint": pools.attack_only.nouns if rules.held_out else ()}
+        whole = (*self._halves["shared"], *self._halves["disjoint"])
         self._halves["all"] = tuple(sorted(whole, key=lambda entry: (-entry.count, entry.word)))
         self._numerals = tuple(n for n in NUMBERS if self._texts[n] or n in _ALWAYS)
         self._prepositions = tuple(sorted(p for p in LISTED | set(PHRASES) if self._used[p] >= least))
@@ -166,6 +167,10 @@ class ContrastWords:
         """The words of one kind. Raises InputError where no noun is left to put in."""
         if kind not in KINDS:
             raise InputError(f"words={kind}: expected one of {', '.join(KINDS)}")
+        if kind == "disjoint" and not self.rules.held_out:
+            raise InputError(
+                "disjoint words: text.contrast.held_out=false leaves no nouns that training adversaries never use"
+            )
         nouns = tuple(e for e in self._halves[kind] if e.word in self.heads and self._fit(e))
         if not nouns:
             raise InputError(f"contrastive captions, {kind} words: no noun of the training captions is frequent enough")
@@ -195,7 +200,7 @@ class ContrastWords:
             "heads": len(self.heads),
             "not_in_lexicon": sorted(w for w in every if not self._known(w)),
             "not_concrete": sorted(w for w in every if self._known(w) and not self._concrete(w)),
-            **{f"nouns_{kind}": len(self.of(kind).nouns) for kind in KINDS},
+            **{f"nouns_{kind}": len(self.of(kind).nouns) for kind in KINDS if self._halves[kind]},
             "numerals": list(self._numerals),
             "prepositions": list(self._prepositions),
         }

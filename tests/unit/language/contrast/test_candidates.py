@@ -247,3 +247,15 @@ def test_any_caption_is_changed_truly_or_not_at_all(captions, rules):
 
 def test_classes_cover_the_paradigms():
     assert sorted(sum(CLASSES.values(), ())) == sorted(PARADIGMS)
+
+
+@pytest.mark.parametrize("rules", [PAPER, Rules(minimum=5, held_out=False)], ids=["published", "ours"])
+def test_nothing_is_held_out_where_papers_hold_nothing_out(rules):
+    words = contrast_words(rules)
+    assert words.of("shared").nouns == words.of("all").nouns
+    assert {entry.word for entry in words.of("all").nouns} >= {
+        entry.word for entry in contrast_words(dataclasses.replace(rules, held_out=True)).of("all").nouns
+    }
+    assert "nouns_disjoint" not in words.report()
+    with pytest.raises(InputError, match=r"text\.contrast\.held_out=false leaves no nouns"):
+        words.of("disjoint")
