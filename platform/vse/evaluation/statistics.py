@@ -11,7 +11,7 @@ nor the image's, chance in single cells, enters with both drawings: intervals ar
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -41,6 +41,10 @@ class Sample:
     def defined(self) -> bool:
         """Whether every term has queries; a metric of no queries is no number."""
         return bool((self.queries.sum(0) > 0).all())
+
+    def of_seed(self, seed: int) -> "Sample":
+        """That of one seed alone: its replicates draw images only."""
+        return replace(self, hits=self.hits[seed : seed + 1])
 
     def value(self) -> float:
         """The metric itself."""

@@ -26,6 +26,13 @@ class Arm:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RunOf(Arm):
+    """One of an arm's runs, where a claim is about single runs and not about their mean."""
+
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
     """Sum of weight * metric over arms, wanted above `margin`; shown to be below `margin + negligible` it is refuted.
 

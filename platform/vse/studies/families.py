@@ -91,7 +91,6 @@ FAMILIES_SCENES = Study(
             preset="univse_scenes", family="univse", changes={**_FIFTEEN, "model.learn_alpha": True}
         ),
         **_twins(_FAMILIES, "scenes", _WIDE),
-        "vsec_redrawn": StudyArm(preset="vsec_scenes", family="vsec", changes={**_WIDE, "objective.redraw": 1}),
         **_twins(_WORDLESS, "scenes", {}),
         **{name: StudyArm(preset=f"{name}_scenes", family="") for name in ("cca", "cca_hglmm")},  # in closed form
     },

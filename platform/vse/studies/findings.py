@@ -13,7 +13,7 @@ from vse.evaluation.per_image import PerImage, counts_of, terms_of
 from vse.evaluation.statistics import Sample, bootstrap
 from vse.language.attacks import ATTACKS
 from vse.language.contrast.rules import CLASSES
-from vse.studies.claims import CHOSEN_ALPHA, Arm, Claim, answer, registered_hash
+from vse.studies.claims import CHOSEN_ALPHA, Arm, Claim, RunOf, answer, registered_hash
 from vse.studies.planner import Planner
 from vse.studies.sweep_claims import SWEEP_CLAIMS
 from vse.studies.tables import WORDS, alpha_key, read_table
@@ -81,7 +81,8 @@ class Results:
         those included that a sweep answers."""
 
         def lookup(arm: Arm, metric: str) -> Sample:
-            return self.sample(arm.model, arm.split, words, arm.alpha, metric)
+            sample = self.sample(arm.model, arm.split, words, arm.alpha, metric)
+            return sample.of_seed(arm.seed) if isinstance(arm, RunOf) else sample
 
         found: dict[str, Any] = {}
         for paper in dict.fromkeys(claim.paper for claim in claims):
