@@ -39,16 +39,18 @@ PAPERS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """What a number was measured on; `protocols` are the values of `measure.protocol` that are comparable with it."""
+    """What a number was measured on; `protocols` are the values of `measure.protocol` that are comparable with it, on
+    that split of the data."""
 
     about: str
     protocols: tuple[str, ...] = ()
+    split: str = "test"
 
 
 SETTINGS = {
     "coco_1k": Setting(about="1,000 test images of COCO", protocols=("coco_1k_folds", "coco_1k_first")),
     "coco_5k": Setting(about="5,000 test images of COCO", protocols=("coco_5k",)),
-    "coco2017_1k": Setting(about="1,000 validation images of COCO 2017", protocols=("coco_1k_first",)),
+    "coco2017_1k": Setting(about="1,000 validation images of COCO 2017", protocols=("coco_1k_first",), split="val"),
     "coco_plural": Setting(about="205 test images of COCO with captions in the plural"),
     "coco_words": Setting(about="words for images of COCO"),
     "coco_blanks": Setting(about="blanks in captions of COCO"),

@@ -19,7 +19,6 @@ from vse.evaluation.protocol import PUBLISHED
 from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, Line, read_published
 from vse.report.tables import Column, Row, Table
 
-SPLIT = "test"
 _TASKS = {
     "plain retrieval": ("rsum", "i2t/", "t2i/"),
     "image to sentence among UniVSE's adversaries": ("attack_object/", "attack_attribute/", "attack_relation/"),
@@ -50,9 +49,9 @@ class Run:
             return "Flickr30k"
         return "COCO" if "coco" in text else ""
 
-    def measured(self, protocol: str) -> dict[str, float]:
-        """Metrics of the test split under a value of `measure.protocol`."""
-        head = f"{SPLIT}/{protocol}/"
+    def measured(self, protocol: str, split: str) -> dict[str, float]:
+        """Metrics of a split under a value of `measure.protocol`."""
+        head = f"{split}/{protocol}/"
         return {key.removeprefix(head): value for key, value in self.metrics.items() if key.startswith(head)}
 
 
@@ -65,9 +64,12 @@ def published_section(runs: Sequence[Run]) -> str:
     runs = [run for run in runs if run.benchmark]
     if not runs:
         return ""
-    shown = [text for protocol in PUBLISHED for text in _tables(runs, protocol)]
+    splits = dict.fromkeys(setting.split for setting in SETTINGS.values())
+    shown = [text for protocol in PUBLISHED for split in splits for text in _tables(runs, protocol, split)]
     if not shown:
-        ways = ", ".join(p for p in PUBLISHED if any(_comparable(runs[0].benchmark, p)))
+        ways = ", ".join(
+            p for p in PUBLISHED if any(True for s in splits for _ in _comparable(runs[0].benchmark, p, s))
+        )
         text = f"Papers print numbers of {runs[0].benchmark}; to see them here, measure with measure.protocol ({ways})."
         shown = [f"<p>{html.escape(text)}</p>"]
     else:
@@ -75,15 +77,16 @@ def published_section(runs: Sequence[Run]) -> str:
     return "\n".join(["<h2>Published</h2>", *shown])
 
 
-def _comparable(benchmark: str, protocol: str) -> Iterator[Line]:
+def _comparable(benchmark: str, protocol: str, split: str) -> Iterator[Line]:
     for line in read_published():
-        if line.train == line.test == benchmark and protocol in SETTINGS[line.protocol].protocols:
+        setting = SETTINGS[line.protocol]
+        if line.train == line.test == benchmark and protocol in setting.protocols and split == setting.split:
             yield line
 
 
-def _tables(runs: Sequence[Run], protocol: str) -> Iterator[str]:
+def _tables(runs: Sequence[Run], protocol: str, split: str) -> Iterator[str]:
     for benchmark in dict.fromkeys(run.benchmark for run in runs):
-        measured = {run.name: run.measured(protocol) for run in runs if run.benchmark == benchmark}
+        measured = {run.name: run.measured(protocol, split) for run in runs if run.benchmark == benchmark}
         here = [run for run in runs if measured.get(run.name)]
         for task, prefixes in _TASKS.items():
             columns = [
@@ -95,13 +98,13 @@ def _tables(runs: Sequence[Run], protocol: str) -> Iterator[str]:
             ]
             rows = [_row(run.name, "measured here", columns, measured[run.name]) for run in here]
             first, others = [], []
-            for line, sources in _each_once(_comparable(benchmark, protocol), columns):
+            for line, sources in _each_once(_comparable(benchmark, protocol, split), columns):
                 same = [run.name for run in here if _is_of(line, run)]
                 about = _about(line, sources, same)
                 (first if same else others).append(_row(line.system, about, columns, _values(line, columns)))
             if first or others:
                 title = f"{PUBLISHED[protocol].name}: {task}, in percent"
-                table = Table(title, SPLIT, tuple(columns), (*rows, *first, *others))
+                table = Table(title, split, tuple(columns), (*rows, *first, *others))
                 yield f'<div class="panel">{table.to_html()}</div>'
 
 
