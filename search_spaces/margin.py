@@ -1,4 +1,4 @@
-"""Margins of relational embeddings (Yan, 2019, sections 2.2 and 2.5), one at a time around 0.2: of the global hinge of
+"""Margins of relational embeddings (Yan, 2019, sections 2.4 and 2.5), one at a time around 0.2: of the global hinge of
 both kinds, of the nodes under cross attention, and of pools."""
 
 from ray import tune

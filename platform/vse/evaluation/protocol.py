@@ -66,8 +66,9 @@ WHOLE_SPLIT = Protocol(name="whole split")
 PUBLISHED = {
     # VSE++ and SCAN: the mean over five folds of the 5,000 test images
     "coco_1k_folds": Protocol(name="COCO 1K, five folds", num_images=5000, folds=5, captions_per_image=5),
-    # jWAE (section 5.1), VSE-C (section 4.1) and the thesis (section 3.4): the first 1,000; UniVSE has "the 1K test
-    # split (including 5,000 captions)" (supplement B.2) and does not say which
+    # Papers that measure on 1,000 of the 5,000 images, none of which says that it takes the first: jWAE (section 5.1),
+    # the thesis (section 3.4), UniVSE (supplement B.2), and VSE-C (section 4.1), which selects those of whose captions
+    # each has twenty adversaries of every kind
     "coco_1k_first": Protocol(name="COCO 1K, first 1,000", num_images=1000, captions_per_image=5),
     "coco_5k": Protocol(name="COCO 5K", num_images=5000, captions_per_image=5),
     "flickr_1k": Protocol(name="Flickr 1K", num_images=1000, captions_per_image=5),

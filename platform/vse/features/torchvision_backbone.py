@@ -42,7 +42,7 @@ class _Trunk(nn.Module):
 @register("backbone", "torchvision")
 class TorchvisionBackbone(Backbone):
     """Outputs: `map` (regions, channels) of the last convolution, `pooled` (channels) its mean; and `fc1`, `fc2`
-    (4096), the rectified hidden layers of AlexNet and VGG (jWAE, section 4, reads VGG-19's first)."""
+    (4096), the rectified hidden layers of AlexNet and VGG (jWAE, section 5.1, reads VGG-19's first)."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):

@@ -78,7 +78,7 @@ def region_hinge(
     """Relevance-weighted alignment, eqs. 2-3, for each component: Σ_i M_i [δ + s(u⁻, V_i) − s(u⁺, V_i)]₊, mean over u⁻.
 
     M is the softmax over the regions that are `there` (None: all) of s(u⁺, V_i) / temperature; arguments are s(u⁺, V_i)
-    and s(u⁻, V_i). 0 for an image without regions.
+    and s(u⁻, V_i). Its gradient flows through M too, of which the paper says nothing. 0 for an image without regions.
     """
     logits = positive / temperature
     if there is None:
