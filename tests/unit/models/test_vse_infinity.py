@@ -3,8 +3,9 @@
 import torch
 
 from tests.synthetic import make_family, synthetic
+from vse.data.vocabulary import END, START, UNKNOWN
 from vse.models import noise
-from vse.models.vse_infinity import REGIONS
+from vse.models.vse_infinity import REGIONS, WORDS
 
 DATA = synthetic(seed=5)
 
@@ -34,3 +35,26 @@ def test_an_image_without_regions_stays_without():
     batch = {"map": torch.zeros(2, 4, 5, dtype=torch.float64), "draw": noise.keys(0, torch.arange(2))}
     texts = {"tokens": torch.tensor([[1, 5, 2]] * 2), "lengths": torch.full((2,), 3)}
     assert not family({**batch, **texts})["images"].any()
+
+
+def test_hidden_words_are_read_as_unknown_ones():
+    """A fifth of the words between <start> and <end>, each by its own draw; in evaluation none."""
+    family, captions = make_family("vse_infinity", DATA.context), 2000
+    lengths = torch.arange(captions) % 5 + 3
+    tokens = torch.zeros(captions, 7, dtype=torch.long)
+    for row, length in enumerate(lengths.tolist()):
+        tokens[row, :length] = torch.tensor([START, *[4 + (row + k) % 5 for k in range(length - 2)], END])
+    draw = noise.keys(1, torch.arange(captions))
+    batch = {"map": torch.ones(captions, 4, 5, dtype=torch.float64), "draw": draw, "tokens": tokens, "lengths": lengths}
+    numbers, expected, hidden, words = noise.uniform(draw, 7, WORDS), tokens.clone(), 0, 0
+    for row in range(captions):
+        for place in range(1, int(lengths[row]) - 1):
+            words += 1
+            if numbers[row, place] < 0.2:
+                expected[row, place] = UNKNOWN
+                hidden += 1
+    assert 0.18 < hidden / words < 0.22
+    read = family.encode_captions({"tokens": expected, "lengths": lengths})["captions"]
+    torch.testing.assert_close(family(batch)["captions"], read)
+    family.eval()
+    torch.testing.assert_close(family(batch)["captions"], family.encode_captions(batch)["captions"])
