@@ -21,10 +21,12 @@ from vse.evaluation.outcomes import Outcomes, Recorder, pack, unpack
 from vse.language.caption_pairs import CaptionPair, read_pairs
 from vse.measuring.caption_pairs import PAIRS_REVISION, measure_pairs
 from vse.measuring.members import Member, Members
-from vse.measuring.options import MeasureOptions, Size, protocol_of, size_of
+from vse.measuring.options import MeasureOptions, Size, other_data, protocol_of, size_of
 from vse.measuring.split import Attackers, add, measure_split
 from vse.storage import Folder
 from vse.trained import device_of, load_run
+from vse.training.config import RunConfig
+from vse.training.inputs import Material
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -102,6 +104,9 @@ def measure_ensemble(
 ) -> dict[str, Any]:
     """As `measure_run`, of the mean of the similarities of several runs, each at its own α unless one is given.
 
+    With `options.data` splits are those of other data, which nothing attacks; what was fitted on a run's training data,
+    its vocabulary included, stays.
+
     folder: where the numbers are kept. Unknown-word rates are means over the vocabularies. Raises InputError, beside
     what `measure_run` raises, where the runs' splits or their adversaries are not the same.
     """
@@ -128,7 +133,8 @@ def plan_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureO
         raise InputError("measure.gaussian: measures the codes of one run; name a single one in run")
     device = device_of(options.device, "measure.device")
     loaded = [load_run(run, changes) for run in runs]
-    parsed, alpha = bool(options.attacks or options.contrast), options.alpha
+    elsewhere, alpha = other_data(options), options.alpha
+    parsed = bool(options.attacks or options.contrast) and not elsewhere
     if alpha is not None and not any("alpha" in trained.family.inference_parameters for trained in loaded):
         names = ", ".join(run.name for run in runs)
         raise InputError(f"measure.alpha={alpha:g}: the family of {names} has no alpha; leave it out")
@@ -137,7 +143,7 @@ def plan_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureO
             Member(
                 run.name,
                 trained,
-                pipeline.prepare(trained.config, workspace, parsed=parsed),
+                _material(trained.config, workspace, parsed, elsewhere),
                 {"alpha": alpha} if alpha is not None and "alpha" in trained.family.inference_parameters else {},
                 options.drop_components,
                 options.drop_seed,
@@ -147,7 +153,7 @@ def plan_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureO
     )
     parts = tuple(_part(members, split) for split in dict.fromkeys(options.splits))  # told before any is encoded
     sizes = dict(size_of(part, options) for part in parts)
-    attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
+    attackers = {part.name: [] if elsewhere else _attackers(members, workspace, part.name, options) for part in parts}
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
     return Plan(members, parts, attackers, pairs, options, sizes, device)
 
@@ -201,6 +207,17 @@ def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool =
         found, _ = unpack(packed)
     folder.write_json(f"measures-{plan.digits}.json", {**content, "metrics": metrics})
     return Measured(metrics, plan.sizes, found, file)
+
+
+def _material(config: RunConfig, workspace: Workspace, parsed: bool, elsewhere: Mapping[str, str]) -> Material:
+    """What earlier stages make of the run's data, or of the data elsewhere that it is measured on."""
+    own = pipeline.prepare(config, workspace, parsed=parsed)
+    if not elsewhere:
+        return own
+    try:
+        return pipeline.prepare_transfer(config, elsewhere, workspace, own)
+    except InputError as error:
+        raise InputError(f"measure.data: {error}") from None
 
 
 def _part(members: Members, split: str) -> Split:

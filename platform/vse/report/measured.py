@@ -12,8 +12,11 @@ from vse.training.checkpoint import Checkpoints, weights_of
 
 
 def altered(options: Mapping[str, Any]) -> str:
-    """What an evaluation did to the run as configured (`alpha-0.6`, `drop-0.3`), as a folder's name; "" for nothing."""
+    """What an evaluation did to the run as configured (`alpha-0.6`, `drop-0.3`), or the data it was on instead of its
+    own (`on-flickr30k`), as a folder's name; "" for nothing."""
     parts = []
+    if options.get("data"):
+        parts.append("on-" + "-".join(_stem(item.partition("=")[2]) for item in options["data"]))
     if options.get("alpha") is not None:
         parts.append(f"alpha-{options['alpha']:g}")
     if options.get("components"):
@@ -32,12 +35,16 @@ def told(metrics: Mapping[str, float], options: Mapping[str, Any]) -> dict[str, 
     What was altered stands in front (`alpha-0.6/test/rsum`), the files of pairs behind `pairs` (`pairs/swap_att/mean`).
     """
     head = altered(options)
-    files = "-".join(re.sub(r"[^\w.-]", "_", PurePosixPath(file).stem) for file in options.get("pairs", ()))
+    files = "-".join(_stem(file) for file in options.get("pairs", ()))
     found = {}
     for name, value in metrics.items():
         full = name.replace("pairs/", f"pairs/{files}/", 1) if files and name.startswith("pairs/") else name
         found[f"{head}/{full}" if head else full] = value
     return found
+
+
+def _stem(file: str) -> str:
+    return re.sub(r"[^\w.-]", "_", PurePosixPath(file.partition("?")[0]).stem)
 
 
 def run_metrics(run: Folder) -> dict[str, float]:

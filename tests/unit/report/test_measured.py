@@ -31,6 +31,7 @@ def options(**changes: Any) -> dict[str, Any]:
         ({"alpha": 0.0}, "alpha-0"),
         ({"components": ("object", "relation")}, "components-object-relation"),
         ({"folds": 5}, "folds-5"),
+        ({"data": ("data=karpathy", "data.root=s3://b/f30k?region=x"), "folds": 5}, "on-karpathy-f30k_folds-5"),
         ({"drop_components": 0.3}, "drop-0.3"),
         ({"alpha": 0.6, "drop_components": 0.3, "drop_seed": 2}, "alpha-0.6_drop-0.3-seed-2"),
     ],
