@@ -16,6 +16,7 @@ FLOORS: tuple[frozenset[str], ...] = (
         "file_lock",
         "arithmetic",
         "columns",
+        "interrupts",
         "paths",
     },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
@@ -24,7 +25,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"presets", "pipeline", "adversaries", "trained", "measuring", "artefacts", "embedder", "served_model"})
     | {"judging", "reach", "search"},
     frozenset({"studies"}),
-    frozenset({"sweeps", "report", "command", "interrupts", "status", "status_screen", "preflight", "node_logs"}),
+    frozenset({"sweeps", "report", "command", "status", "status_screen", "preflight", "node_logs"}),
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
 ABOVE_THEIR_ROOM = frozenset(

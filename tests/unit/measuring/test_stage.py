@@ -102,39 +102,6 @@ def test_an_alpha_for_a_family_without_one_is_refused(place, vsepp):
 
 
 @pytest.mark.parametrize("family", ["univse", "vsepp"])
-def test_a_run_is_measured_on_other_data(request, place, family):
-    """Which are read with the run's own words; its own data are other data too."""
-    run = request.getfixturevalue(family)
-    own = {key: value for key, value in measure_run(run, place, MeasureOptions()).items() if "attack" not in key}
-    assert measure_run(run, place, MeasureOptions(data=("data.drawing=plain",))) == own
-    drawn = measure_run(run, place, MeasureOptions(data=("data.drawing=second",)))
-    assert drawn.keys() == own.keys()
-    assert drawn["test/i2t/meanr"] != own["test/i2t/meanr"]
-    fewer = measure_run(run, place, MeasureOptions(data=("data.num_test=3", "data.seed=5"), splits=("test", "val")))
-    assert fewer["test/i2t/meanr"] != own["test/i2t/meanr"]
-    assert fewer.keys() == own.keys() | {key.replace("test/", "val/") for key in own}
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"data": ("flickr30k",)}, "measure.data=flickr30k: expected data=NAME or data.KEY=VALUE"),
-        ({"data": ("text.min_count=1",)}, "measure.data=text.min_count=1: expected data=NAME"),
-        ({"data": ("data.drawing=third",)}, "measure.data: data.drawing=third: expected one of plain, second"),
-        ({"data": ("data=karpathy", "data.root=/nowhere")}, "measure.data: data.root=/nowhere"),
-        (
-            {"data": ("data.seed=2",), "contrast": ("shared",)},
-            "measure.contrast: adversaries are of the run's own data",
-        ),
-        ({"data": ("data.seed=2",), "pairs": ("x.json",)}, "measure.pairs: adversaries are of the run's own data"),
-    ],
-)
-def test_other_data_that_cannot_be_measured(place, vsepp, changes, said):
-    with pytest.raises(InputError, match=f"^{re.escape(said)}"):
-        measure_run(vsepp, place, MeasureOptions(**changes))
-
-
-@pytest.mark.parametrize("family", ["univse", "vsepp"])
 def test_names_and_ranges(request, place, family):
     found = measure_run(request.getfixturevalue(family), place, MeasureOptions())
     assert found.keys() == named("test")

@@ -1,0 +1,58 @@
+"""Runs measured on data they never saw, in the words that they know."""
+
+import re
+
+import pytest
+
+from vse.config import override
+from vse.errors import InputError
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_run
+from vse.presets import preset
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+CHANGES = {"data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return Workspace.open(str(tmp_path_factory.mktemp("measure")))
+
+
+@pytest.fixture(scope="module")
+def runs(place):
+    return {name: run_training(override(preset(f"{name}_tiny"), CHANGES), place).folder for name in ("univse", "vsepp")}
+
+
+@pytest.mark.parametrize("family", ["univse", "vsepp"])
+def test_a_run_is_measured_on_other_data(place, runs, family):
+    """Which are read with the run's own words; its own data are other data too."""
+    run = runs[family]
+    own = {key: value for key, value in measure_run(run, place, MeasureOptions()).items() if "attack" not in key}
+    assert measure_run(run, place, MeasureOptions(data=("data.drawing=plain",))) == own
+    drawn = measure_run(run, place, MeasureOptions(data=("data.drawing=second",)))
+    assert drawn.keys() == own.keys()
+    assert drawn["test/i2t/meanr"] != own["test/i2t/meanr"]
+    fewer = measure_run(run, place, MeasureOptions(data=("data.num_test=3", "data.seed=5"), splits=("test", "val")))
+    assert fewer["test/i2t/meanr"] != own["test/i2t/meanr"]
+    assert fewer.keys() == own.keys() | {key.replace("test/", "val/") for key in own}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"data": ("flickr30k",)}, "measure.data=flickr30k: expected data=NAME or data.KEY=VALUE"),
+        ({"data": ("text.min_count=1",)}, "measure.data=text.min_count=1: expected data=NAME"),
+        ({"data": ("data.drawing=third",)}, "measure.data: data.drawing=third: expected one of plain, second"),
+        ({"data": ("data=karpathy", "data.root=/nowhere")}, "measure.data: data.root=/nowhere"),
+        (
+            {"data": ("data.seed=2",), "contrast": ("shared",)},
+            "measure.contrast: adversaries are of the run's own data",
+        ),
+        ({"data": ("data.seed=2",), "pairs": ("x.json",)}, "measure.pairs: adversaries are of the run's own data"),
+    ],
+)
+def test_other_data_that_cannot_be_measured(place, runs, changes, said):
+    with pytest.raises(InputError, match=f"^{re.escape(said)}"):
+        measure_run(runs["vsepp"], place, MeasureOptions(**changes))
