@@ -12,6 +12,13 @@ class InputError(ValueError):
     """
 
 
+class CredentialsError(InputError):
+    """This process found no credentials for a store. Another node may have some, and this one later.
+
+    Jobs end as for other wrong input; in a sweep it counts as the fault of the trial's node.
+    """
+
+
 class StorageError(OSError):
     """Where results go has failed while a job was working: full, over its quota, read-only or broken.
 

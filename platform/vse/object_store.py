@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from vse.errors import InputError, StorageError, first_line
+from vse.errors import CredentialsError, InputError, StorageError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -339,7 +339,8 @@ class ObjectStore:
                 raise InputError(f"{where}: {_REFUSED[code]}") from None
             raise StorageError(f"{where}: {error.response['Error'].get('Message') or code}") from None
         except (NoCredentialsError, PartialCredentialsError):
-            raise InputError(
+            _client.cache_clear()  # a client keeps that it found none; the next request looks again
+            raise CredentialsError(
                 f"{where}: no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in "
                 "~/.aws, or run on an instance with a profile"
             ) from None

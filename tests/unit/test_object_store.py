@@ -10,7 +10,7 @@ import pytest
 
 from tests import s3
 from vse import object_store
-from vse.errors import InputError, StorageError
+from vse.errors import CredentialsError, InputError, StorageError
 from vse.object_store import ObjectStore
 from vse.storage import Folder
 
@@ -156,16 +156,16 @@ def test_an_answer_without_a_body_is_asked_for_again(store, proxy):
     assert proxy.faults == []
 
 
-def test_without_credentials(place, monkeypatch, tmp_path):
-    for name in s3.KEYS:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    object_store._client.cache_clear()
-    with pytest.raises(InputError, match="no AWS credentials; set AWS_ACCESS_KEY_ID"):
-        ObjectStore.open(s3.address(place)).read("a")
-    object_store._client.cache_clear()
+def test_without_credentials_the_next_request_looks_again(place, monkeypatch, tmp_path):
+    store = replace(ObjectStore.open(s3.address(place)), patience=7.0)  # a client of its own
+    with monkeypatch.context() as without:
+        without.delenv("AWS_ACCESS_KEY_ID")
+        for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+            without.setenv(name, str(tmp_path / "none"))
+        with pytest.raises(CredentialsError, match="no AWS credentials; set AWS_ACCESS_KEY_ID"):
+            store.read("a")
+    with pytest.raises(FileNotFoundError):
+        store.read("a")
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,8 @@ def prepare_environment(config: Config) -> dict[str, str]:
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     }
     if not here:
-        # Ten tries of 5 s for the credentials of an instance profile, not one of 1 s: a busy node answers late, and "no
-        # credentials" is wrong input, which is not tried again. Off a cluster that only has people wait for the line.
+        # Ten tries of 5 s for the credentials of an instance profile, not one of 1 s: a busy node answers late, and
+        # without credentials a job ends. Off a cluster that only has people wait for the line.
         wanted |= {"AWS_METADATA_SERVICE_TIMEOUT": "5", "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "10"}
     if here:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # on Linux too: stay on loopback (see _start)

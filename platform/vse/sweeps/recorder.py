@@ -126,7 +126,7 @@ class Recorder(tune.Callback):
             self._fail(changes, text)
             return
         self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
-        self.broken = self.broken or verdict == "everywhere"
+        self.broken = self.broken or verdict is not None  # every node is at fault, or the only one
         self._fail(changes, why, refused=True, held=held)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:

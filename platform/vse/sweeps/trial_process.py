@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray import tune
 
-from vse.errors import Diverged, InputError, PlacementError, StorageError, storage_failure
+from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError, storage_failure
 
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 
@@ -43,7 +43,7 @@ def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
     try:
         result = dict(function(dict(config["changes"])))
     except (InputError, PlacementError) as error:  # wrong input is no accident: it is said once and not tried again
-        sick = isinstance(error, InputError) and _gpu_is_gone()
+        sick = isinstance(error, CredentialsError) or (isinstance(error, InputError) and _gpu_is_gone())
         return {PAYLOAD: json.dumps({"refused": str(error), "kind": type(error).__name__, "sick": sick, **where})}
     except Diverged as error:
         return {PAYLOAD: json.dumps({"diverged": str(error)})}

@@ -116,8 +116,12 @@ def test_a_full_disk_starts_no_other_trial(
 
 
 @pytest.mark.usefixtures("two_cpus")
-def test_where_there_are_other_nodes_a_full_disk_ends_no_sweep(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [("sick", "/scratch: no space left on device"), ("no credentials", "s3://bucket/work: no AWS credentials")],
+)
+def test_where_there_are_other_nodes_the_fault_of_one_ends_no_sweep(
+    trouble: str, said: str, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vse.sweeps import experiment, sick_nodes
 
@@ -126,11 +130,11 @@ def test_where_there_are_other_nodes_a_full_disk_ends_no_sweep(
     calls = tmp_path / "calls"
     calls.mkdir()
     work = functools.partial(trials.count, folder=str(calls))
-    entries = experiment.run_sweep(ledger, [{"x": "sick at first"}, {"x": "fine"}], work, concurrency=1)
+    entries = experiment.run_sweep(ledger, [{"x": f"{trouble} at first"}, {"x": "fine"}], work, concurrency=1)
     assert [(entry.state, entry.attempts) for entry in entries] == [("finished", 2), ("finished", 1)]
     first = ledger.folder.read_text("ledger.jsonl").splitlines()[0]
     assert "the node of the trial was at fault: " in first
-    assert "/scratch: no space left on device" in first
+    assert said in first
 
 
 def test_where_a_trial_may_run() -> None:

@@ -22,7 +22,7 @@ def ledger(tmp_path: Path) -> Ledger:
 class Ends:
     """Of trials, as Tune tells a Recorder of them."""
 
-    def __init__(self, ledger: Ledger, need: Need | None = None) -> None:
+    def __init__(self, ledger: Ledger, need: Need | None = None, *, alone: bool = False) -> None:
         from vse.sweeps.budget import Meter
         from vse.sweeps.proposals import InTurn
         from vse.sweeps.recorder import Recorder
@@ -30,7 +30,7 @@ class Ends:
         from vse.sweeps.waiting import Waiting
 
         bar = Progress("trials", unit="trials").__enter__()
-        self.sick = SickNodes(lambda: False)
+        self.sick = SickNodes(lambda: alone)
         self.now = 0.0
         waiting = Waiting({"CPU": 1.0}, deadline=900.0, clock=lambda: self.now, nodes=list)
         self.meter, self.proposer = Meter(clock=lambda: self.now), InTurn([])
@@ -70,6 +70,14 @@ def test_a_node_at_fault_is_left_out_and_two_of_them_end_the_sweep(ledger: Ledge
     ends.end("5", "c", **no_gpu)
     assert ends.recorder.broken
     with pytest.raises(InputError, match="torch finds no GPU"):
+        ends.recorder.conclude()
+
+
+def test_the_fault_of_the_only_node_ends_the_sweep_before_the_next_trial(ledger: Ledger) -> None:
+    ends = Ends(ledger, alone=True)
+    ends.end("1", "a", kind="CredentialsError", refused="s3://bucket/work: no AWS credentials", sick=True)
+    assert ends.recorder.broken
+    with pytest.raises(InputError, match="no AWS credentials"):
         ends.recorder.conclude()
 
 

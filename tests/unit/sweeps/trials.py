@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from vse.errors import Diverged, InputError, PlacementError, StorageError
+from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError
 from vse.sweeps.trial_process import say, tell
 
 
@@ -61,6 +61,8 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
         raise InputError("data.root=/nowhere: no such folder")
     if changes["x"] == "sick at first" and calls == 0:
         raise StorageError("/scratch: no space left on device")
+    if changes["x"] == "no credentials at first" and calls == 0:
+        raise CredentialsError("s3://bucket/work: no AWS credentials")
     if changes["x"] == "full":
         raise StorageError("/data: no space left on device")
     if changes["x"] == "no place" or (changes["x"] == "no place at first" and calls == 0):

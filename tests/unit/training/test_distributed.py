@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from vse.errors import StorageError
+from vse.errors import CredentialsError, StorageError
 from vse.journal import FILE_NAME, Journal
 from vse.storage import Folder
-from vse.training.distributed import Listener
+from vse.training.distributed import Listener, _raise_again, _worker
 
 
 def test_epochs_are_heard_once_although_the_store_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +42,20 @@ def test_epochs_are_heard_once_although_the_store_was_away(tmp_path: Path, monke
     journal.metrics({"train/sent": 0.3}, step=4)
     listener.close()
     assert heard == [2, 3, 4]
+
+
+def test_a_worker_without_credentials_says_so_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep moves its trial to another node for that, which it does for no other wrong input."""
+    line = "s3://bucket/work: no AWS credentials"
+
+    def late(*_: Any) -> None:
+        raise CredentialsError(line)
+
+    monkeypatch.setattr("vse.presets.from_data", late)
+    told = _worker({"config": {}})
+    assert told == ("CredentialsError", line)
+    with pytest.raises(CredentialsError, match=line):
+        _raise_again(told)
 
 
 def _until(condition: Any) -> None:
