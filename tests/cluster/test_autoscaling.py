@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cluster.gpu_nodes import PATIENCE
 from tests.cluster.hosts import HOME, WORKSPACE, Hosts, why_not
 from tests.cluster.lost_nodes import TRIALS
 from tests.jobs.processes import ROOT
@@ -294,7 +295,7 @@ def test_one_worker_trains_in_a_task_on_a_node_that_stays_and_has_the_gpu(host: 
     )
     for key, workers in (("one", 1), ("two", 2)):
         assert re.match(no_place % workers, told[key]), told[key]
-    assert told["waited"] < 120
+    assert all(PATIENCE <= seconds < 3 * PATIENCE for seconds in told["waited"]), told["waited"]  # once, not each time
     assert re.fullmatch(r"InputError: train\.gpus_per_worker=1: torch finds no GPU on head", told["no driver"])
     assert told["lives"] == ["on-demand"] * 2  # it was lost once
     assert told["found"] == told["calm"]

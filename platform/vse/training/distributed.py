@@ -8,10 +8,11 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
-from ray.train import ControllerError, FailureConfig, ScalingConfig
+from ray.train import ControllerError, FailureConfig, ScalingConfig, TrainingFailedError
 from ray.train import RunConfig as TrainRunConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
+from ray.train.v2._internal.execution.failure_handling import DefaultFailurePolicy, FailureDecision
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -68,7 +69,7 @@ def train_on_workers(
         try:
             refusal = trainer.fit().return_value
         except ControllerError as error:
-            if not isinstance(error.controller_failure, WorkerGroupStartupTimeoutError):
+            if not _timed_out(error):
                 raise
             raise _no_place(config) from None
         except (KeyboardInterrupt, SystemExit):
@@ -77,10 +78,28 @@ def train_on_workers(
     _raise_again(refusal)
 
 
+class _Policy(DefaultFailurePolicy):
+    """Ray Train's own, but for workers that have had no place in time: it would wait for one as long at each retry."""
+
+    def make_decision(self, training_failed_error: TrainingFailedError) -> FailureDecision:
+        return (
+            FailureDecision.RAISE if _timed_out(training_failed_error) else super().make_decision(training_failed_error)
+        )
+
+
+def _timed_out(error: TrainingFailedError) -> bool:
+    return isinstance(error, ControllerError) and isinstance(error.controller_failure, WorkerGroupStartupTimeoutError)
+
+
 class _Trainer(TorchTrainer):
-    """Leaves Ctrl-C to the job: Ray Train's own handler would end it with status 1 and without a word."""
+    """Gives up as `_Policy` says, and leaves Ctrl-C to the job: Ray Train's own handler would end it with status 1 and
+    without a word."""
 
     controller: Any = None
+
+    def _initialize_and_run_controller(self, **settings: Any) -> Any:
+        policy = _Policy(settings["failure_policy"].failure_config)
+        return super()._initialize_and_run_controller(**{**settings, "failure_policy": policy})
 
     def _register_sigint_handler(self, controller: Any) -> None:
         self.controller = controller  # not told of where a thread, as that of a trial, calls `fit`

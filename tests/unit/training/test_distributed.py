@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.train import ControllerError, FailureConfig, WorkerGroupError
+from ray.train.v2._internal.exceptions import WorkerGroupStartupFailedError, WorkerGroupStartupTimeoutError
+from ray.train.v2._internal.execution.failure_handling import FailureDecision
 
 from vse.errors import CredentialsError, StorageError
 from vse.journal import FILE_NAME, Journal
 from vse.storage import Folder
-from vse.training.distributed import Listener, _raise_again, _worker
+from vse.training.distributed import RETRIES, Listener, _Policy, _raise_again, _worker
 
 
 def test_epochs_are_heard_once_although_the_store_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +59,14 @@ def test_a_worker_without_credentials_says_so_to_the_driver(monkeypatch: pytest.
     assert told == ("CredentialsError", line)
     with pytest.raises(CredentialsError, match=line):
         _raise_again(told)
+
+
+def test_workers_without_a_place_are_waited_for_once_and_lost_ones_replaced() -> None:
+    policy = _Policy(FailureConfig(max_failures=RETRIES, controller_failure_limit=RETRIES))
+    assert policy.make_decision(ControllerError(WorkerGroupStartupTimeoutError(2))) == FailureDecision.RAISE
+    for error in (ControllerError(WorkerGroupStartupFailedError("a node died")), WorkerGroupError("killed", {})):
+        told = [policy.make_decision(error) for _ in range(RETRIES + 1)]
+        assert told == [FailureDecision.RETRY] * RETRIES + [FailureDecision.RAISE]
 
 
 def _until(condition: Any) -> None:
