@@ -100,7 +100,11 @@ def run_proposed(
     """
     meter, need = meter or Meter(), need or Need()
     sick = SickNodes(functools.partial(_one_node_alone, need))
-    waiting = Waiting(need.of_trial(), nodes=lambda: [n for n in ray.nodes() if n["NodeID"] not in sick.left_out()])
+    waiting = Waiting(
+        need.of_trial(),
+        nested=need.nested,
+        nodes=lambda: [node for node in ray.nodes() if node["NodeID"] not in sick.left_out()],
+    )
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
         hand_out = HandOut(proposer, meter, lambda: recorder.broken, sick)
         # what Tune would wrap around the searcher, by our hand, so that the recorder can tell it what Tune does not

@@ -237,6 +237,22 @@ def test_trials_whose_workers_have_no_place_come_again_while_others_get_on(
     assert not failed.error.startswith(NO_PLACE)
 
 
+@pytest.mark.usefixtures("two_cpus")
+def test_workers_that_wait_for_places_are_told_of(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from vse.sweeps.experiment import run_sweep
+    from vse.sweeps.need import Need
+
+    monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "4")
+    need, work = Need(cpus=128.0, workers=2), functools.partial(trials.workers_without_place, seconds=8.0)
+    (entry,) = run_sweep(ledger, [{"x": 1}], work, need=need, available={"CPU": 129.0})
+    assert entry.result == {"came": False}
+    said = [record.getMessage() for record in caplog.records if "have had no places" in record.getMessage()]
+    assert said
+    assert said[0].startswith("the workers of 1 of 1 running trials have had no places for ")
+
+
 def test_a_finished_sweep_needs_no_ray(ledger: Ledger) -> None:
     code_needs_no_ray = functools.partial(trials.count, folder="/nowhere")
     from vse.sweeps.experiment import run_sweep

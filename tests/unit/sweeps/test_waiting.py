@@ -82,6 +82,23 @@ def test_a_place_that_another_job_holds_is_waited_for(caplog: pytest.LogCaptureF
     assert not any("ends" in line for line in said(caplog))
 
 
+def test_workers_without_places_are_told_of_while_their_trials_run(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(HEAD)
+    cluster.waiting = Waiting(
+        {"CPU": 0.1},
+        nested=True,
+        deadline=900.0,
+        clock=lambda: cluster.now,
+        nodes=lambda: cluster.up,
+        without_place=lambda: 2,
+    )
+    cluster.passes(245, waiting=0, running=3)
+    assert said(caplog) == [
+        f"the workers of 2 of 3 running trials have had no places for {seconds} s; see `ray status`"
+        for seconds in (60, 120, 240)
+    ]
+
+
 def test_a_sweep_stands_where_no_trial_moves() -> None:
     cluster = Cluster(HEAD)
     cluster.now = 899.0

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray.util import placement_group, remove_placement_group
 
 from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError
 from vse.sweeps.trial_process import say, tell
@@ -68,6 +69,15 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
     if changes["x"] == "no place" or (changes["x"] == "no place at first" and calls == 0):
         raise PlacementError("train.workers=2: no nodes came in time")
     return {"calls": calls + 1}
+
+
+def workers_without_place(changes: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Waits for places for two workers as Ray Train does, on nodes that are not there."""
+    group = placement_group([{"CPU": 64.0}] * 2)
+    try:
+        return {"came": group.wait(seconds)}
+    finally:
+        remove_placement_group(group)
 
 
 def two_epochs(changes: dict[str, Any], seconds: float) -> dict[str, Any]:
