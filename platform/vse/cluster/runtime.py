@@ -33,6 +33,7 @@ _DETACHED = frozenset({"local", ""})
 Cluster = Callable[[], contextlib.AbstractContextManager[object]]  # gives a running Ray
 _PLACEMENT = "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"
 _started_here = False  # whether the Ray of this process is its own
+_in_trial = False  # whether this process is that of trials of a sweep
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,6 +276,18 @@ def placement_seconds() -> float:
 def started_here() -> bool:
     """Whether the Ray that this process is connected to is its own, which has no autoscaler."""
     return _started_here
+
+
+def enter_trial() -> None:
+    """Say that this process computes trials of a sweep from now on."""
+    global _in_trial
+    _in_trial = True
+
+
+def in_trial() -> bool:
+    """Whether it does. Then it asks Ray for no workers to make what it lacks: trials may hold all that these would wait
+    for."""
+    return _in_trial
 
 
 def num_gpus() -> int:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from vse import named_files, registry
-from vse.cluster.runtime import Cluster, running_ray
+from vse.cluster.runtime import Cluster, in_trial, running_ray
 from vse.config import fingerprint, knob
 from vse.data.places import below
 from vse.data.records import Image, Records
@@ -123,7 +123,7 @@ class _Work:
 
 def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
     """Weights are loaded first: those that do not fit are one line, before any Ray process and any progress bar."""
-    workers, forward = work.options.workers, None
+    workers, forward = 0 if in_trial() else work.options.workers, None
     if not workers:
         forward = Forward(work.backbone, work.outputs, work.options.batch)
     elif named_files.is_file(getattr(work.backbone, "weights", "")):

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from itertools import pairwise
 
-from vse.cluster.runtime import Cluster
+from vse.cluster.runtime import Cluster, in_trial
 from vse.config import fingerprint
 from vse.data.records import Records
 from vse.language.components import REVISION
@@ -190,6 +190,9 @@ def main_can_be_imported() -> bool:
 @contextlib.contextmanager
 def ray_runs(cluster: Cluster | None) -> Iterator[bool]:
     """Whether there is a Ray to work with in the body: the one that runs, or the one that `cluster` gives."""
+    if in_trial():
+        yield False
+        return
     with cluster() if cluster is not None else contextlib.nullcontext():
         ray = sys.modules.get("ray")  # not imported: not running
         yield ray is not None and bool(ray.is_initialized())

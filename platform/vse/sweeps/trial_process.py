@@ -9,13 +9,13 @@ from typing import Any
 import ray
 from ray import tune
 
+from vse.cluster.runtime import enter_trial, in_trial
 from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError, storage_failure
 
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 EPOCH, OBJECTIVE = "epoch", "objective"  # what schedulers read
 PAYLOAD, SO_FAR, SAID, SHARE = "vse", "so_far", "said", "share"  # what the driver reads
-_in_trial = False  # true in processes of trials
 
 
 def say(text: str, share: float = 0.0) -> None:
@@ -23,22 +23,22 @@ def say(text: str, share: float = 0.0) -> None:
 
     share: how much of a whole trial's work this process has done, between 0 and 1; 0 where nothing is known.
     """
-    if _in_trial:
+    if in_trial():
         tune.report({SAID: text, SHARE: share})
 
 
 def tell(epoch: int, objective: float, result: Mapping[str, Any], text: str, share: float = 0.0) -> None:
     """From within a trial: where it stands after an epoch, as `say` does. A scheduler may end the trial here, by
     raising SystemExit; then `result` is what it found."""
-    if _in_trial:
+    if in_trial():
         told = {EPOCH: epoch, OBJECTIVE: objective, SO_FAR: json.dumps(dict(result), allow_nan=False)}
         tune.report({**told, SAID: text, SHARE: share})
 
 
 def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
     """The Tune function. What it returns crosses process borders as text, so no type of ours has to."""
-    global _in_trial
-    _in_trial, started = True, time.monotonic()
+    enter_trial()
+    started = time.monotonic()
     where = {"node": ray.get_runtime_context().get_node_id(), "host": platform.node()}
     try:
         result = dict(function(dict(config["changes"])))

@@ -1,0 +1,45 @@
+"""What is done in the process of a trial, as far as it needs no Ray."""
+
+import functools
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+
+from tests.unit.training.test_run import config
+from vse import pipeline
+from vse.cluster import runtime
+from vse.config import override
+from vse.features import extraction
+from vse.language import parsing
+from vse.language.contrast import stage
+from vse.sweeps.trial_process import PAYLOAD, run_function
+from vse.workspace import Workspace
+
+SIZES = {"data.num_train": 20, "data.num_val": 5, "data.num_test": 5, "data.num_shifted": 0}
+
+
+def test_a_trial_makes_what_it_lacks_without_workers_of_rays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would wait for GPUs and cores that trials hold, and these for them."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("asked Ray for workers")
+
+    def prepared(changes: dict[str, Any]) -> dict[str, Any]:
+        material = pipeline.prepare(override(config("vsec_scenes"), SIZES | changes), Workspace.open(str(tmp_path)))
+        return {"images": len(material.records.images), "parsed": material.parses is not None}
+
+    context = SimpleNamespace(get_node_id=lambda: "a", get_assigned_resources=dict)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(runtime, "_in_trial", False)
+    monkeypatch.setattr(extraction, "ExtractionConfig", functools.partial(extraction.ExtractionConfig, patience=0.0))
+    monkeypatch.setattr(extraction, "_with_ray", refuse)
+    for module, work in ((parsing, "parsing_ray.parse_with_ray"), (stage, "contrast.stage_ray.make_with_ray")):
+        monkeypatch.setattr(module, "WORTH_RAY", 1)
+        monkeypatch.setattr(f"vse.language.{work}", refuse)
+    told = run_function({"changes": {"data.seed": 3}}, prepared)
+    assert json.loads(told[PAYLOAD])["result"] == {"images": 30, "parsed": True}
