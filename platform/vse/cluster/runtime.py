@@ -27,7 +27,7 @@ from vse.prometheus import show_progress
 
 log = logging.getLogger(__name__)
 
-LIFECYCLE = "vse.lifecycle"  # label of worker types in cluster files: on-demand, or spot where nodes may vanish
+LIFECYCLE, SPOT = "vse.lifecycle", "spot"  # label of worker types in cluster files: on-demand, or that they may vanish
 _TRAIN_NODES = "VSE_TRAIN_NODES"  # tells processes of a job, on whichever node, what `train_nodes` is to say
 _DETACHED = frozenset({"local", ""})
 Cluster = Callable[[], contextlib.AbstractContextManager[object]]  # gives a running Ray

@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -19,10 +19,11 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import ConcurrencyLimiter
 
 from vse.cluster.placement import capacity
+from vse.cluster.runtime import LIFECYCLE, SPOT
 from vse.progress import Progress
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger
-from vse.sweeps.need import Need
+from vse.sweeps.need import DRIVER_CPUS, Need
 from vse.sweeps.proposals import AVOIDED, HandOut, InTurn, Proposer
 from vse.sweeps.recorder import Listener, Recorder
 from vse.sweeps.sick_nodes import SickNodes
@@ -35,6 +36,7 @@ _ENVIRONMENT = {  # beside what vse.cluster.runtime sets
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # the new one writes to stdout even when it is asked not to
 }
+Place = Callable[[dict[str, Any]], tune.PlacementGroupFactory]  # of a trial, by its configuration
 _NODE_LABEL = "ray.io/node-id"
 
 
@@ -100,11 +102,13 @@ def run_proposed(
     """
     meter, need = meter or Meter(), need or Need()
     sick = SickNodes(functools.partial(_one_node_alone, need))
-    waiting = Waiting(
-        need.of_trial(),
-        nested=need.nested,
-        nodes=lambda: [node for node in ray.nodes() if node["NodeID"] not in sick.left_out()],
-    )
+    kept_to = _kept_to(need)
+
+    def nodes() -> list[dict[str, Any]]:
+        there = [node for node in ray.nodes() if not (kept_to and node["Labels"].get(LIFECYCLE) == SPOT)]
+        return [node for node in there if node["NodeID"] not in sick.left_out()]
+
+    waiting = Waiting(need.of_trial(), nested=need.nested, nodes=nodes)
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
         hand_out = HandOut(proposer, meter, lambda: recorder.broken, sick)
         # what Tune would wrap around the searcher, by our hand, so that the recorder can tell it what Tune does not
@@ -118,7 +122,7 @@ def run_proposed(
             reuse_actors=True,
         )
         try:
-            _tuned(function, need, recorder, settings)
+            _tuned(function, functools.partial(_place, asked=need.of_trial(), kept_to=kept_to), recorder, settings)
         finally:
             recorder.keep_running()
         recorder.conclude()
@@ -136,7 +140,7 @@ def require_finished(entries: Sequence[Entry], what: str, ledger: Ledger) -> Non
         )
 
 
-def _tuned(function: Function, need: Need, recorder: Recorder, config: tune.TuneConfig) -> None:
+def _tuned(function: Function, place: Place, recorder: Recorder, config: tune.TuneConfig) -> None:
     """One `Tuner.fit` whose results go to `recorder`; Tune's own files live in a temporary folder."""
     assert ray.is_initialized(), "connect to Ray first (vse.cluster.runtime)"
     module = getattr(getattr(function, "func", function), "__module__", "")
@@ -147,9 +151,7 @@ def _tuned(function: Function, need: Need, recorder: Recorder, config: tune.Tune
     try:
         with _environment(_ENVIRONMENT), _quiet("ray.tune"):
             tune.Tuner(
-                tune.with_resources(
-                    functools.partial(run_function, function=function), functools.partial(_place, asked=need.of_trial())
-                ),
+                tune.with_resources(functools.partial(run_function, function=function), place),
                 tune_config=config,
                 run_config=tune.RunConfig(name="trials", storage_path=scratch, callbacks=[recorder], verbose=0),
             ).fit()
@@ -161,12 +163,23 @@ def _name(trial: Any) -> str:
     return f"trial-{trial.trial_id}"
 
 
-def _place(config: dict[str, Any], asked: dict[str, float]) -> tune.PlacementGroupFactory:
-    """Where a trial may run: anywhere but on the nodes that it is to keep from."""
-    if not config.get(AVOIDED):
+def _place(config: dict[str, Any], asked: dict[str, float], kept_to: dict[str, str]) -> tune.PlacementGroupFactory:
+    """Where a trial may run: on nodes that `kept_to` selects, but for those that it is to keep from."""
+    selector = dict(kept_to)
+    if config.get(AVOIDED):
+        selector[_NODE_LABEL] = f"!in({','.join(config[AVOIDED])})"
+    if not selector:
         return tune.PlacementGroupFactory([asked])
-    elsewhere = {_NODE_LABEL: f"!in({','.join(config[AVOIDED])})"}
-    return tune.PlacementGroupFactory([asked], bundle_label_selector=[elsewhere])
+    return tune.PlacementGroupFactory([asked], bundle_label_selector=[selector])
+
+
+def _kept_to(need: Need) -> dict[str, str]:
+    """The selector of nodes for trials that start workers: these end with their trial, so it is no place to save money.
+    Empty where no nodes are known to be spot ones, or all are."""
+    if not need.nested:
+        return {}
+    vanish = {kind.has({LIFECYCLE: SPOT}) for kind in capacity().kinds if kind.holds(DRIVER_CPUS, 0.0)}
+    return {LIFECYCLE: f"!{SPOT}"} if len(vanish) == 2 else {}
 
 
 def _one_node_alone(need: Need) -> bool:

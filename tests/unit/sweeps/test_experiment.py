@@ -13,12 +13,17 @@ from typing import Any
 import pytest
 
 from tests.unit.sweeps import trials
+from vse.capacity import Capacity, Kind
 from vse.config import knob
 from vse.errors import InputError, PlacementError, StorageError
 from vse.storage import Folder
 from vse.sweeps.ledger import RUNNING, Entry, Ledger
 
 pytestmark = pytest.mark.timeout(240)
+
+PLAIN, ON_DEMAND, ON_SPOT = (
+    Kind(4.0, labels=labels) for labels in ({}, {"vse.lifecycle": "on-demand"}, {"vse.lifecycle": "spot"})
+)
 
 
 @pytest.fixture(scope="module")
@@ -140,10 +145,43 @@ def test_where_there_are_other_nodes_the_fault_of_one_ends_no_sweep(
 def test_where_a_trial_may_run() -> None:
     from vse.sweeps.experiment import _place
 
-    assert _place({"changes": {}}, {"CPU": 1.0}).required_resources == {"CPU": 1.0}
-    apart = _place({"changes": {}, "avoided": ["n1", "n2"]}, {"CPU": 1.0})
-    assert apart == _place({"avoided": ["n1", "n2"]}, {"CPU": 1.0})  # an actor may be used again
-    assert apart != _place({}, {"CPU": 1.0})  # and one on a node that is left out may not
+    assert _place({"changes": {}}, {"CPU": 1.0}, {}).required_resources == {"CPU": 1.0}
+    apart = _place({"changes": {}, "avoided": ["n1", "n2"]}, {"CPU": 1.0}, {})
+    assert apart == _place({"avoided": ["n1", "n2"]}, {"CPU": 1.0}, {})  # an actor may be used again
+    assert apart != _place({}, {"CPU": 1.0}, {})  # and one on a node that is left out may not
+    both = _place({"avoided": ["n1"]}, {"CPU": 0.1}, {"vse.lifecycle": "!spot"})
+    assert both._kwargs["bundle_label_selector"] == [{"vse.lifecycle": "!spot", "ray.io/node-id": "!in(n1)"}]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "workers", "kept_to"),
+    [
+        ((PLAIN, ON_DEMAND, ON_SPOT), 2, {"vse.lifecycle": "!spot"}),
+        ((PLAIN, ON_SPOT), 2, {"vse.lifecycle": "!spot"}),
+        ((PLAIN, ON_DEMAND, ON_SPOT), 1, {}),  # a trial without workers of its own goes on from its checkpoint
+        ((PLAIN, ON_DEMAND), 2, {}),
+        ((PLAIN,), 2, {}),
+        ((Kind(0.0, head=True), ON_SPOT), 2, {}),  # better there than nowhere
+    ],
+)
+def test_what_starts_workers_keeps_off_nodes_that_may_vanish(
+    kinds: tuple[Kind, ...], workers: int, kept_to: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vse.sweeps import experiment
+    from vse.sweeps.need import Need
+
+    monkeypatch.setattr(experiment, "capacity", lambda: Capacity(kinds))
+    assert experiment._kept_to(Need(cpus=2.0, workers=workers)) == kept_to
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_a_node_without_labels_is_none_that_may_vanish(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    from vse.sweeps import experiment
+    from vse.sweeps.need import Need
+
+    monkeypatch.setattr(experiment, "capacity", lambda: Capacity((PLAIN, ON_SPOT)))
+    (entry,) = experiment.run_sweep(ledger, [{"x": 3.0}], trials.square, need=Need(cpus=1.0, workers=2))
+    assert entry.result["value"] == 9.0
 
 
 @pytest.mark.usefixtures("two_cpus")
