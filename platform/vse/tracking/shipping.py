@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ _DEPTHS = ("runs/*", "ensembles/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "r
 _DEPTHS += ("comparisons/*",)
 Pending = dict[tuple[str, str], Waiting]  # by (experiment, run)
 _BUSY = "another job is shipping this workspace"
+PAUSES = 10  # times as long as a look at all journals takes
 _SAVE_EVERY = 20  # runs; a crash in between repeats at most these, to no effect
 
 
@@ -92,6 +93,7 @@ class Shipper:
         self._store: Any = None
         self._warned = False
         self._pass = threading.Lock()
+        self._looked = 0.0  # seconds that the last look at all journals took
 
     def ship(self, *, wait: float = 0.0) -> Shipped:
         """Send what is new in every journal. Never raises: while another job ships, or MLflow does not answer, the
@@ -137,11 +139,14 @@ class Shipper:
 
     @contextlib.contextmanager
     def every(self, seconds: float = 30.0) -> Iterator["Shipper"]:
-        """Ship in the background while the body runs, and once more at its end, however it ends."""
+        """Ship in the background while the body runs, and once more at its end, however it ends.
+
+        Every so often, or more rarely where a look at all journals takes long, as at a large workspace on S3.
+        """
         stop = threading.Event()
 
         def repeat() -> None:
-            while not stop.wait(seconds):
+            while not stop.wait(max(seconds, PAUSES * self._looked)):
                 self.ship()
 
         thread = threading.Thread(target=repeat, name="vse-shipper", daemon=True)
@@ -178,8 +183,8 @@ class Shipper:
         # again, which adds nothing. But two may not look for the same run at once, find none and both make it. The
         # place is the workspace's, whatever name each machine has for the same MLflow.
         with Folder.open(self.workspace).child("mlflow", "shipper").taken(wait) as mine:
-            if mine:
-                self._send(self._pending(sent), sent, result)  # with what other machines wrote while this one waited
+            if mine:  # runs that others wrote while this one waited are theirs, or wait for the next pass
+                self._send(_as_now(pending), sent, result)
             else:
                 result.trouble = _BUSY
 
@@ -245,13 +250,9 @@ class Shipper:
         return True
 
     def _pending(self, sent: dict[str, Sent]) -> Pending:
-        pending: Pending = {}
-        for _, folder, info, waiting in self._survey(sent):
-            if waiting:
-                data = _whole_lines(folder)
-                story = journal.parse(data)
-                if story.run:
-                    pending[story.experiment, story.run] = Waiting(folder, story, data, info.tag)
+        started = time.monotonic()
+        pending = _read((folder, info) for _, folder, info, waiting in self._survey(sent) if waiting)
+        self._looked = time.monotonic() - started
         return pending
 
     def _connected(self) -> Any:
@@ -316,6 +317,25 @@ def _waits(state: Sent | None, folder: Folder, info: Info) -> bool:
     if state.refused or state.tag == info.tag:
         return False
     return state.offset != info.size or not state.begins(_whole_lines(folder))
+
+
+def _read(journals: Iterable[tuple[Folder, Info]]) -> Pending:
+    pending: Pending = {}
+    for folder, info in journals:
+        data = _whole_lines(folder)
+        story = journal.parse(data)
+        if story.run:
+            pending[story.experiment, story.run] = Waiting(folder, story, data, info.tag)
+    return pending
+
+
+def _as_now(pending: Pending) -> Pending:
+    """The same runs, read again where they were written since: another machine may have sent more of them by now, and
+    their ends among it."""
+    infos = {key: each.folder.info(journal.FILE_NAME) for key, each in pending.items()}
+    same = {key: each for key, each in pending.items() if (info := infos[key]) is not None and info.tag == each.tag}
+    changed = [(pending[key].folder, info) for key, info in infos.items() if info is not None and key not in same]
+    return {**same, **_read(changed)}
 
 
 def _whole_lines(folder: Folder) -> bytes:

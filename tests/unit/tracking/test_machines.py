@@ -140,6 +140,22 @@ def test_a_pass_with_nothing_to_send_lists_and_no_more(
         assert proxy.seen == ["GET"] * 3 * 5  # of runs, ensembles, sweeps, reports and comparisons
 
 
+def test_a_pass_with_something_to_send_lists_no_more_often(
+    workspace: str, machine: Any, place: str, tmp_path: Path
+) -> None:
+    for run in "bc":
+        write_run(workspace, run, tmp_path).end()
+    book = write_run(workspace, "a", tmp_path)
+    with s3.proxied(place) as proxy:
+        shipper = machine("one", workspace.replace(place, proxy.place))
+        assert shipper.ship().runs == 3
+        book.metrics({"loss": 0.5}, step=2)
+        proxy.seen.clear()
+        assert shipper.ship().runs == 1
+        assert proxy.seen.count("GET") <= 5 + 2  # listings, the journal that grew, its lease
+    assert {step for _, step in Served.runs["a"]} == {1, 2}
+
+
 def test_a_store_on_this_machine_is_nobody_elses(
     workspace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

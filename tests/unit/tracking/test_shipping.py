@@ -236,6 +236,22 @@ def test_the_background_ships_while_the_job_works_and_once_at_its_end(workspace:
     assert len(history(workspace, "a", "train/loss")) == 3
 
 
+def test_where_a_look_takes_long_there_are_few(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def slow(self: Shipper) -> Iterator[Any]:
+        looks.append(time.monotonic())
+        time.sleep(0.2)
+        yield from ()
+
+    monkeypatch.setattr(Shipper, "_journals", slow)
+    with Shipper(str(workspace)).every(0.01):
+        time.sleep(2.0)
+        during = len(looks)
+    assert during <= 2
+    assert len(looks) == during + 1  # and one at the end
+
+
 class Answer500(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.send_response(500)
