@@ -71,7 +71,7 @@ def main(
     presets: Presets | None = None,
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Serve one command line; returns the exit status: 0, 1 failed, 2 wrong input, 130/143 interrupted.
+    """Serve one command line; returns the exit status: 0, 1 failed, 2 wrong input, 129/130/143 interrupted.
 
     run: does the work and returns the path of `summary.json`. It raises InputError for what it cannot serve.
     default_preset: name of the run configuration; None for a job that has none.

@@ -1,4 +1,4 @@
-"""Signals that ask a job to end, SIGTERM and SIGINT: what they raise in it, and which one it was."""
+"""Signals that ask a job to end, SIGTERM, SIGINT and SIGHUP: what they raise in it, and which one it was."""
 
 import contextlib
 import signal
@@ -13,11 +13,12 @@ _heard: list[int] = []  # signals that ask this job to end, as they came
 
 
 def heed(job: str) -> dict[int, Any]:
-    """From now on SIGTERM raises SystemExit(143), and SIGINT KeyboardInterrupt; returns the handlers before, by signal.
+    """From now on SIGTERM raises SystemExit(143), SIGHUP (the terminal or the connection is gone) SystemExit(129), and
+    SIGINT KeyboardInterrupt; returns the handlers before, by signal.
 
     In another thread than the main one, and for what is ignored, as under nohup, nothing changes.
     """
-    ours = {signal.SIGTERM: terminated, signal.SIGINT: partial(_stopping, job)}
+    ours = {signal.SIGTERM: terminated, signal.SIGHUP: terminated, signal.SIGINT: partial(_stopping, job)}
     _heard.clear()
     if threading.current_thread() is not threading.main_thread():
         return {}
@@ -48,7 +49,7 @@ def say_if_heard(line: str) -> None:
 
 
 def terminated(number: int, frame: FrameType | None) -> NoReturn:
-    """The handler of SIGTERM."""
+    """The handler of SIGTERM and SIGHUP."""
     _heard.append(number)
     raise SystemExit(128 + number)
 

@@ -22,7 +22,7 @@ def job(folder: Path, run: str) -> list[str]:
     return [sys.executable, str(script), str(folder)]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, tmp_path: Path) -> None:
     arguments = job(
         tmp_path,
@@ -52,7 +52,7 @@ def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, t
     assert (tmp_path / "cleaned").exists()
 
 
-@pytest.mark.parametrize(("number", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+@pytest.mark.parametrize(("number", "status"), [("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP", 129)])
 def test_a_signal_counts_whatever_a_library_makes_of_it(number: str, status: int, tmp_path: Path) -> None:
     """Ray makes SystemExit(1) of an exit that a handler asks for while a call of Ray waits."""
     arguments = job(
@@ -68,6 +68,22 @@ def test_a_signal_counts_whatever_a_library_makes_of_it(number: str, status: int
     )
     done = subprocess.run(arguments, env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
     assert (done.returncode, b"wait: stopped" in done.stderr) == (status, True)
+
+
+def test_under_nohup_a_lost_connection_ends_nothing(tmp_path: Path) -> None:
+    arguments = job(
+        tmp_path,
+        """
+        def run(request):
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(0.1)
+            return "summary.json"
+        """,
+    )
+    done = subprocess.run(
+        ["nohup", *arguments], env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, b"summary.json\n")
 
 
 def test_an_exit_without_a_signal_is_its_own(tmp_path: Path) -> None:

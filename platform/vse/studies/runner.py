@@ -49,6 +49,7 @@ def run_tasks(tasks: Iterable[Task], processes: int, deadline: float, say: Calla
 def _heed() -> None:
     """In a process of the pool: a training that is asked to end writes so and lets its run go."""
     signal.signal(signal.SIGTERM, terminated)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a lost terminal all processes are told; the job asks these to end
 
 
 @contextmanager

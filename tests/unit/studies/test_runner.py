@@ -1,6 +1,7 @@
 """Tasks are run once each, in processes of their own, until the budget is spent; one that fails harms no other."""
 
 import dataclasses
+import os
 import signal
 import subprocess
 import sys
@@ -103,7 +104,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interrupt_reaches_what_runs(number: int, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(INTERRUPTED)
     process = subprocess.Popen(
@@ -115,7 +116,7 @@ def test_an_interrupt_reaches_what_runs(number: int, tmp_path: Path) -> None:
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        process.send_signal(number)
+        (os.killpg if number == signal.SIGHUP else os.kill)(process.pid, number)  # a lost terminal tells all processes
         process.wait(30)
     finally:
         process.kill()
