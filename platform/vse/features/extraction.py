@@ -93,8 +93,12 @@ def _with(store: FeatureStore, outputs: Sequence[str]) -> FeatureStore:
 
 
 def _todo(records: Records, folder: Folder) -> list[Image]:
-    """Images without committed features. Rejected ones are tried again: their files may have been repaired."""
-    done = {image for receipt in read_receipts(folder) for image in receipt.ids}
+    """Images without committed features. Rejected ones are tried again: their files may have been repaired.
+
+    On S3 that would read the whole store back, and whoever reads a shard verifies it (`FeatureStore`).
+    """
+    receipts = read_receipts(folder, checksums=folder.is_local)
+    done = {image for receipt in receipts for image in receipt.ids}
     return [image for image in records.images if image.id not in done]
 
 

@@ -39,7 +39,7 @@ def commit(
     reasons: dict[str, str] = {}
     used: dict[str, Receipt] = {}
     wanted = set(ids)
-    for receipt in read_receipts(folder, checksums=False):  # `extract` verified those it found
+    for receipt in read_receipts(folder, checksums=False):  # `extract` verified those it found here
         fresh = [(row, image) for row, image in enumerate(receipt.ids) if image in wanted and image not in where]
         if fresh and receipt.file is not None:
             used[receipt.file] = receipt

@@ -6,12 +6,13 @@ import torch
 from PIL import Image as Picture
 from torchvision import models
 
+from tests import s3
 from vse.data.records import Image, Records
 from vse.errors import InputError
 from vse.features import forward as forward_module
 from vse.features.backbones import SmallBackbone, TorchvisionBackbone
 from vse.features.decoding import decode
-from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
+from vse.features.extraction import ExtractionConfig, _todo, extract, features_fingerprint
 from vse.features.shards import read_receipts
 from vse.features.watch import TooManyRejects
 from vse.storage import Folder
@@ -150,6 +151,19 @@ def test_a_killed_extraction_goes_on_without_loss_or_repetition(pictures, folder
     stored = [i for r in read_receipts(folder) for i in r.ids]
     assert sorted(stored) == sorted(store.ids) == sorted(f"id{k}" for k in range(100))
     np.testing.assert_allclose(store.array("map", ["id99"]), store.array("map", ["id3"]), rtol=2e-3, atol=2e-3)
+
+
+def test_on_s3_shards_are_not_read_back_to_go_on(pictures, monkeypatch):
+    """Who reads one for its features finds the damage."""
+    with s3.server() as place:
+        folder = Folder.open(s3.address(place, "store"))
+        store = extract(records(), SMALL, ["pooled"], folder, root=str(pictures))
+        (receipt,) = read_receipts(folder)
+        folder.write_bytes(str(receipt.file), bytes(receipt.entry["bytes"]))
+        monkeypatch.setattr(Folder, "entry", lambda *_: pytest.fail("a shard is read back"))
+        assert _todo(records(), folder) == []
+        with pytest.raises(InputError, match="damaged, its checksum differs"):
+            store.array("pooled", ["id0"])
 
 
 def test_a_damaged_shard_is_made_again(pictures, folder):
