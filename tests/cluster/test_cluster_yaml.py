@@ -71,6 +71,13 @@ def _swap(old: str, new: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def _unowned(statement: int) -> Callable[[dict[str, Any]], None]:
+    def change(config: dict[str, Any]) -> None:
+        del config["metadata"]["policies"]["storage"]["Statement"][statement]["Condition"]
+
+    return change
+
+
 GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot", "head"))
 
 
@@ -82,6 +89,8 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
         (_drop(f"{HEAD}/node_config/IamInstanceProfile"), "head: IamInstanceProfile"),
         (_put(f"{GPU}/node_config/InstanceType", "p3.2xlarge"), "no longer supports"),
         (_put("cluster_name", "vse-anna"), "ray-cluster-name vse only, but cluster_name is vse-anna"),
+        (_unowned(0), "metadata: s3:ListBucket is not limited to the account itself (aws:ResourceAccount)"),
+        (_unowned(1), "metadata: s3:GetObject is not limited to the account itself (aws:ResourceAccount)"),
         (_put(f"{GPU}/resources", {"CPU": 8, "GPU": 0.5}), "gpu: resources"),
         (
             _put(f"{GPU}/node_config/InstanceMarketOptions", {"MarketType": "spot"}),
@@ -309,6 +318,7 @@ def test_policies_give_the_bucket_and_no_more(config: dict[str, Any]) -> None:
         assert statement["Effect"] == "Allow"
         assert all(action.startswith("s3:") and "*" not in action for action in statement["Action"])
         assert statement["Resource"] in (bucket, f"{bucket}/*")
+        assert statement["Condition"] == {"StringEquals": {"aws:ResourceAccount": "${aws:PrincipalAccount}"}}
     anywhere = [statement for statement in policies["instances"]["Statement"] if statement["Resource"] == "*"]
     assert len(anywhere) == 1  # EC2 knows no narrower way to describe, nor to run what is yet without a name
     assert all(action.startswith("ec2:Describe") or action == "ec2:RunInstances" for action in anywhere[0]["Action"])

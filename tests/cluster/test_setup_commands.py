@@ -98,7 +98,8 @@ def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_pa
         [
             "bash",
             "-c",
-            "source ~/.vse_environment && echo $VSE_WORKSPACE $AWS_REGION $AWS_DEFAULT_REGION "
+            "source ~/.vse_environment && echo $VSE_WORKSPACE $VSE_ACCOUNT $MLFLOW_S3_EXPECTED_BUCKET_OWNER "
+            "$AWS_REGION $AWS_DEFAULT_REGION "
             "$AWS_METADATA_SERVICE_TIMEOUT $AWS_METADATA_SERVICE_NUM_ATTEMPTS $RAY_AUTH_MODE $PATH",
         ],
         env=environment,
@@ -106,7 +107,8 @@ def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_pa
         text=True,
         check=True,
     ).stdout
-    workspace, *rest, mode, path = told.split()
+    workspace, *owners, region, default, timeout, attempts, mode, path = told.split()
     assert (workspace, mode) == ("s3://vse-123456789012-us-west-2/workspace", "token")
-    assert rest == ["us-west-2", "us-west-2", "5", "10"]
+    assert owners == ["123456789012", "123456789012"]
+    assert [region, default, timeout, attempts] == ["us-west-2", "us-west-2", "5", "10"]
     assert path.startswith(f"{tmp_path}/venv/bin:")

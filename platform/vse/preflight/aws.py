@@ -184,14 +184,19 @@ class _Account:
 
         account = self.client("sts").get_caller_identity()["Account"]
         name = f"vse-{account}-{self.region}"
+        s3 = self.client("s3")
         try:
-            self.client("s3").head_bucket(Bucket=name)
+            s3.head_bucket(Bucket=name, ExpectedBucketOwner=account)
+            yield Check("bucket", self.where, "ok", f"{name} answers")
         except ClientError as error:
-            if error.response["Error"]["Code"] not in ("404", "NoSuchBucket"):
+            code = error.response["Error"]["Code"]
+            if code in ("404", "NoSuchBucket"):
+                yield Check("bucket", self.where, "ok", f"{name} is not there; the head makes it")
+            elif code == "403" and name not in {each["Name"] for each in s3.list_buckets()["Buckets"]}:
+                wrong = f"{name}: another account has a bucket of that name; give yours another one in the cluster file"
+                yield Check("bucket", self.where, "problem", wrong)
+            else:
                 raise
-            yield Check("bucket", self.where, "ok", f"{name} is not there; the head makes it")
-            return
-        yield Check("bucket", self.where, "ok", f"{name} answers")
 
 
 def open_to_the_world(permissions: list[Mapping[str, Any]]) -> list[str]:

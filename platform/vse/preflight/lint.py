@@ -71,6 +71,7 @@ def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
     else:
         yield from _regions(config, region)
     yield from _tagged(config)
+    yield from _owned(config)
     if not re.search(r"AWS_METADATA_SERVICE_TIMEOUT=.*AWS_METADATA_SERVICE_NUM_ATTEMPTS=", _everything(config)):
         yield "AWS_METADATA_SERVICE_TIMEOUT, AWS_METADATA_SERVICE_NUM_ATTEMPTS: not set, so busy nodes lack credentials"
     if "min_workers" in config:
@@ -97,6 +98,21 @@ def _tagged(config: Mapping[str, Any]) -> Iterator[str]:
                 f"metadata: the head may end instances of ray-cluster-name {value} only, but cluster_name is {name}: "
                 "workers would go on costing; write it into the policies, and put these anew"
             )
+
+
+def _owned(config: Mapping[str, Any]) -> Iterator[str]:
+    """Whether nodes use the account's own bucket alone: whoever makes a bucket of that name first has it."""
+    for statements in _values(config.get("metadata"), "Statement"):
+        for each in statements if isinstance(statements, list) else ():
+            rights = each.get("Action") if isinstance(each, Mapping) else None
+            given = [str(right) for right in (rights if isinstance(rights, list) else [rights])]
+            if not any(right.startswith("s3:") for right in given) or "s3:CreateBucket" in given:
+                continue
+            if part(part(each, "Condition"), "StringEquals").get("aws:ResourceAccount") != "${aws:PrincipalAccount}":
+                yield (
+                    f"metadata: {given[0]} is not limited to the account itself (aws:ResourceAccount), so nodes would "
+                    "use another account's bucket of that name"
+                )
 
 
 def _values(data: Any, key: str) -> Iterator[Any]:

@@ -131,6 +131,30 @@ def test_profiles_bucket_and_group_that_are_there(config: dict[str, Any]) -> Non
     )
 
 
+@pytest.mark.usefixtures("cloud")
+def test_a_bucket_of_another_account_is_a_problem(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    account, name = _Account(config, boto3.Session(), REGION, "here"), "vse-123456789012-us-west-2"
+    real, mine = account.client, list[dict[str, str]]()
+
+    class Taken:
+        def head_bucket(self, *, Bucket: str, ExpectedBucketOwner: str) -> None:
+            assert (Bucket, ExpectedBucketOwner) == (name, "123456789012")
+            raise ClientError({"Error": {"Code": "403", "Message": "Forbidden"}}, "HeadBucket")
+
+        def list_buckets(self) -> dict[str, Any]:
+            return {"Buckets": mine}
+
+    monkeypatch.setattr(account, "client", lambda service: Taken() if service == "s3" else real(service))
+    (check,) = account.bucket()
+    assert (check.state, check.detail.split("; ")[0]) == (
+        "problem",
+        f"{name}: another account has a bucket of that name",
+    )
+    mine.append({"Name": name})  # then these credentials lack a right on it
+    with pytest.raises(ClientError, match="Forbidden"):
+        list(account.bucket())
+
+
 class _Quotas:
     """Answers as Service Quotas does; `values` by code."""
 
