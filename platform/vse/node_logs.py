@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from vse.cluster.node_watch import is_up
@@ -16,27 +17,44 @@ from vse.workspace import Workspace
 
 EVERY = 60.0  # seconds; the notice before a spot instance goes is 120
 LARGEST = 64 * 2**20  # bytes of a file that are kept: its end
+LONG = 2**20  # bytes of a file that is copied at doubling intervals: a store takes it whole each time
+SELDOM = 1800.0  # seconds, the longest of these
 _RAY = Path("/tmp/ray")
 
 
-def copy_logs(session: Path, folder: Folder, known: dict[str, tuple[int, float]]) -> int:
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a file was when it was copied last, when that was, and after how many seconds it may be copied again."""
+
+    size: int
+    written: float
+    at: float
+    pause: float = 0.0
+
+
+def copy_logs(session: Path, folder: Folder, known: dict[str, Copied], *, now: float, last: bool = False) -> int:
     """Copy what has changed of `session`/logs since `known` was written, and remember it there; the number of files.
 
-    What cannot be written now is tried again the next time.
+    Long files that were copied lately wait, unless this is the last time. What cannot be written now is tried again the
+    next time. now: seconds of a clock that never goes back.
     """
     copied = 0
     for path in sorted((session / "logs").rglob("*")):
         name = str(path.relative_to(session / "logs")).replace("/", "--")
+        before = known.get(name)
         try:
             state = path.stat()
-            if not path.is_file() or known.get(name) == (state.st_size, state.st_mtime):
+            if not path.is_file() or (before and (before.size, before.written) == (state.st_size, state.st_mtime)):
+                continue
+            if before and now - before.at < before.pause and not last:
                 continue
             with path.open("rb") as stream:
                 stream.seek(max(0, state.st_size - LARGEST))
                 folder.write_bytes(name, stream.read(LARGEST))
         except (OSError, InputError):
             continue
-        known[name] = (state.st_size, state.st_mtime)
+        pause = min(SELDOM, 2 * before.pause if before and before.pause else EVERY) if state.st_size > LONG else 0.0
+        known[name] = Copied(state.st_size, state.st_mtime, now, pause)
         copied += 1
     return copied
 
@@ -45,11 +63,11 @@ def follow(workspace: str, ray: Path = _RAY, every: float = EVERY) -> None:
     """Copy to `logs/<session>/<host>` in the workspace until this node's Ray has ended, and once more then."""
     session = (ray / "session_latest").resolve()
     folder = Workspace.open(workspace).logs(session.name, socket.gethostname())
-    known: dict[str, tuple[int, float]] = {}
+    known: dict[str, Copied] = {}
     while is_up(session / "sockets" / "raylet"):
-        copy_logs(session, folder, known)
+        copy_logs(session, folder, known, now=time.monotonic())
         time.sleep(every)
-    copy_logs(session, folder, known)
+    copy_logs(session, folder, known, now=time.monotonic(), last=True)
 
 
 if __name__ == "__main__":

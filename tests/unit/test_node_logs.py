@@ -10,7 +10,7 @@ import pytest
 
 from vse import node_logs
 from vse.cluster.node_watch import is_up
-from vse.node_logs import copy_logs, follow
+from vse.node_logs import Copied, copy_logs, follow
 from vse.storage import Folder
 
 
@@ -27,29 +27,44 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_what_changed_is_copied(session: Path, tmp_path: Path) -> None:
-    target, known = Folder.open(tmp_path / "kept"), dict[str, tuple[int, float]]()
-    assert copy_logs(session, target, known) == 2
+    target, known = Folder.open(tmp_path / "kept"), dict[str, Copied]()
+    assert copy_logs(session, target, known, now=0) == 2
     assert target.names() == ("old--worker.err", "raylet.out")
-    assert copy_logs(session, target, known) == 0
+    assert copy_logs(session, target, known, now=0) == 0
     with (session / "logs" / "raylet.out").open("a") as stream:
         stream.write("ended\n")
-    assert copy_logs(session, target, known) == 1
+    assert copy_logs(session, target, known, now=0) == 1
     assert target.read_text("raylet.out") == "started\nended\n"
 
 
 def test_of_a_long_file_the_end_is_kept(session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_logs, "LARGEST", 4)
     target = Folder.open(tmp_path / "kept")
-    copy_logs(session, target, {})
+    copy_logs(session, target, {}, now=0)
     assert target.read_text("raylet.out") == "ted\n"
+
+
+def test_a_long_file_is_copied_less_and_less_often(session: Path, tmp_path: Path) -> None:
+    target, known, log = Folder.open(tmp_path / "kept"), dict[str, Copied](), session / "logs" / "raylet.out"
+    log.write_bytes(bytes(node_logs.LONG + 1))
+    times = []
+    for minute in range(150):  # the notes of a node that lives for long grow every minute
+        if copy_logs(session, target, known, now=60.0 * minute) > (minute == 0):
+            times.append(minute)
+        with log.open("ab") as stream:
+            stream.write(b"more\n")
+    assert times == [0, 1, 3, 7, 15, 31, 61, 91, 121]
+    assert target.size("raylet.out") == node_logs.LONG + 1 + 121 * 5
+    assert copy_logs(session, target, known, now=60.0 * 150, last=True) == 1
+    assert target.size("raylet.out") == log.stat().st_size
 
 
 def test_what_cannot_be_written_is_tried_again(session: Path, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("in the way")
-    target, known = Folder.open(tmp_path / "kept"), dict[str, tuple[int, float]]()
-    assert copy_logs(session, target, known) == 0
+    target, known = Folder.open(tmp_path / "kept"), dict[str, Copied]()
+    assert copy_logs(session, target, known, now=0) == 0
     (tmp_path / "kept").unlink()
-    assert copy_logs(session, target, known) == 2
+    assert copy_logs(session, target, known, now=0) == 2
 
 
 def test_it_ends_with_ray(session: Path, tmp_path: Path) -> None:
@@ -68,6 +83,9 @@ def test_it_ends_with_ray(session: Path, tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
     (session / "logs" / "last.out").write_text("the end\n")
+    with (session / "logs" / "raylet.out").open("ab") as stream:
+        stream.write(bytes(node_logs.LONG))
     thread.join(timeout=10)
     assert not thread.is_alive()
     assert (kept / "last.out").read_text() == "the end\n"
+    assert (kept / "raylet.out").stat().st_size > node_logs.LONG

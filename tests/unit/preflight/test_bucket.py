@@ -1,4 +1,4 @@
-"""What the head of cluster.yaml does about the bucket: makes it once, and lets unfinished uploads go."""
+"""What the head of cluster.yaml does about the bucket: makes it once, and lets unfinished uploads and old logs go."""
 
 import os
 import subprocess
@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests import s3
+from vse.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNT = "123456789012"
@@ -40,7 +41,7 @@ def head_of(home: Path, place: str, region: str) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("region", ["us-west-2", "us-east-1"])
-def test_the_bucket_is_made_once_and_unfinished_uploads_go(command: str, tmp_path: Path, region: str) -> None:
+def test_the_bucket_is_made_once_and_what_is_old_goes(command: str, tmp_path: Path, region: str) -> None:
     with s3.server() as place:
         head, client = head_of(tmp_path, place, region), boto3.client("s3", endpoint_url=f"http://{place}")
 
@@ -53,9 +54,16 @@ def test_the_bucket_is_made_once_and_unfinished_uploads_go(command: str, tmp_pat
         client.delete_bucket_lifecycle(Bucket=f"new-{region}")  # as in one that was made by hand
         head(command)
         assert rules() == made
-    (unfinished,) = (rule for rule in made if rule["ID"] == "unfinished")
-    assert unfinished["Status"] == "Enabled"
+    unfinished, logs = made
+    assert unfinished["Status"] == logs["Status"] == "Enabled"
     assert unfinished["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
+    assert (logs["Filter"], logs["Expiration"]) == ({"Prefix": "workspace/logs/"}, {"Days": 30})
+
+
+def test_logs_go_from_where_they_are_kept() -> None:
+    config = yaml.safe_load((ROOT / "cluster.yaml").read_text())
+    assert any("VSE_WORKSPACE=s3://$VSE_BUCKET/workspace'" in command for command in config["setup_commands"])
+    assert Workspace.open("s3://b/workspace").logs("session", "host").uri == "s3://b/workspace/logs/session/host"
 
 
 def test_a_bucket_of_another_account_is_never_used(command: str) -> None:
