@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,39 @@ def test_a_refusal_of_a_worker_is_one_line_and_not_tried_again(made: Path, tmp_p
     assert last.startswith("train: ")
     assert "checkpoint of version 99, this code reads 1" in last
     assert "Traceback" not in result.stderr
+
+
+WAITING = """
+import sys, time
+import ray
+from vse import pipeline
+from vse.cluster.runtime import Config, running_ray
+from vse.config import override
+from vse.presets import preset
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+config, workspace, told = override(preset("vsepp_tiny"), eval(sys.argv[2])), Workspace.open(sys.argv[1]), []
+pipeline.prepare(config, workspace)
+with running_ray(Config(cpus=2)):
+    held = ray.remote(num_cpus=1)(lambda: time.sleep(20)).remote()
+    run_training(config, workspace, report=told.append)
+print([row["waited"] for row in told])
+"""
+
+
+def test_workers_tell_how_long_they_had_no_place(made: Path) -> None:
+    """Both CPUs are theirs once a task that holds one of them has ended."""
+    sizes = {key: int(value) for key, _, value in (each.partition("=") for each in SIZES)}
+    changes = {**sizes, "seed": 7, "train.epochs": 2, "train.workers": 2}
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING, str(made), repr(changes)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads(done.stdout.splitlines()[-1])
+    assert 1 < first == second < 20

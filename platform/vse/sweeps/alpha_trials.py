@@ -58,7 +58,7 @@ def _train(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
         done += 1
         found = f", rsum {numbers['val/rsum']:.1f}" if "val/rsum" in numbers else ""
         text = f"{arm} seed {seed}: epoch {int(numbers['epoch'])}/{config.train.epochs}{found}"
-        say(text, done / config.train.epochs)
+        say(text, done / config.train.epochs, numbers.get("waited", 0.0))
 
     result = run_training(config, setting.at(), parent=setting.parent, report=epoch_done)
     return {

@@ -142,11 +142,11 @@ class Ledger:
         ended = [(entry.spent, entry.need(present(entry.changes))) for entry in self]
         return ended + [(each["seconds"], _need(each) or present(each["changes"])) for each in self._cut.values()]
 
-    def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float]], need: Need | None = None) -> None:
-        """Write down the (changes, seconds so far) of attempts that run now, each of this need: if nobody tells of
+    def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float, Need | None]]) -> None:
+        """Write down the (changes, seconds so far, what it had in these) of attempts that run now: if nobody tells of
         their end, the next reader takes them as cut off. What cannot be written is left out."""
         kept = dict(self._cut)
-        for changes, seconds in running:
+        for changes, seconds, need in running:
             name, entry = trial_id(changes), self.get(changes)
             before = self._cut.get(name, {"seconds": 0.0})
             total = round(seconds + before["seconds"], 3)

@@ -1,7 +1,7 @@
 """What one trial needs of the cluster, and how many such trials fit side by side."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vse.capacity import Capacity
 from vse.errors import InputError
@@ -29,6 +29,16 @@ class Need:
         """What a trial has that waits for its workers to have a place."""
         own = self.of_trial()
         return Need(cpus=own["CPU"], gpus=own.get("GPU", 0.0))
+
+    def after(self, waited: float, seconds: float) -> "Need":
+        """What a trial had, on the mean of so many seconds, in some of which its workers had no place yet."""
+        share = min(1.0, waited / seconds) if self.nested and seconds > 0 else 0.0
+        idle = self.waiting
+        return replace(
+            self,
+            cpus=share * idle.cpus + (1 - share) * self.cpus,
+            gpus=share * idle.gpus + (1 - share) * self.gpus,
+        )
 
     def share_of(self, whole: "Need") -> float:
         """How much this is of what `whole` takes: of its GPUs, or of its CPUs where it takes none."""

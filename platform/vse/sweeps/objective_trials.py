@@ -120,7 +120,7 @@ class _Standing:
     def __init__(self, config: RunConfig, halving: bool, name: str, run: str) -> None:
         self.config, self.halving, self.name, self.run = config, halving, name, run
         self.curve: list[float] = []  # after each epoch; NaN is never in it
-        self.seconds = 0.0
+        self.seconds = self.waited = 0.0
         self.before: int | None = None  # epochs that other processes had made, once they are all told
 
     def heard(self, numbers: dict[str, float]) -> None:
@@ -130,13 +130,14 @@ class _Standing:
         best = self.config.train.select == "rsum"
         self.curve.append(max(now, before) if best else now)
         self.seconds += numbers.get("train/seconds", 0.0)
+        self.waited = numbers.get("waited", self.waited)
         epoch, last = int(numbers["epoch"]), self.config.train.epochs
         text = f"{self.name}: epoch {epoch}/{last}, rsum {self.curve[-1]:.1f}"
         share = 0.0 if self.before is None else (epoch - self.before) / last
         if not self.halving:
-            say(text, share)
+            say(text, share, self.waited)
         elif epoch < last:  # a scheduler is not asked about a trial that is done
-            tell(epoch, self.curve[-1], self._standing(epoch), text, share)
+            tell(epoch, self.curve[-1], self._standing(epoch), text, share, self.waited)
 
     def _standing(self, epoch: int) -> dict[str, Any]:
         return {

@@ -19,7 +19,7 @@ from vse.sweeps.need import Need
 from vse.sweeps.proposals import DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, Proposer
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
-from vse.sweeps.trial_process import PAYLOAD, SAID, SHARE, SO_FAR
+from vse.sweeps.trial_process import PAYLOAD, SAID, SHARE, SO_FAR, WAITED
 from vse.sweeps.waiting import Waiting
 
 Listener = Callable[[Entry], None]
@@ -50,6 +50,7 @@ class Recorder(tune.Callback):
         self._failed: set[str] = set()  # Tune's ids of trials whose failure is known here
         self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once it has its place
         self._worked: dict[str, float] = {}  # by running trial: seconds after which it last told of its work
+        self._waited: dict[str, float] = {}  # by running trial: seconds in which its workers had no place
         self._kept = time.monotonic()
         self.refused: _Refusal | None = None
         self.broken = False  # results or trials have no place: whatever starts now would be in vain
@@ -63,6 +64,8 @@ class Recorder(tune.Callback):
     ) -> None:
         if result.get(SAID):
             self.bar.advance(0, text=str(result[SAID]))
+        if result.get(WAITED):
+            self._waited[trial_id(trial.config["changes"])] = float(result[WAITED])
         if result.get(SHARE):  # epochs of earlier attempts are told again, without a share, before workers have a place
             name = trial_id(trial.config["changes"])
             self.waiting.moved()
@@ -85,7 +88,8 @@ class Recorder(tune.Callback):
 
     def keep_running(self) -> None:
         """Write down what has been spent on the trials that run now."""
-        self.ledger.keep_running([(changes, self._seconds(changes)) for changes in self.running.values()], self.need)
+        spent = [(changes, self._seconds(changes)) for changes in self.running.values()]
+        self.ledger.keep_running([(changes, seconds, self._had(changes, seconds)) for changes, seconds in spent])
         self._kept = time.monotonic()  # a store that is away has been waited for
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -94,21 +98,20 @@ class Recorder(tune.Callback):
         if "result" in payload:
             self.waiting.moved()
             self.sick.well(payload["node"])
-            self._ended(changes, lambda: self.ledger.finish(changes, payload["result"], payload["seconds"], self.need))
+            self._finish(changes, payload["result"], payload["seconds"])
         elif "diverged" in payload:
             self.waiting.moved()
             why = f"{DIVERGED}: {payload['diverged']}"
             self._fail(changes, why)
         elif SO_FAR in last:  # the scheduler ended it
-            found = {**json.loads(last[SO_FAR]), "stopped": True}
-            self._ended(changes, lambda: self.ledger.finish(changes, found, self._seconds(changes), self.need))
+            self._finish(changes, {**json.loads(last[SO_FAR]), "stopped": True}, self._seconds(changes))
         else:
             self._not_served(changes, payload)
 
     def _not_served(self, changes: dict[str, Any], payload: Mapping[str, Any]) -> None:
         """A trial's end by what others would end by as well, unless it was its node's fault or is over by then."""
         why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind", "")
-        held = self.need
+        held = None
         if kind == PlacementError.__name__:
             mine = trial_id(changes)
             if mine not in self._worked:  # else its workers were lost, and wait for others
@@ -154,11 +157,21 @@ class Recorder(tune.Callback):
     def _seconds(self, changes: Mapping[str, Any]) -> float:
         return self.meter.elapsed(trial_id(changes))
 
-    def _fail(self, changes: Mapping[str, Any], why: str, *, refused: bool = False, held: Need | None = None) -> None:
-        """held: what it had while it ran, where that is not what it needs."""
-        had = held or self.need
+    def _had(self, changes: Mapping[str, Any], seconds: float) -> Need:
+        """What a running trial had in so many seconds: not all that it needs until its workers had their places."""
+        return self.need.after(self._waited.get(trial_id(changes), 0.0), seconds)
+
+    def _finish(self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> None:
+        had = self._had(changes, seconds)
         share = had.share_of(self.need)
-        self._ended(changes, lambda: self.ledger.fail(changes, why, self._seconds(changes), had), refused, share)
+        self._ended(changes, lambda: self.ledger.finish(changes, result, seconds, had), share=share)
+
+    def _fail(self, changes: Mapping[str, Any], why: str, *, refused: bool = False, held: Need | None = None) -> None:
+        """held: what it had while it ran, where it never came to what it needs."""
+        seconds = self._seconds(changes)
+        had = held or self._had(changes, seconds)
+        share = had.share_of(self.need)
+        self._ended(changes, lambda: self.ledger.fail(changes, why, seconds, had), refused, share)
 
     def _ended(
         self, changes: Mapping[str, Any], record: Callable[[], Entry], refused: bool = False, share: float = 1.0
@@ -166,6 +179,7 @@ class Recorder(tune.Callback):
         before = self.ledger.spent(changes)
         self.running.pop(trial_id(changes), None)
         self._worked.pop(trial_id(changes), None)
+        self._waited.pop(trial_id(changes), None)
         try:
             entry = record()
         except (StorageError, InputError) as error:  # Tune would make a page of it; its caller makes a line

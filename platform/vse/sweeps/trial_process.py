@@ -15,24 +15,27 @@ from vse.errors import CredentialsError, Diverged, InputError, PlacementError, S
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 EPOCH, OBJECTIVE = "epoch", "objective"  # what schedulers read
-PAYLOAD, SO_FAR, SAID, SHARE = "vse", "so_far", "said", "share"  # what the driver reads
+PAYLOAD, SO_FAR, SAID, SHARE, WAITED = "vse", "so_far", "said", "share", "waited"  # what the driver reads
 
 
-def say(text: str, share: float = 0.0) -> None:
+def say(text: str, share: float = 0.0, waited: float = 0.0) -> None:
     """From within a trial: what it is doing, for the end of the job's progress line. Elsewhere nothing happens.
 
-    share: how much of a whole trial's work this process has done, between 0 and 1; 0 where nothing is known.
+    share: how much of a whole trial's work this process has done, between 0 and 1; 0 where nothing is known. waited:
+    seconds so far in which its workers had no place.
     """
     if in_trial():
-        tune.report({SAID: text, SHARE: share})
+        tune.report({SAID: text, SHARE: share, WAITED: waited})
 
 
-def tell(epoch: int, objective: float, result: Mapping[str, Any], text: str, share: float = 0.0) -> None:
+def tell(
+    epoch: int, objective: float, result: Mapping[str, Any], text: str, share: float = 0.0, waited: float = 0.0
+) -> None:
     """From within a trial: where it stands after an epoch, as `say` does. A scheduler may end the trial here, by
     raising SystemExit; then `result` is what it found."""
     if in_trial():
         told = {EPOCH: epoch, OBJECTIVE: objective, SO_FAR: json.dumps(dict(result), allow_nan=False)}
-        tune.report({**told, SAID: text, SHARE: share})
+        tune.report({**told, SAID: text, SHARE: share, WAITED: waited})
 
 
 def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:

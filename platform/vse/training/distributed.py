@@ -3,7 +3,9 @@
 import contextlib
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -12,6 +14,7 @@ from ray.train import ControllerError, FailureConfig, ScalingConfig, TrainingFai
 from ray.train import RunConfig as TrainRunConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
+from ray.train.v2._internal.execution.callback import WorkerGroupCallback
 from ray.train.v2._internal.execution.failure_handling import DefaultFailurePolicy, FailureDecision
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -41,7 +44,8 @@ def train_on_workers(
 ) -> None:
     """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
 
-    `report` hears each epoch from the run's journal, in a thread of its own. Raises InputError, StorageError and
+    `report` hears each epoch from the run's journal, in a thread of its own, and with it as `waited` for how many
+    seconds workers had no place. Raises InputError, StorageError and
     Diverged as a worker raised them, without trying again; lost workers are replaced. Raises PlacementError where the
     nodes for all of them did not come.
     """
@@ -62,10 +66,11 @@ def train_on_workers(
         run_config=TrainRunConfig(
             name=name,
             storage_path=scratch.name,
+            callbacks=[waited := Waited(Path(scratch.name) / "waited")],  # type: ignore[list-item]  # Ray's own kind
             failure_config=FailureConfig(max_failures=RETRIES, controller_failure_limit=RETRIES),
         ),
     )
-    with scratch, _listening(workspace.run(name), report):
+    with scratch, _listening(workspace.run(name), report, waited.seconds):
         try:
             refusal = trainer.fit().return_value
         except ControllerError as error:
@@ -89,6 +94,29 @@ class _Policy(DefaultFailurePolicy):
 
 def _timed_out(error: TrainingFailedError) -> bool:
     return isinstance(error, ControllerError) and isinstance(error.controller_failure, WorkerGroupStartupTimeoutError)
+
+
+class Waited(WorkerGroupCallback):
+    """Writes down, in Ray Train's controller, which is on the driver's node, how long workers waited for places."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.since = file, 0.0
+
+    def before_worker_group_start(self, worker_group_context: Any) -> None:
+        self.since = time.monotonic()
+
+    def before_init_train_context(self, workers: list[Any]) -> dict[str, list[Any]]:
+        """Their processes have just started."""
+        with contextlib.suppress(OSError):  # of a full disk others tell
+            self.file.write_text(str(self.seconds() + time.monotonic() - self.since))
+        return {}
+
+    def seconds(self) -> float:
+        """Over all starts of the workers so far, in whichever process this is asked."""
+        try:
+            return float(self.file.read_text())
+        except (OSError, ValueError):  # not there yet, or being written
+            return 0.0
 
 
 class _Trainer(TorchTrainer):
@@ -174,8 +202,8 @@ def _raise_again(refusal: tuple[str, str] | None) -> None:
 
 
 @contextlib.contextmanager
-def _listening(folder: Folder, report: Report | None) -> Iterator[None]:
-    listener = Listener(folder, report) if report is not None else None
+def _listening(folder: Folder, report: Report | None, waited: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
+    listener = Listener(folder, report, waited) if report is not None else None
     try:
         yield
     finally:
@@ -207,10 +235,13 @@ def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
 
 
 class Listener:
-    """Reports the epochs that appear in a run's journal after it was made; those that were there are known."""
+    """Reports the epochs that appear in a run's journal after it was made; those that were there are known.
 
-    def __init__(self, folder: Folder, report: Report) -> None:
-        self.folder, self.report = folder, report
+    waited: asked with each of them, for how many seconds its workers had no place.
+    """
+
+    def __init__(self, folder: Folder, report: Report, waited: Callable[[], float] = lambda: 0.0) -> None:
+        self.folder, self.report, self.waited = folder, report, waited
         self.heard = max(self._epochs(), default=0)
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._listen, daemon=True)
@@ -232,7 +263,7 @@ class Listener:
         for epoch, numbers in sorted(self._epochs().items()):
             if epoch > self.heard:
                 self.heard = epoch
-                self.report({**numbers, "epoch": epoch})
+                self.report({**numbers, "epoch": epoch, "waited": self.waited()})
 
     def _epochs(self) -> dict[int, dict[str, float]]:
         if not self.folder.exists(journal.FILE_NAME):

@@ -345,7 +345,7 @@ def test_what_was_cut_off_is_spent(tmp_path: Path) -> None:
     first = swept(tmp_path, sweep__max_seconds=25)
     ledger = Ledger(Folder.open(first.folder))
     (left, *_) = [e.changes for e in ledger if e.changes["arm"] == "univse"]
-    ledger.keep_running([({**left, "arm": "vsepp"}, 100.0)])
+    ledger.keep_running([({**left, "arm": "vsepp"}, 100.0, None)])
     lines = describe_plan(request(tmp_path, sweep__max_seconds=130))
     assert "cap: 130 s of trials, 120 spent; what runs then ends, nothing new starts" in lines
     assert swept(tmp_path, sweep__max_seconds=130).kinds == {"train": 3}

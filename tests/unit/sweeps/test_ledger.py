@@ -77,14 +77,14 @@ def test_attempts_cut_off_with_their_driver_count(folder: Folder) -> None:
     """Killed twice while A ran, once while B was tried again; then both end."""
     first = Ledger(folder)
     first.fail(B, "no", 5.0)
-    first.keep_running([(A, 100.0), (B, 50.0)])
-    first.keep_running([(A, 110.0), (B, 60.0)])
+    first.keep_running([(A, 100.0, None), (B, 50.0, None)])
+    first.keep_running([(A, 110.0, None), (B, 60.0, None)])
     second = Ledger(folder)
     assert (second.spent(A), second.spent(B)) == (110.0, 65.0)
-    second.keep_running([(A, 30.0)])
+    second.keep_running([(A, 30.0, None)])
     third = Ledger(folder)
     assert (third.spent(A), third.spent(B)) == (140.0, 65.0)
-    third.keep_running([(A, 1.0), (B, 1.0)])
+    third.keep_running([(A, 1.0, None), (B, 1.0, None)])
     assert third.finish(A, {}, 7.0).spent == 147.0  # what it was keeping of this attempt is in these 7 s
     unkept = Ledger(folder)  # killed before the file was written again
     assert (unkept.spent(A), unkept.spent(B)) == (147.0, 66.0)
@@ -98,14 +98,14 @@ def test_what_trials_had_while_they_ran_is_kept(folder: Folder) -> None:
     """By hand: 300 s of a whole GPU, cut off once at half of one for 100 s, then 200 s of an eighth."""
     whole, half, eighth = Need(cpus=2, gpus=1), Need(cpus=1, gpus=0.5), Need(cpus=1, gpus=0.125)
     Ledger(folder).fail(A, "no", 300.0, whole)
-    Ledger(folder).keep_running([(A, 100.0), (B, 7.0)], half)
+    Ledger(folder).keep_running([(A, 100.0, half), (B, 7.0, half)])
     ledger = Ledger(folder)
     assert ledger.costs(lambda changes: eighth) == [(300.0, whole), (100.0, half), (7.0, half)]
     entry = ledger.finish(A, {}, 200.0, eighth)
     assert entry.cpus == pytest.approx((300 * 2 + 100 + 200) / 600, abs=1e-6)
     assert entry.gpus == pytest.approx((300 + 50 + 25) / 600, abs=1e-6)
     assert Ledger(folder).get(A) == entry
-    ledger.keep_running([(B, 21.0)], eighth)
+    ledger.keep_running([(B, 21.0, eighth)])
     (_, (seconds, need)) = Ledger(folder).costs(lambda changes: whole)
     assert (seconds, need.gpus) == (28.0, pytest.approx((7 * 0.5 + 21 * 0.125) / 28, abs=1e-6))
     assert ledger.fail(C, "never began", 0.0, eighth).gpus == 0.125
@@ -123,7 +123,7 @@ def test_of_trials_from_before_that_was_kept_what_they_would_take_now_is_told(fo
     assert ledger.costs(lambda changes: asked.append(changes) or now) == [(5.0, now), (6.0, now), (9.0, now)]
     assert asked == [A, B, C]
     assert ledger.fail(B, "no", 6.0, Need(gpus=0.5)).gpus == 0.5  # those of which nobody knows are like the others
-    ledger.keep_running([(A, 1.0)])
+    ledger.keep_running([(A, 1.0, None)])
     assert ledger.finish(A, {}, 1.0).gpus is None
 
 
@@ -133,7 +133,7 @@ def test_a_damaged_note_of_what_ran_is_left_out(folder: Folder, text: str) -> No
     ledger = Ledger(folder)
     assert ledger.costs(lambda changes: Need()) == []
     ledger.finish(A, {}, 1.0)
-    ledger.keep_running([(B, 2.0)])
+    ledger.keep_running([(B, 2.0, None)])
     assert Ledger(folder).spent(B) == 2.0
 
 

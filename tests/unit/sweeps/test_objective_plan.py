@@ -188,7 +188,7 @@ def test_what_asha_ended_early_goes_on_by_another_method(tmp_path: Path) -> None
 def test_what_was_cut_off_counts_as_spent(tmp_path: Path) -> None:
     plan = make_plan(request(workspace=str(tmp_path), sweep__max_seconds=100))
     folder = entered(tmp_path, plan, {"eta_c=0.1": 10.0})
-    Ledger(folder).keep_running([({**plan.listed[1], "seed": 0, "material": "data"}, 70.0)])
+    Ledger(folder).keep_running([({**plan.listed[1], "seed": 0, "material": "data"}, 70.0, None)])
     assert sum(seconds for seconds, _ in plan.spent(Ledger(folder))) == 80.0
     assert any(
         "cap: 100 s of trials, 80 spent" in line

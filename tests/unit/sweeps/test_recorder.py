@@ -42,10 +42,10 @@ class Ends:
     def start(self, x: str) -> None:
         self.recorder.on_trial_start(0, [], SimpleNamespace(config={"changes": {"x": x}}))
 
-    def say(self, x: str, share: float) -> None:
-        from vse.sweeps.trial_process import SAID, SHARE
+    def say(self, x: str, share: float, waited: float = 0.0) -> None:
+        from vse.sweeps.trial_process import SAID, SHARE, WAITED
 
-        told = {SAID: "an epoch", SHARE: share}
+        told = {SAID: "an epoch", SHARE: share, WAITED: waited}
         self.recorder.on_trial_result(0, [], SimpleNamespace(config={"changes": {"x": x}}), told)
 
     def end(self, x: str, node: str, **payload: Any) -> None:
@@ -159,3 +159,30 @@ def test_a_trial_that_lost_its_workers_had_what_it_needs(ledger: Ledger) -> None
     ends.end("a", "n", **NO_PLACE)
     assert not ends.recorder.broken  # it has moved since
     assert (next(iter(ledger)).cpus, ends.meter.spent) == (4.0, 4400.0)
+
+
+def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledger: Ledger) -> None:
+    """However it ends: of an hour its GPUs were there for the last three quarters."""
+    ends = Ends(ledger, Need(cpus=4.0, gpus=2.0, workers=2))
+    for x in ("finished", "diverged", "cut off"):
+        ends.start(x)
+        ends.now += 1800.0
+        ends.say(x, 0.3, waited=900.0)
+        ends.now += 1800.0
+        if x == "finished":
+            ends.end(x, "n", result={}, seconds=3600.0)
+        elif x == "diverged":
+            ends.end(x, "n", diverged="loss is nan")
+    ends.recorder.keep_running()
+    assert [(entry.spent, entry.cpus, entry.gpus) for entry in ledger] == [(3600.0, 3.025, 1.5)] * 2
+    assert ends.meter.spent == pytest.approx(2 * 2700.0)
+    costs = Ledger(ledger.folder).costs(lambda changes: Need())
+    assert [seconds * need.gpus for seconds, need in costs] == [5400.0] * 3
+
+
+def test_a_trial_of_one_worker_never_waits_without_what_it_needs(ledger: Ledger) -> None:
+    ends = Ends(ledger, Need(cpus=2.0, gpus=1.0))
+    ends.start("a")
+    ends.now = 60.0
+    ends.end("a", "n", result={}, seconds=60.0)
+    assert (next(iter(ledger)).cpus, next(iter(ledger)).gpus, ends.meter.spent) == (2.0, 1.0, 60.0)

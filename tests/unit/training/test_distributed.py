@@ -12,7 +12,7 @@ from ray.train.v2._internal.execution.failure_handling import FailureDecision
 from vse.errors import CredentialsError, StorageError
 from vse.journal import FILE_NAME, Journal
 from vse.storage import Folder
-from vse.training.distributed import RETRIES, Listener, _Policy, _raise_again, _worker
+from vse.training.distributed import RETRIES, Listener, Waited, _Policy, _raise_again, _worker
 
 
 def test_epochs_are_heard_once_although_the_store_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +67,22 @@ def test_workers_without_a_place_are_waited_for_once_and_lost_ones_replaced() ->
     for error in (ControllerError(WorkerGroupStartupFailedError("a node died")), WorkerGroupError("killed", {})):
         told = [policy.make_decision(error) for _ in range(RETRIES + 1)]
         assert told == [FailureDecision.RETRY] * RETRIES + [FailureDecision.RAISE]
+
+
+def test_epochs_tell_how_long_workers_had_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, heard = [0.0], list[float]()
+    monkeypatch.setattr("vse.training.distributed.time.monotonic", lambda: now[0])
+    controller, driver = Waited(tmp_path / "waited"), Waited(tmp_path / "waited")  # each in a process of its own
+    assert driver.seconds() == 0.0
+    for begins, placed in ((100.0, 700.0), (5000.0, 5030.0)):  # the second time after a worker was lost
+        now[0] = begins
+        controller.before_worker_group_start(None)
+        now[0] = placed
+        assert controller.before_init_train_context([]) == {}
+    listener = Listener(Folder.open(tmp_path), lambda numbers: heard.append(numbers["waited"]), driver.seconds)
+    Journal(tmp_path / FILE_NAME).metrics({"train/sent": 1.0}, step=1)
+    listener.close()
+    assert heard == [630.0]
 
 
 def _until(condition: Any) -> None:
