@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
-from vse.status import read_status
+from vse.status import Known, read_status
 from vse.status_screen import show, summary
 from vse.workspace import Workspace
 
@@ -22,13 +22,13 @@ class Options:
 def run(request: Request) -> str:
     """Show the workspace, again and again where that is asked for, and return it in one line. Writes nothing."""
     set_up_logging()
-    workspace = Workspace.open(request.workspace)
-    status = read_status(workspace, request.tracking)
+    workspace, known = Workspace.open(request.workspace), Known()
+    status = read_status(workspace, request.tracking, known)
     show(status)
     while request.options.watch:
         print(summary(status), flush=True)
         time.sleep(request.options.watch)
-        status = read_status(workspace, request.tracking)
+        status = read_status(workspace, request.tracking, known)
         show(status)
     return summary(status)
 

@@ -13,6 +13,7 @@ from vse import journal
 from vse.errors import InputError
 from vse.features.shards import read_receipts
 from vse.journal import Story
+from vse.reading import read_each
 from vse.storage import Folder
 from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, Ledger
 from vse.sweeps.standing import read_standing
@@ -80,17 +81,22 @@ class Status:
         return sum(line.cpu_hours for line in own), sum(line.gpu_hours for line in own)
 
 
-def read_status(workspace: Workspace, tracking: str | None = None) -> Status:
-    """The state of a workspace now. Raises InputError where there is none."""
+Known = dict[str, tuple[str, Story]]  # by a run's place: the tag of its journal, and what was read there
+
+
+def read_status(workspace: Workspace, tracking: str | None = None, known: Known | None = None) -> Status:
+    """The state of a workspace now; `known` keeps what journals said for the next call, which reads only those that
+    have changed. Raises InputError where there is none."""
     if not workspace.root.exists():
         raise InputError(f"--workspace {workspace.root}: nothing is there")
-    now, stories, spooled = time.time(), dict[str, Story](), 0
+    now, journals, spooled = time.time(), list[tuple[str, Folder, str]](), 0
     shipper = Shipper(workspace.root.uri, tracking)
     known_here = shipper.ships_here
-    for key, folder, waiting in shipper.survey():
+    for key, folder, info, waiting in shipper.survey():
         spooled += waiting and known_here
         if key.count("/") == 1:  # trials have their line in the sweep's ledger
-            stories[key] = journal.parse(folder.read_bytes(journal.FILE_NAME))
+            journals.append((key, folder, info.tag))
+    stories = _stories(workspace, journals, {} if known is None else known)
     lines, failures = [], []
     for key, story in stories.items():
         if key.startswith("runs/"):
@@ -109,6 +115,21 @@ def read_status(workspace: Workspace, tracking: str | None = None) -> Status:
         failures += [(f"{name} {_point(entry)}", entry.why) for entry in entries if entry.state == "failed"]
     lines += _stages(workspace, now)
     return Status(workspace.root.uri, lines, failures, spooled)
+
+
+def _stories(workspace: Workspace, journals: list[tuple[str, Folder, str]], known: Known) -> dict[str, Story]:
+    """What each of (key, folder, tag) tells; `known` is brought up to date."""
+
+    def read(each: tuple[str, Folder, str]) -> tuple[str, Story]:
+        key, folder, tag = each
+        before = known.get(key)
+        return before if before and before[0] == tag else (tag, journal.parse(folder.read_bytes(journal.FILE_NAME)))
+
+    keys = [key for key, _, _ in journals]
+    found = dict(zip(keys, read_each(workspace.root, read, journals), strict=True))
+    known.clear()
+    known.update(found)
+    return {key: story for key, (_, story) in found.items()}
 
 
 def _run(story: Story, now: float) -> Line:

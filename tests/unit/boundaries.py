@@ -18,6 +18,7 @@ FLOORS: tuple[frozenset[str], ...] = (
         "columns",
         "interrupts",
         "paths",
+        "reading",
     },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},

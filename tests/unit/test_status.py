@@ -11,7 +11,7 @@ import pytest
 
 from vse.errors import InputError
 from vse.journal import Journal
-from vse.status import Line, Status, read_status
+from vse.status import Known, Line, Status, read_status
 from vse.status_screen import chosen, clock, render, speed, summary
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
@@ -94,6 +94,29 @@ def test_costs_are_counted_once_and_failures_say_why(living: Path) -> None:
     (living / "mlflow").mkdir()
     (living / "mlflow" / "shipped-embedded.json").write_text("{}")
     assert read_status(Workspace.open(str(living))).spooled == 5
+
+
+def test_a_refresh_reads_what_has_changed(living: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, known, read_bytes = list[str](), Known(), Folder.read_bytes
+
+    def read(folder: Folder, name: str) -> bytes:
+        if name == "journal.jsonl":
+            asked.append(folder.name)
+        return read_bytes(folder, name)
+
+    monkeypatch.setattr(Folder, "read_bytes", read)
+    workspace = Workspace.open(str(living))
+    before = read_status(workspace, known=known)
+    assert sorted(asked) == sorted(["run-s0", "run-s1", "alone-s0", "stopped-s0", SWEEP])
+    asked.clear()
+    again = read_status(workspace, known=known)
+    assert asked == []
+    assert [replace(line, age=0.0) for line in again.lines] == [replace(line, age=0.0) for line in before.lines]
+    write_run(living, "run-s0", epochs=4, parent=SWEEP)
+    shutil.rmtree(living / "runs" / "stopped-s0")
+    found = {line.name: line for line in read_status(workspace, known=known).lines}
+    assert (asked, found["run-s0"].done, "stopped-s0" in found) == (["run-s0"], 4, False)
+    assert len(known) == 4
 
 
 def test_who_gives_no_sign_is_called_silent(living: Path, monkeypatch: pytest.MonkeyPatch) -> None:

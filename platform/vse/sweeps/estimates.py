@@ -10,10 +10,14 @@ from vse.command import Request
 from vse.config import to_dict
 from vse.environment import gpus
 from vse.errors import InputError, NotMadeError
+from vse.reading import read_each
 from vse.sealed_folder import SealedFolder
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
 from vse.workspace import Workspace
+
+ENOUGH = 20  # runs to take the median of; a workspace may have thousands, each of which is two requests to a store
+_BATCH = 64  # runs that are asked before these are counted
 
 
 @dataclass(frozen=True)
@@ -49,15 +53,24 @@ def estimate_before_trials(
 
 
 def _of_runs(config: RunConfig, searched: set[str], workspace: Workspace) -> Estimate | None:
-    wanted, each = _essence(to_dict(config), searched), []
+    wanted, each = _essence(to_dict(config), searched), list[float]()
     runs = workspace.root.child("runs")
-    for name in runs.names() if runs.exists() else ():
+
+    def epoch(name: str) -> float | None:
+        """Seconds of one, where the run is like these and has finished."""
         try:
-            theirs, result = runs.child(name).read_json("config.json"), runs.child(name).read_json("result.json")
+            if _essence(runs.child(name).read_json("config.json"), searched) != wanted:
+                return None
+            result = runs.child(name).read_json("result.json")
         except (InputError, FileNotFoundError, NotADirectoryError):
-            continue
-        if _essence(theirs, searched) == wanted and result.get("epochs"):
-            each.append(result["seconds"] / result["epochs"])
+            return None
+        return result["seconds"] / result["epochs"] if result.get("epochs") else None
+
+    names = runs.names()
+    for start in range(0, len(names), _BATCH):
+        each += filter(None, read_each(runs, epoch, names[start : start + _BATCH]))
+        if len(each) >= ENOUGH:
+            break
     if not each:
         return None
     each.sort()

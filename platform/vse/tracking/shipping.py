@@ -128,10 +128,10 @@ class Shipper:
         """Whether this machine, or who has this workspace on its disk, has ever sent it to this MLflow."""
         return self._state_file.exists()
 
-    def survey(self) -> Iterator[tuple[str, Folder, bool]]:
-        """(key, folder, whether something waits to be sent) of every run with a journal. Changes nothing."""
-        for key, folder, _, waiting in self._survey(self._load()):
-            yield key, folder, waiting
+    def survey(self) -> Iterator[tuple[str, Folder, Info, bool]]:
+        """(key, folder, what is known of its journal, whether something waits to be sent) of every run with one.
+        Changes nothing."""
+        yield from self._survey(self._load())
 
     def _survey(self, sent: dict[str, Sent]) -> Iterator[tuple[str, Folder, Info, bool]]:
         for key, folder, info in self._journals():

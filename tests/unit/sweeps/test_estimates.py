@@ -9,6 +9,8 @@ import pytest
 from tests.unit.sweeps.test_objective_plan import request
 from vse import pipeline
 from vse.command import Request
+from vse.config import override, to_dict
+from vse.storage import Folder
 from vse.sweeps import estimates
 from vse.sweeps.alpha_dry_run import describe_plan as describe_alpha
 from vse.sweeps.alpha_plan import Options as AlphaOptions
@@ -77,6 +79,27 @@ def test_runs_like_it_go_before_steps(tmp_path: Path) -> None:
     found = estimate(asked.config, (), workspace, asked)
     assert found.seconds == pytest.approx(result.seconds)
     assert found.source == "median epoch of 1 runs like these"
+
+
+def test_enough_runs_like_it_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand runs each would be two requests to a store."""
+    asked, workspace = small(tmp_path, "vsepp_tiny", space="margin"), Workspace.open(str(tmp_path))
+    like, other = to_dict(asked.config), to_dict(override(asked.config, {"optim.lr": 0.5}))
+    runs = workspace.root.child("runs")
+    for number in range(300):
+        runs.child(f"run-{number:03d}").write_json("config.json", other if number % 2 else {**like, "seed": number})
+        runs.child(f"run-{number:03d}").write_json("result.json", {"seconds": 2.0 * (number + 1), "epochs": 2})
+    read, read_json = list[str](), Folder.read_json
+
+    def counted(folder: Folder, name: str) -> Any:
+        read.append(f"{folder.name}/{name}")
+        return read_json(folder, name)
+
+    monkeypatch.setattr(Folder, "read_json", counted)
+    found = estimate(asked.config, (), workspace, asked)
+    assert found.source == "median epoch of 32 runs like these"
+    assert found.seconds == 33.0 * asked.config.train.epochs
+    assert (sum(name.endswith("config.json") for name in read), len(read)) == (64, 64 + 32)
 
 
 def test_without_the_gpu_that_trials_take_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,9 +53,9 @@ def test_a_run_that_was_trained_anew_has_its_new_numbers(workspace: Path, epochs
     if lost:
         (workspace / "mlflow" / "shipped-embedded.json").unlink()
     shipper = Shipper(str(workspace))
-    assert [(key, waits) for key, _, waits in shipper.survey()] == [("runs/a", True)]
+    assert [(key, waits) for key, *_, waits in shipper.survey()] == [("runs/a", True)]
     assert shipper.ship().runs == 1
-    assert [(key, waits) for key, _, waits in shipper.survey()] == [("runs/a", False)]
+    assert [(key, waits) for key, *_, waits in shipper.survey()] == [("runs/a", False)]
     run = runs_of(workspace)["a"]
     assert (run.info.run_id, run.info.status) == (first, "RUNNING")
     shown = dict(history(workspace, "a", "val/rsum"))  # in MLflow's order, so the later one of a step

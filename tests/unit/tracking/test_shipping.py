@@ -93,9 +93,9 @@ def test_only_what_is_new_is_sent(workspace: Path, monkeypatch: pytest.MonkeyPat
     picture.write_bytes(b"one")
     book.artifact(picture)
     shipper = Shipper(str(workspace))
-    assert [(key, waits) for key, _, waits in shipper.survey()] == [("runs/a", True)]
+    assert [(key, waits) for key, *_, waits in shipper.survey()] == [("runs/a", True)]
     assert shipper.ship().runs == 1
-    assert [(key, waits) for key, _, waits in shipper.survey()] == [("runs/a", False)]
+    assert [(key, waits) for key, *_, waits in shipper.survey()] == [("runs/a", False)]
     sent: list[dict[str, Any]] = []
     files: list[str] = []
     send, send_file = store.Store.send, store.Store.send_file
