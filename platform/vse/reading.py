@@ -7,7 +7,8 @@ from typing import TypeVar
 from vse.storage import Folder
 
 AT_ONCE = 16
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def read_each(root: Folder, read: Callable[[T], R], asked: Iterable[T]) -> list[R]:
