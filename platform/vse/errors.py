@@ -26,6 +26,13 @@ class StorageError(OSError):
     """
 
 
+class TakenOver(StorageError):  # noqa: N818  (reads as the finding it is)
+    """Another job works on what this one held, which it gave up for dead: whatever this one wrote would mix with that.
+
+    Its text is one line.
+    """
+
+
 class PlacementError(RuntimeError):
     """No node came that could run what was asked for, though the cluster's limits allow it.
 

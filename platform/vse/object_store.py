@@ -8,27 +8,20 @@ object remains.
 """
 
 import contextlib
-import logging
 import random
-import threading
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from vse.errors import CredentialsError, InputError, StorageError, first_line
 
-log = logging.getLogger(__name__)
-
 ATTEMPTS = 10  # of a request; with botocore's pauses about a minute and a half of trouble
 READS = 5  # of a body that ends early
 CONFLICTS = 10  # tries of a write that meets others to its name; with their pauses some ten seconds
 PAGE = 1000  # names of one answer to a listing
-LEASE_SECONDS = 30.0
-DEAD_AFTER = 1.5 * LEASE_SECONDS  # who waits so long has the lease of a holder that died
 _OPTIONS = {"region", "scheme", "endpoint_override"}
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 _TAKEN = {"PreconditionFailed", "412"}
@@ -183,66 +176,6 @@ class ObjectStore:
                 with self._told(name):
                     self._client().delete_objects(Bucket=self.bucket, Delete={"Objects": some, "Quiet": True})
 
-    @contextlib.contextmanager
-    def lease(self, name: str, seconds: float = LEASE_SECONDS, wait: float = float("inf")) -> Iterator[None]:
-        """Hold the object `name` while the body runs; others wait. Raises TimeoutError after `wait` seconds of it.
-
-        The holder writes it anew every third of `seconds`, and at once where no answer came in as long: it may not be
-        taken for dead. A write whose answer was lost may have been done, and what it wrote is the holder's own. Who
-        waits takes it over when it has not changed for `seconds` by its own clock: no two clocks are compared, and a
-        holder that died blocks nobody for long.
-        """
-        token = _take(self, name, seconds, wait)
-        hurried = replace(self, patience=max(1.0, seconds / 3), attempts=1)
-        over, lost, unanswered = threading.Event(), threading.Event(), set[bytes]()
-
-        def renew() -> None:
-            nonlocal token
-            pause = seconds / 3
-            while not over.wait(pause):
-                mark = uuid.uuid4().hex.encode()
-                try:
-                    token = hurried._renewed(name, mark, token, unanswered)
-                except (OSError, InputError) as error:  # credentials that are refused may be mended meanwhile
-                    if not unanswered:
-                        log.warning("%s/%s: cannot be renewed (%s)", self.uri, name, error)
-                    unanswered.add(mark)
-                    pause = min(1.0, seconds / 30)
-                    continue
-                if not token:
-                    lost.set()
-                    log.warning("%s/%s: another job took this over while it was slow to answer", self.uri, name)
-                    return
-                unanswered.clear()
-                pause = seconds / 3
-
-        thread = threading.Thread(target=renew, name="lease", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-            if not lost.is_set():
-                with contextlib.suppress(OSError, InputError):
-                    self._give_back(name, token, unanswered)
-
-    def _give_back(self, name: str, token: str, unanswered: Set[bytes]) -> None:
-        """Delete the object of that tag, or of a write that was done unanswered. Another's stays: nobody may have
-        renewed this one for long, as while the machine was suspended."""
-        info = self.info(name)
-        if info is not None and (info.tag == token or self.tag_of(name, unanswered)):
-            self.delete(name)
-
-    def _renewed(self, name: str, mark: bytes, token: str, unanswered: Set[bytes]) -> str:
-        """The tag of what was written over the object of that tag, or over a write that was done unanswered; nothing
-        where the object is another's."""
-        try:
-            return self.replace(name, mark, token)
-        except FileExistsError:
-            done = self.tag_of(name, unanswered)
-            return self.replace(name, mark, done) if done else ""
-
     def _pages(self, head: str, **options: str) -> Iterator[dict[str, Any]]:
         with self._told(""):
             pages = self._client().get_paginator("list_objects_v2")
@@ -346,27 +279,6 @@ class ObjectStore:
             ) from None
         except BotoCoreError as error:
             raise StorageError(f"{where}: {first_line(error)}") from None
-
-
-def _take(store: ObjectStore, name: str, seconds: float, wait: float) -> str:
-    """The tag under which `name` is ours."""
-    begun = time.monotonic()
-    known, since = "", begun
-    while True:
-        try:
-            return store.create(name, uuid.uuid4().hex.encode())
-        except FileExistsError:
-            now, info = time.monotonic(), store.info(name)
-        if info is None:
-            continue
-        if info.tag != known:
-            known, since = info.tag, now
-        elif now - since >= seconds:
-            with contextlib.suppress(FileExistsError):
-                return store.replace(name, uuid.uuid4().hex.encode(), known)
-        if now - begun >= wait:
-            raise TimeoutError(f"{store.uri}/{name}: held by another job")
-        time.sleep(min(1.0, seconds / 10))
 
 
 @lru_cache(maxsize=32)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 
 from vse.errors import NotMadeError
+from vse.lease import Held
 from vse.storage import Folder
 
 
@@ -18,11 +19,11 @@ class SealedFolder(Folder):
         return SealedFolder(Folder.child(self, *names).uri)
 
     @contextlib.contextmanager
-    def locked(self, wait: float = math.inf) -> Iterator[None]:
+    def locked(self, wait: float = math.inf) -> Iterator[Held]:
         """What is complete needs no lock to be read. Raises NotMadeError where it is not."""
         if not self.is_committed():
             raise NotMadeError(self.uri)
-        yield
+        yield Held()
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Raises NotMadeError."""

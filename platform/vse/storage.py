@@ -23,7 +23,8 @@ from urllib.parse import unquote, urlsplit
 
 from vse.errors import InputError, StorageError, first_line, storage_failure
 from vse.file_lock import take
-from vse.object_store import DEAD_AFTER, LEASE_SECONDS, Info, ObjectStore
+from vse.lease import DEAD_AFTER, LEASE_SECONDS, Held, lease
+from vse.object_store import Info, ObjectStore
 from vse.paths import local_path
 
 MANIFEST = "manifest.json"
@@ -271,15 +272,16 @@ class Folder:
         _remote(self.uri).delete(name)
 
     @contextlib.contextmanager
-    def locked(self, wait: float = math.inf) -> Iterator[None]:
-        """One process at a time, of this machine or, on S3, of any; others wait for it to end.
+    def locked(self, wait: float = math.inf) -> Iterator[Held]:
+        """One process at a time, of this machine or, on S3, of any; others wait for it to end. What is yielded tells
+        whether it is still this one.
 
         So two jobs that lack the same stage make it once. Raises TimeoutError on entering where a living process holds
         it `wait` seconds long.
         """
         if not self.is_local:
-            with _remote(self.uri).lease(f"{_TEMPORARY}lock", wait=wait):
-                yield
+            with lease(_remote(self.uri), f"{_TEMPORARY}lock", wait=wait) as held:
+                yield held
             return
         try:
             self.local().mkdir(parents=True, exist_ok=True)
@@ -289,7 +291,7 @@ class Folder:
         with stream:
             if not take(stream, wait):
                 raise TimeoutError(f"{self.uri}: another process holds its lock")
-            yield
+            yield Held()
 
     @contextlib.contextmanager
     def taken(self, wait: float = 0.0) -> Iterator[bool]:

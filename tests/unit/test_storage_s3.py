@@ -9,7 +9,7 @@ from tests import s3
 from vse.errors import InputError
 from vse.features.shards import Output, write_shard
 from vse.features.store import FeatureStore, commit
-from vse.object_store import LEASE_SECONDS, ObjectStore
+from vse.lease import LEASE_SECONDS
 from vse.storage import Folder
 
 
@@ -83,7 +83,7 @@ def test_a_lease_says_that_somebody_works_there_until_it_is_old(address, monkeyp
 def test_who_may_do_without_a_lock_waits_for_as_long_as_a_dead_holder_has_it(address, monkeypatch):
     folder, waits = Folder.open(address).child("stage"), []
 
-    def lease(self, name, wait):
+    def lease(store, name, wait):
         waits.append(wait)
         raise TimeoutError("held by another job")
 
@@ -91,7 +91,7 @@ def test_who_may_do_without_a_lock_waits_for_as_long_as_a_dead_holder_has_it(add
         assert mine
         assert folder.is_locked()
     assert not folder.is_locked()
-    monkeypatch.setattr(ObjectStore, "lease", lease)
+    monkeypatch.setattr("vse.storage.lease", lease)
     for wait in (0.0, 10.0, 60.0):
         with folder.taken(wait) as mine:
             assert not mine

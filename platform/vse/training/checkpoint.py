@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from vse.errors import InputError
+from vse.lease import Held
 from vse.models.family import Family
 from vse.storage import Folder, as_json, entry_of
 
@@ -48,15 +49,20 @@ class Progress:
 
 
 class Checkpoints:
-    """The checkpoints of one run in a folder; `extra` files (text pipeline, configuration) go into each."""
+    """The checkpoints of one run in a folder; `extra` files (text pipeline, configuration) go into each.
 
-    def __init__(self, folder: Folder, extra: Mapping[str, Any] | None = None) -> None:
-        self.folder, self.extra = folder, dict(extra or {})
+    held: the lock on the run. Whoever has lost it writes none.
+    """
+
+    def __init__(self, folder: Folder, extra: Mapping[str, Any] | None = None, held: Held | None = None) -> None:
+        self.folder, self.extra, self.held = folder, dict(extra or {}), held or Held()
 
     def save(
         self, progress: Progress, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Mapping[str, Any]
     ) -> Folder:
-        """Write a checkpoint, then drop those that are neither the newest nor the best."""
+        """Write a checkpoint, then drop those that are neither the newest nor the best. Raises TakenOver where another
+        job trains the run by now."""
+        self.held.check()
         name = f"epoch-{progress.epoch:04d}" + (f"-{progress.step:06d}" if progress.step else "")
         target, entries = self.folder.child(name), dict[str, dict[str, Any]]()
 
@@ -69,6 +75,7 @@ class Checkpoints:
         write("progress.json", as_json({"version": VERSION, "scaler": dict(scaler), **asdict(progress)}))
         for file, content in self.extra.items():
             write(file, as_json(content))
+        self.held.check()  # the files may have taken long
         target.commit_manifest(entries, {"files": entries})
         for old in self.folder.names():
             if old not in (name, f"epoch-{progress.best:04d}"):

@@ -23,6 +23,7 @@ from vse import journal
 from vse.cluster.runtime import placement_seconds, train_nodes
 from vse.config import to_dict
 from vse.errors import PlacementError, StorageError, storage_failure
+from vse.lease import Held
 from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.loop import SAID_ONCE
@@ -40,7 +41,13 @@ Report = Callable[[dict[str, float]], None]
 
 
 def train_on_workers(
-    config: RunConfig, workspace: Workspace, name: str, parent: str, report: Report | None = None
+    config: RunConfig,
+    workspace: Workspace,
+    name: str,
+    parent: str,
+    report: Report | None = None,
+    *,
+    held: Held | None = None,
 ) -> None:
     """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
 
@@ -55,7 +62,7 @@ def train_on_workers(
     scratch = tempfile.TemporaryDirectory(prefix="vse-train-", ignore_cleanup_errors=True)
     trainer = _Trainer(
         _worker,
-        train_loop_config=_arguments(config, workspace, name, parent),
+        train_loop_config=_arguments(config, workspace, name, parent, held),
         scaling_config=ScalingConfig(
             num_workers=config.train.workers,
             use_gpu=gpus > 0,
@@ -146,6 +153,7 @@ def train_in_task(
     parent: str,
     report: Report | None = None,
     *,
+    held: Held | None = None,
     worker: Callable[[dict[str, Any]], tuple[str, str] | None] | None = None,
 ) -> None:
     """Run one worker to the end on a node that has the GPUs which this process lacks; it must be connected to Ray.
@@ -153,7 +161,7 @@ def train_in_task(
     As `train_on_workers` otherwise. `worker` is what runs there.
     """
     train = config.train
-    arguments, labels = _arguments(config, workspace, name, parent), train_nodes(train.gpus_per_worker)
+    arguments, labels = _arguments(config, workspace, name, parent, held), train_nodes(train.gpus_per_worker)
     task: Any = ray.remote(worker or _worker)
     with _listening(workspace.run(name), report):
         for losses in range(RETRIES + 1):
@@ -180,9 +188,9 @@ def train_in_task(
                 remove_placement_group(place)
 
 
-def _arguments(config: RunConfig, workspace: Workspace, name: str, parent: str) -> dict[str, Any]:
+def _arguments(config: RunConfig, workspace: Workspace, name: str, parent: str, held: Held | None) -> dict[str, Any]:
     place = {"workspace": workspace.root.uri, "found": workspace.found.answers}
-    return {"config": to_dict(config), **place, "run": name, "parent": parent}
+    return {"config": to_dict(config), **place, "run": name, "parent": parent, "held": held}
 
 
 def _no_place(config: RunConfig) -> PlacementError:
@@ -224,7 +232,7 @@ def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
         config = from_data(arguments["config"])
         workspace = Workspace.open(arguments["workspace"], arguments["found"])
         material = together(lambda: pipeline.prepare(config, workspace), *SAID_ONCE)
-        train_worker(config, workspace, arguments["run"], material, arguments["parent"])
+        train_worker(config, workspace, arguments["run"], material, arguments["parent"], held=arguments["held"])
     except SAID_ONCE as error:
         return next(kind.__name__ for kind in SAID_ONCE if isinstance(error, kind)), str(error)
     except OSError as error:

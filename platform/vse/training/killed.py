@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from vse.errors import InputError
 from vse.journal import FILE_NAME, Story, parse, read
-from vse.object_store import DEAD_AFTER
+from vse.lease import DEAD_AFTER
 from vse.storage import Folder
 from vse.workspace import Workspace
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vse.data import keyed
 from vse.data.batches import Batch, Collator, epoch_batches, windowed_batches, worker_share
-from vse.errors import CredentialsError, Diverged, InputError, StorageError
+from vse.errors import CredentialsError, Diverged, InputError, StorageError, TakenOver
 from vse.models.family import Family
 from vse.objectives.objective import Objective
 from vse.training.checkpoint import Checkpoints, Progress
@@ -48,7 +48,8 @@ class Hooks:
     stepped: Callable[[int, float, float], None] | None = None
 
 
-SAID_ONCE = (CredentialsError, InputError, StorageError, Diverged)  # that a retry would repeat; told by the first kind
+# Errors that a retry would repeat; told by the first kind that they are
+SAID_ONCE = (CredentialsError, InputError, TakenOver, StorageError, Diverged)
 
 
 class Loop:

@@ -17,11 +17,12 @@ from vse.config import flatten, to_dict
 from vse.data.batches import Collator
 from vse.data.examples import Examples
 from vse.environment import run_tags
-from vse.errors import InputError, first_line
+from vse.errors import InputError, TakenOver, first_line
 from vse.evaluation.codes import encode_examples
 from vse.evaluation.metrics import RetrievalCounter
 from vse.evaluation.retrieval import count_retrieval
 from vse.journal import Journal, read
+from vse.lease import Held
 from vse.models.family import Family, feature_scales
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
@@ -118,14 +119,14 @@ def run_training(
     else:
         if folder.is_locked():
             log.warning("%s: another process holds its lock; waiting for that to end", name)
-        with folder.locked():  # workers take none, so that lost ones can be replaced
+        with folder.locked() as held:  # workers take none, so that lost ones can be replaced
             if origin is not None:
                 keep_origin(folder, origin)
             if _finished(folder) is None:
                 _warn_begun(folder)
                 log.info("%s", what_is_trained(config))
                 log.info("run %s, %s", name, pipeline.sizes(material.records))
-                _train(config, workspace, name, material, parent, report, ray)
+                _train(config, workspace, name, material, parent, report, ray, held)
                 trained = True
             elif not _closed(workspace, name):
                 journal = run_journal(workspace, name)
@@ -147,15 +148,18 @@ def _train(
     parent: str,
     report: Report | None,
     ray: RayConfig | None,
+    held: Held,
 ) -> None:
     if trains_here(config.train):
-        return train_worker(config, workspace, name, material, parent, report)
+        return train_worker(config, workspace, name, material, parent, report, held)
     try:
         with running_ray(ray):
             from vse.training import distributed  # Ray reads its settings when it is imported
 
             train = distributed.train_on_workers if config.train.workers > 1 else distributed.train_in_task
-            return train(config, workspace, name, parent, report)
+            return train(config, workspace, name, parent, report, held=held)
+    except TakenOver:
+        raise  # and another trains it
     except BaseException:
         end_killed(workspace, name)  # its workers are gone, and were not asked
         raise
@@ -249,8 +253,9 @@ def train_worker(
     material: Material,
     parent: str = "",
     report: Report | None = None,
+    held: Held | None = None,
 ) -> None:
-    """What each worker does, within its process group if there is one; rank 0 writes."""
+    """What each worker does, within its process group if there is one; rank 0 writes, as long as the run is `held`."""
     folder, rank = workspace.run(name), world()[0]
     torch.set_num_threads(config.train.threads)
     keep_freed_memory()
@@ -277,6 +282,7 @@ def train_worker(
     checkpoints = Checkpoints(
         folder.child("checkpoints"),
         {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
+        held,
     )
     steps = prometheus.steps_of(parent or name)
     try:
@@ -284,7 +290,7 @@ def train_worker(
         hooks = Hooks(lambda family: validate(family, data.val), epoch_done, journal.note, steps)
         progress = Loop(config, family, objective, collate, checkpoints, hooks).run()
     except BaseException as error:
-        if rank == 0:
+        if rank == 0 and not isinstance(error, TakenOver):  # then the story is another's
             killed = isinstance(error, KeyboardInterrupt | SystemExit)
             if not killed:
                 journal.note(f"{type(error).__name__}: {first_line(error)}"[:300])
@@ -293,7 +299,7 @@ def train_worker(
     finally:
         if steps is not None:
             steps.close()
-    together(lambda: _finish(config, journal, folder, progress) if rank == 0 else None, *SAID_ONCE)
+    together(lambda: _finish(config, journal, folder, progress, checkpoints.held) if rank == 0 else None, *SAID_ONCE)
 
 
 def training_device(train: TrainConfig) -> torch.device:
@@ -360,7 +366,7 @@ def _tell_epochs(config: RunConfig, journal: Journal, history: list[dict[str, fl
             _tell_epoch(config, journal, epoch, row)
 
 
-def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress) -> None:
+def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress, held: Held) -> None:
     kept = progress.history[progress.best - 1]
     result = {
         "metrics": {name: value for name, value in _numbers(kept).items() if name != "train/seconds"},
@@ -370,6 +376,7 @@ def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progr
         "history": progress.history,
         "trained_by": progress.trained_by,
     }
+    held.check()
     folder.write_json(RESULT, result)
     _close_journal(config, journal, result)
 

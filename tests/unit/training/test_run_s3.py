@@ -1,13 +1,21 @@
 """A run whose workspace is an address: trained, killed, resumed and measured against a local S3 server."""
 
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import s3
 from vse import journal, pipeline
-from vse.config import override
+from vse.config import override, to_dict
+from vse.lease import lease
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import preset
@@ -64,6 +72,68 @@ def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monk
         "records": pipeline.describe(CONFIG, remote).fingerprint,
         "features": pipeline.prepare(CONFIG, Workspace.open(str(tmp_path / "local"))).fingerprints["features"],
     }
+
+
+SUSPENDED = """
+import math, sys, time
+from pathlib import Path
+from vse.errors import StorageError
+from vse.lease import lease
+from vse.presets import from_data
+from vse.training.run import run_training
+from vse.workspace import Workspace
+
+lease.__wrapped__.__defaults__ = (4.0, math.inf)
+signs = Path(sys.argv[2])
+
+def hold(numbers):
+    (signs / f"epoch-{numbers['epoch']}").touch()
+    while not (signs / "go").exists():
+        time.sleep(0.02)
+
+try:
+    run_training(from_data(eval(sys.argv[3])), Workspace.open(sys.argv[1]), report=hold)
+except StorageError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def test_who_lost_its_lease_while_it_was_suspended_writes_no_more(
+    remote: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or two would train the run and mix their checkpoints: as when a laptop sleeps, or a virtual machine is moved."""
+    config = override(CONFIG, {"train.epochs": 3})
+    pipeline.prepare(config, remote)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    environment["VSE_CACHE"] = str(tmp_path / "another machine")
+    given = [remote.root.uri, str(tmp_path), repr(to_dict(config))]
+    first = subprocess.Popen([sys.executable, "-c", SUSPENDED, *given], env=environment, stdout=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 100
+        while not (tmp_path / "epoch-1").exists():
+            assert first.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        first.send_signal(signal.SIGSTOP)
+        monkeypatch.setattr(getattr(lease, "__wrapped__"), "__defaults__", (4.0, math.inf))  # noqa: B009
+        result = run_training(config, remote)
+        assert result.trained
+        before = {name: result.checkpoint.info(name) for name in result.checkpoint.names()}
+        kept, told = result.folder.info("result.json"), result.folder.info(journal.FILE_NAME)
+        checkpoints = result.folder.child("checkpoints").names()
+        (tmp_path / "go").touch()
+        first.send_signal(signal.SIGCONT)
+        said, _ = first.communicate(timeout=100)
+    finally:
+        first.kill()
+        first.wait()
+    assert said.decode().startswith("TakenOver: s3://bucket/lab/runs/")
+    assert said.decode().endswith("another job took this over while it was slow to answer; this one ends here\n")
+    assert not (tmp_path / "epoch-2").exists()
+    assert {name: result.checkpoint.info(name) for name in result.checkpoint.names()} == before
+    assert (result.folder.info("result.json"), result.folder.info(journal.FILE_NAME)) == (kept, told)
+    assert result.folder.child("checkpoints").names() == checkpoints
+    assert _story(remote, result.run).status == "finished"
 
 
 def _story(workspace: Workspace, run: str) -> journal.Story:
