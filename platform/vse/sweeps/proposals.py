@@ -17,7 +17,7 @@ SICK = "the node of the trial was at fault"  # how that of a trial begins that i
 NO_PLACE = "its workers had no place"  # how that of a trial begins whose nodes did not come while others ran
 NOT_FREE = "the process it was given did not let go of the trial before"  # how that of a trial begins that never began
 DIVERGED = "the training diverged"  # how that of a trial begins that would diverge again
-LOSSES = 10  # after so many ends by nodes or processes a trial is no longer thought innocent of them
+LOSSES = 10  # ends by nodes or processes after which a trial comes again; then it is no longer thought innocent of them
 
 
 @runtime_checkable
@@ -47,7 +47,7 @@ class Attempts:
         if entry.error.startswith(NO_PLACE):  # it comes to an end with the others, which have its place
             return True
         lost = entry.error.startswith((LOST, SICK, NOT_FREE))
-        ends, most = (self._losses, LOSSES) if lost else (self._failures, self._most)
+        ends, most = (self._losses, LOSSES + 1) if lost else (self._failures, self._most)
         ends[entry.id] += 1
         return ends[entry.id] < most
 

@@ -30,7 +30,7 @@ def test_in_their_order_and_again_after_a_failure() -> None:
 def test_lost_nodes_are_no_failures_of_a_trial_until_they_are_many() -> None:
     proposer, changes = InTurn([{"x": 1}], attempts=2), {"x": 1}
     lost = ended(changes, "failed", error=f"{LOST}: the actor died because its node has died")
-    assert all(proposer.ended(lost) for _ in range(LOSSES - 1))
+    assert all(proposer.ended(lost) for _ in range(LOSSES))
     assert proposer.ended(ended(changes, "failed", error="ValueError: no"))
     assert not proposer.ended(lost)
     assert not proposer.ended(ended(changes, "failed", error="ValueError: no"))
@@ -123,7 +123,7 @@ def test_trials_keep_from_sick_nodes_and_come_again() -> None:
     now[0] += PAUSE
     assert hand_out.suggest("c") == {"changes": {"x": 2}, AVOIDED: ["n1"]}
     lost = ended({"x": 0}, "failed", error=f"{SICK}: host-1: full")
-    assert [proposer.ended(lost) for _ in range(LOSSES - 1)] == [True] * (LOSSES - 2) + [False]
+    assert [proposer.ended(lost) for _ in range(LOSSES)] == [True] * (LOSSES - 1) + [False]
 
 
 def test_nothing_new_starts_where_results_have_no_place() -> None:
