@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
 from vse import interrupts
-from vse.errors import Diverged, InputError, PlacementError, StorageError, storage_failure
+from vse.errors import Diverged, InputError, PlacementError, StorageError, WorkersLostError, storage_failure
 from vse.paths import local_path
 from vse.redaction import redact, redact_text
 from vse.storage import Folder
@@ -109,7 +109,7 @@ def main(
             if isinstance(told, Diverged):  # the same command would end there again
                 _say(f"{job}: {redact_text(' '.join(str(told).split()))}; {_KEPT}")
                 return 1
-        if line := str(error) if isinstance(error, PlacementError) else storage_failure(error):
+        if line := str(error) if isinstance(error, PlacementError | WorkersLostError) else storage_failure(error):
             _say(f"{job}: {redact_text(' '.join(line.split()))}; {_STAYS}")
             return 1
         print(redact_text(traceback.format_exc()), file=sys.stderr, end="")

@@ -40,6 +40,13 @@ class PlacementError(RuntimeError):
     """
 
 
+class WorkersLostError(RuntimeError):
+    """Workers of a training, or their nodes, were lost more often than they are replaced.
+
+    Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
+    """
+
+
 class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
     """A loss, a gradient or a score is NaN or infinite; the last checkpoint of a training is from before that.
 

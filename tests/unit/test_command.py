@@ -17,7 +17,7 @@ from tests import s3
 from vse import command, registry
 from vse.config import group, knob, part
 from vse.data.scenes.source import Scenes
-from vse.errors import Diverged, InputError
+from vse.errors import Diverged, InputError, WorkersLostError
 from vse.storage import Folder
 from vse.summary import SCHEMA, SCHEMA_VERSION, write_summary
 
@@ -350,6 +350,7 @@ class TaskError(Exception):
         (InputError("data.root=/x: no\n such folder"), 2, "demo: data.root=/x: no such folder\n"),
         (TaskError(InputError("image 7 is broken")), 2, "demo: image 7 is broken\n"),
         (Diverged("epoch 2:\n sent is nan"), 1, "demo: epoch 2: sent is nan; finished work is kept\n"),
+        (WorkersLostError("workers were lost"), 1, "demo: workers were lost; finished work is kept, and the same"),
         (TaskError(Diverged("sent is nan")), 1, "demo: sent is nan; finished work is kept\n"),
         (ZeroDivisionError("by zero"), 1, "ZeroDivisionError"),
         (RuntimeError("postgresql://me:hunter22@host/db"), 1, "postgresql://me:[hidden]@host/db"),

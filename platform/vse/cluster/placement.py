@@ -10,11 +10,13 @@ from typing import Any
 from vse.capacity import Capacity, Kind, launched_plan, living, planned
 from vse.cluster.runtime import Config, cluster_address, running_ray, started_here
 from vse.environment import gpus, usable_cores
-from vse.errors import InputError
+from vse.errors import InputError, PlacementError
 from vse.training.config import check_gpus
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 120.0  # for a node to answer a question
 
 
 def preflight(
@@ -95,19 +97,33 @@ def capacity(config: Config | None = None) -> Capacity:
 
 
 def on_every_node(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """What a function that workers can import returns on each living node of a running cluster, by node address."""
+    """What a function that workers can import returns on each living node of a running cluster, by node address.
+
+    Nodes that leave meanwhile are left out. Raises PlacementError where one that stays does not answer in time.
+    """
     import ray
+    from ray.exceptions import RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     task: Any = ray.remote(num_cpus=0)(function)
     asked = {
-        node["NodeManagerAddress"]: task.options(
+        (node["NodeID"], node["NodeManagerAddress"]): task.options(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         ).remote(*arguments)
         for node in ray.nodes()
         if node["Alive"]
     }
-    return {host: ray.get(answer, timeout=120) for host, answer in asked.items()}
+    answers = {}
+    for (node, host), answer in asked.items():
+        try:
+            answers[host] = ray.get(answer, timeout=ANSWER_SECONDS)
+        except RayTaskError:
+            raise
+        except RayError:
+            if node in {each["NodeID"] for each in ray.nodes() if each["Alive"]}:
+                line = f"node {host} did not answer in {ANSWER_SECONDS:g} s, though it is up; see `ray status`"
+                raise PlacementError(line) from None
+    return answers
 
 
 def check_shared(workspace: str) -> None:

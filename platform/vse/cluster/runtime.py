@@ -210,6 +210,7 @@ def _store_mib(shared_memory: Path = Path("/dev/shm")) -> int:
 
 def _join(address: str, config: Config, workers: dict[str, str]) -> None:
     import ray
+    from ray.exceptions import AuthenticationError
 
     global _started_here
     _started_here = False
@@ -220,6 +221,8 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise InputError(f"ray.address={address}: no cluster answers ({first_line(error)})") from None
+    except AuthenticationError as error:
+        raise InputError(f"ray.address={address}: the cluster wants a token ({first_line(error)})") from None
 
 
 def _raylet() -> Path | None:

@@ -10,10 +10,15 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
-from ray.train import ControllerError, FailureConfig, ScalingConfig, TrainingFailedError
+from ray.train import ControllerError, FailureConfig, ScalingConfig, TrainingFailedError, WorkerGroupError
 from ray.train import RunConfig as TrainRunConfig
 from ray.train.torch import TorchConfig, TorchTrainer
-from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
+from ray.train.v2._internal.exceptions import (
+    WorkerGroupStartupFailedError,
+    WorkerGroupStartupTimeoutError,
+    WorkerHealthCheckFailedError,
+    WorkerHealthCheckTimeoutError,
+)
 from ray.train.v2._internal.execution.callback import WorkerGroupCallback
 from ray.train.v2._internal.execution.failure_handling import DefaultFailurePolicy, FailureDecision
 from ray.util.placement_group import placement_group, remove_placement_group
@@ -22,7 +27,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from vse import journal
 from vse.cluster.runtime import placement_seconds, train_nodes
 from vse.config import to_dict
-from vse.errors import PlacementError, StorageError, storage_failure
+from vse.errors import PlacementError, StorageError, WorkersLostError, first_line, storage_failure
 from vse.lease import Held
 from vse.storage import Folder
 from vse.training.config import RunConfig
@@ -54,7 +59,7 @@ def train_on_workers(
     `report` hears each epoch from the run's journal, in a thread of its own, and with it as `waited` for how many
     seconds workers had no place. Raises InputError, StorageError and
     Diverged as a worker raised them, without trying again; lost workers are replaced. Raises PlacementError where the
-    nodes for all of them did not come.
+    nodes for all of them did not come, and WorkersLostError where workers were lost once more.
     """
     gpus = config.train.gpus_per_worker
     # Ray's own notes about a run are read by nobody: checkpoints are the run's. Only Ray's controller writes them, and
@@ -80,10 +85,12 @@ def train_on_workers(
     with scratch, _listening(workspace.run(name), report, waited.seconds):
         try:
             refusal = trainer.fit().return_value
-        except ControllerError as error:
-            if not _timed_out(error):
-                raise
-            raise _no_place(config) from None
+        except TrainingFailedError as error:
+            if _timed_out(error):
+                raise _no_place(config) from None
+            if loss := _loss(error):
+                raise _lost(config, loss) from None
+            raise
         except (KeyboardInterrupt, SystemExit):
             trainer.abort()
             raise
@@ -124,6 +131,17 @@ class Waited(WorkerGroupCallback):
             return float(self.file.read_text())
         except (OSError, ValueError):  # not there yet, or being written
             return 0.0
+
+
+def _loss(error: TrainingFailedError) -> Exception | None:
+    """How a worker, or its node, was lost; None where a worker failed by an error of its own."""
+    if isinstance(error, ControllerError):
+        failure = error.controller_failure
+        return failure if isinstance(failure, WorkerGroupStartupFailedError) else None
+    failures = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
+    kinds = WorkerHealthCheckFailedError, WorkerHealthCheckTimeoutError
+    loss = next((each for each in failures if isinstance(each, kinds)), None)  # it takes others along
+    return getattr(loss, "health_check_failure", loss)
 
 
 class _Trainer(TorchTrainer):
@@ -181,9 +199,9 @@ def train_in_task(
                 return _raise_again(ray.get(there.remote(arguments)))
             except RayTaskError:
                 raise
-            except RayError:  # its node or its process is gone; the next one goes on from the checkpoint
+            except RayError as error:  # its node or its process is gone; the next one goes on from the checkpoint
                 if losses == RETRIES:
-                    raise
+                    raise _lost(config, error) from None
             finally:
                 remove_placement_group(place)
 
@@ -199,6 +217,13 @@ def _no_place(config: RunConfig) -> PlacementError:
     return PlacementError(
         f"train.workers={train.workers}: no nodes{labels} came in time with {train.threads} CPUs and "
         f"{train.gpus_per_worker:g} GPUs for each; see `ray status`"
+    )
+
+
+def _lost(config: RunConfig, error: Exception) -> WorkersLostError:
+    return WorkersLostError(
+        f"train.workers={config.train.workers}: workers were lost again after {RETRIES} replacements "
+        f"({first_line(error)}); the logs of their nodes may say why"
     )
 
 

@@ -7,15 +7,43 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from vse.cluster import placement, runtime
 from vse.cluster.placement import preflight
 from vse.cluster.runtime import Config
-from vse.errors import InputError
+from vse.errors import InputError, PlacementError
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
+
+
+def test_nodes_that_leave_are_not_asked_and_those_that_stay_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+    from ray.exceptions import GetTimeoutError, TaskUnschedulableError
+
+    up = [{"NodeID": 56 * digit, "NodeManagerAddress": f"10.0.0.{digit}", "Alive": True} for digit in "12"]
+    answers = {"10.0.0.1": True, "10.0.0.2": TaskUnschedulableError("its node is gone")}
+
+    def get(asked: str, timeout: float) -> bool:
+        answer = answers[asked]
+        if isinstance(answer, Exception):
+            up[1]["Alive"] = not isinstance(answer, TaskUnschedulableError)
+            raise answer
+        return answer
+
+    def options(scheduling_strategy: Any) -> SimpleNamespace:
+        host = next(n["NodeManagerAddress"] for n in up if n["NodeID"] == scheduling_strategy.node_id)
+        return SimpleNamespace(remote=lambda *_: host)
+
+    monkeypatch.setattr(ray, "nodes", lambda: up)
+    monkeypatch.setattr(ray, "get", get)
+    monkeypatch.setattr(ray, "remote", lambda **_: lambda function: SimpleNamespace(options=options))
+    assert placement.on_every_node(len, "") == {"10.0.0.1": True}
+    up[1]["Alive"], answers["10.0.0.2"] = True, GetTimeoutError("no answer")
+    with pytest.raises(PlacementError, match=r"^node 10\.0\.0\.2 did not answer in 120 s, though it is up"):
+        placement.on_every_node(len, "")
 
 
 def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

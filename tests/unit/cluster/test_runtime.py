@@ -241,6 +241,28 @@ def test_joining_what_is_not_there_is_wrong_input(monkeypatch: pytest.MonkeyPatc
         pass
 
 
+def test_joining_without_a_token_is_wrong_input(tmp_path: Path) -> None:
+    """In a process of its own, since Ray reads its mode once."""
+    script = tmp_path / "join.py"
+    script.write_text(
+        "from vse.cluster.runtime import Config, running_ray\n"
+        "from vse.errors import InputError\n"
+        "try:\n"
+        "    with running_ray(Config(address='127.0.0.1:1')):\n"
+        "        pass\n"
+        "except InputError as error:\n"
+        "    print(error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform"), "HOME": str(tmp_path), "RAY_AUTH_MODE": "token"}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.startswith("ray.address=127.0.0.1:1: the cluster wants a token (Token authentication"), (
+        done.stderr
+    )
+    assert len(done.stdout.splitlines()) == 1
+
+
 def test_ranks_with_gpus_keep_to_nodes_that_stay(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     launched = tmp_path / "home" / "ray_bootstrap_config.yaml"

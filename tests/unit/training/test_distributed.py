@@ -2,17 +2,27 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.exceptions import RayActorError, WorkerCrashedError
 from ray.train import ControllerError, FailureConfig, WorkerGroupError
-from ray.train.v2._internal.exceptions import WorkerGroupStartupFailedError, WorkerGroupStartupTimeoutError
+from ray.train.v2._internal.exceptions import (
+    WorkerGroupStartupFailedError,
+    WorkerGroupStartupTimeoutError,
+    WorkerHealthCheckFailedError,
+)
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 
-from vse.errors import CredentialsError, StorageError
+from vse.config import override
+from vse.errors import CredentialsError, PlacementError, StorageError, WorkersLostError
 from vse.journal import FILE_NAME, Journal
+from vse.presets import preset
 from vse.storage import Folder
+from vse.training import distributed
 from vse.training.distributed import RETRIES, Listener, Waited, _Policy, _raise_again, _worker
+from vse.workspace import Workspace
 
 
 def test_epochs_are_heard_once_although_the_store_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +93,61 @@ def test_epochs_tell_how_long_workers_had_no_place(tmp_path: Path, monkeypatch: 
     Journal(tmp_path / FILE_NAME).metrics({"train/sent": 1.0}, step=1)
     listener.close()
     assert heard == [630.0]
+
+
+GONE = WorkerHealthCheckFailedError("rank 1", RayActorError())
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "line"),
+    [
+        (
+            WorkerGroupError("", {0: ValueError("peer"), 1: GONE}),
+            WorkersLostError,
+            r"train\.workers=2: workers were lost ",
+        ),
+        (
+            ControllerError(WorkerGroupStartupFailedError("a node died")),
+            WorkersLostError,
+            r"replacements \(a node died\)",
+        ),
+        (
+            ControllerError(WorkerGroupStartupTimeoutError(2)),
+            PlacementError,
+            r"train\.workers=2: no nodes came in time",
+        ),
+        (WorkerGroupError("", {0: ValueError("a fault of ours")}), WorkerGroupError, "Training failed"),
+    ],
+)
+def test_the_end_of_a_training_without_workers_is_one_line(
+    failure: Exception, kind: type[Exception], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(*_: Any, **__: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(distributed, "_Trainer", lambda *_, **__: SimpleNamespace(fit=fit))
+    config = override(preset("vsepp_tiny"), {"train.workers": 2})
+    with pytest.raises(kind, match=line) as raised:
+        distributed.train_on_workers(config, Workspace.open(str(tmp_path)), "run", "")
+    assert kind is WorkerGroupError or "\n" not in str(raised.value)
+
+
+def test_so_is_that_of_one_in_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = list[Any]()
+
+    def get(asked: Any) -> None:
+        starts.append(asked)
+        raise WorkerCrashedError
+
+    task = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda arguments: arguments))
+    monkeypatch.setattr(distributed, "ray", SimpleNamespace(remote=lambda _: task, get=get))
+    place = SimpleNamespace(wait=lambda _: True)
+    monkeypatch.setattr(distributed, "placement_group", lambda *_, **__: place)
+    monkeypatch.setattr(distributed, "remove_placement_group", lambda _: None)
+    monkeypatch.setattr(distributed, "PlacementGroupSchedulingStrategy", lambda _: None)
+    with pytest.raises(WorkersLostError, match=r"^train\.workers=1: workers were lost again after 3 replacements \("):
+        distributed.train_in_task(preset("vsepp_tiny"), Workspace.open(str(tmp_path)), "run", "")
+    assert len(starts) == RETRIES + 1
 
 
 def _until(condition: Any) -> None:
