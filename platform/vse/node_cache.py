@@ -88,6 +88,22 @@ def read_note(place: str) -> str:
         return ""
 
 
+def committed_path(folder: Folder, manifest: Mapping[str, Any], name: str) -> Path:
+    """Where this machine has a file that a manifest names; one of S3 is copied to this node, by its checksum, which is
+    taken on the way. Whoever asks opens it soon.
+
+    Raises as `read_committed` and `copied_file` do.
+    """
+    if folder.is_local:
+        return folder.local(name)
+    size, digest = manifest["files"][name]["bytes"], manifest["files"][name]["sha256"]
+
+    def fetch(stream: IO[bytes]) -> None:
+        stream.write(_checked(folder, name, folder.read_bytes(name), size, digest))
+
+    return copied_file(digest[:24], name, size, fetch)
+
+
 def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> bytes:
     """A file that a manifest names, its checksum taken as it is read; a file of S3 stays on this node by its checksum.
 
@@ -96,12 +112,8 @@ def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> by
     size, digest = manifest["files"][name]["bytes"], manifest["files"][name]["sha256"]
     if folder.is_local:
         return _checked(folder, name, folder.read_bytes(name), size, digest)
-
-    def fetch(stream: IO[bytes]) -> None:
-        stream.write(_checked(folder, name, folder.read_bytes(name), size, digest))
-
     for _ in range(2):
-        path = copied_file(digest[:24], name, size, fetch)
+        path = committed_path(folder, manifest, name)
         data = path.read_bytes()
         if sha256_of(data) == digest:
             return data

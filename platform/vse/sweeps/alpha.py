@@ -234,7 +234,7 @@ class _Sweep:
                         pending,
                         functools.partial(run_trial, setting=self.setting),
                         need=need,
-                        concurrency=self.frame.side_by_side(),
+                        concurrency=self.plan.at_once(pending, self.frame.side_by_side()),
                         available=self.frame.most(need),
                         meter=meter,
                         label=what,

@@ -1,6 +1,6 @@
 """The trials of an α sweep, made from a request before anything runs, so that wrong input costs nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,6 +102,15 @@ class Plan:
     def need_of(self, kind: str) -> Need:
         """Resources of one trial of a kind; those that do not train take a core."""
         return self.need() if kind == "train" else Need()
+
+    def at_once(self, trials: Sequence[Mapping[str, Any]], wished: int) -> int:
+        """How many of these trials run side by side, of as many as are `wished` (0: no limit).
+
+        A process scores all α of a run once it is asked for one, so those of a run are ready no sooner in several, each
+        of which would read the codes and score them all; there are as many processes as runs.
+        """
+        runs = len({changes["run"] for changes in trials if changes["kind"] == "alpha"})
+        return min(filter(None, (wished, runs)), default=0)
 
     def budget(self) -> Budget:
         """What may be spent on trials."""

@@ -126,20 +126,26 @@ def _curves(
 ) -> dict[float, dict[str, float]]:
     """All α of a run from score parts that are computed once. The trials of one process share them: the matrix products
     cost more than everything that α adds."""
-    from vse.evaluation.alpha import evaluate_alphas
-    from vse.sweeps.code_files import open_codes
     from vse.trained import load_run
 
     folder = Workspace.open(workspace).run(run)
     family = load_run(folder).family
     found: dict[float, dict[str, float]] = {alpha: {} for alpha in alphas}
     for split, name in folders:
-        stored = open_codes(folder.child("evaluation", name))
-        codes = stored.codes
-        points = evaluate_alphas(family, codes.images, codes.captions, codes.owner, stored.attacks, alphas)
-        for point in points:
-            found[point.alpha] |= point.metrics(split)
+        for alpha, metrics in _points(family, folder.child("evaluation", name), split, alphas).items():
+            found[alpha] |= metrics
     return found
+
+
+def _points(family: Any, folder: Folder, split: str, alphas: tuple[float, ...]) -> dict[float, dict[str, float]]:
+    """All α of one split. Its codes and scores are gone when this returns, before the next ones come."""
+    from vse.evaluation.alpha import evaluate_alphas
+    from vse.sweeps.code_files import open_codes
+
+    stored = open_codes(folder)
+    codes = stored.codes
+    points = evaluate_alphas(family, codes.images, codes.captions, codes.owner, stored.attacks, alphas)
+    return {point.alpha: point.metrics(split) for point in points}
 
 
 _KINDS = {"train": _train, "measure": _measure, "encode": _encode, "alpha": _alpha}

@@ -7,6 +7,7 @@ under a manifest.
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from vse.config import fingerprint
 from vse.evaluation.attacks import AttackSet
 from vse.evaluation.codes import Codes
 from vse.models.family import Encoded, Family
+from vse.node_cache import committed_path
 from vse.storage import Folder
 from vse.trained import Trained, encode_adversaries, encode_split
 from vse.training.inputs import Material
@@ -86,10 +88,11 @@ def scored_names(family: Family, images: Encoded, captions: Encoded) -> tuple[li
 
 
 def open_codes(folder: Folder) -> StoredCodes:
-    """Codes as `store_codes` wrote them, memory-mapped where the folder is local: processes share their pages."""
+    """Codes as `store_codes` wrote them, memory-mapped: processes of a node share their pages, and one copy of what
+    lies on S3."""
     manifest = folder.read_manifest(checksums=False)
     assert manifest is not None, f"{folder}: not committed"
-    arrays = {name.removesuffix(".npy"): _open(folder, name) for name in manifest["files"]}
+    arrays = {name.removesuffix(".npy"): _open(folder, manifest, name) for name in manifest["files"]}
     owner = torch.from_numpy(np.array(arrays.pop("owner")))
     attacks = {
         attack: AttackSet(encoded=dict(_below(arrays, attack)), caption=np.array(arrays.pop(f"{attack}.caption")))
@@ -98,12 +101,9 @@ def open_codes(folder: Folder) -> StoredCodes:
     return StoredCodes(Codes(dict(_below(arrays, "images")), dict(_below(arrays, "captions")), owner), attacks)
 
 
-def _open(folder: Folder, name: str) -> np.ndarray:
-    if folder.is_local:
-        return np.load(
-            folder.local(name), mmap_mode="c", allow_pickle=False
-        )  # private pages: torch wants writable ones
-    return np.load(io.BytesIO(folder.read_bytes(name)), allow_pickle=False)
+def _open(folder: Folder, manifest: Mapping[str, Any], name: str) -> np.ndarray:
+    path = committed_path(folder, manifest, name)
+    return np.load(path, mmap_mode="c", allow_pickle=False)  # private pages: torch wants writable ones
 
 
 def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> Iterator[tuple[str, Tensor]]:

@@ -43,6 +43,17 @@ def test_the_default_sweep() -> None:
     assert [(t["arm"], t["seed"]) for t in trainings] == [(a, s) for a in ("univse", "vsepp") for s in (0, 1, 2)]
 
 
+def test_as_many_processes_score_runs_as_there_are_runs() -> None:
+    plan = make_plan(request())
+    points = [{"kind": "alpha", "run": run, ALPHA: alpha} for run in ("a", "b", "c") for alpha in plan.alphas]
+    assert [plan.at_once(points, wished) for wished in (0, 2, 36)] == [3, 2, 3]
+    assert plan.at_once(points[21:], 36) == 2
+    trainings = plan.trainings("abc")
+    assert [plan.at_once(trainings, wished) for wished in (0, 36)] == [0, 36]
+    encodings = [{"kind": "encode", "run": "a"}, {"kind": "measure", "run": "b"}]
+    assert [plan.at_once(encodings, wished) for wished in (0, 36)] == [0, 36]
+
+
 def test_the_reference_reads_the_same_data_with_what_was_set_for_both() -> None:
     changed: dict[str, Any] = {
         "train__epochs": 3,

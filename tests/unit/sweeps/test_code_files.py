@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests import s3
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import AttackSet
 from vse.evaluation.codes import Codes
@@ -65,6 +66,31 @@ def test_scores_from_disk_are_scores_from_memory(family: UniVSE, stored: StoredC
         return [point.metrics("test") for point in points]
 
     assert curve(open_codes(folder)) == curve(stored)
+
+
+def test_processes_share_one_copy_of_what_lies_on_s3(
+    family: UniVSE, stored: StoredCodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
+    fetched, read_bytes = list[str](), Folder.read_bytes
+
+    def read(folder: Folder, name: str) -> bytes:
+        fetched.append(name)
+        return read_bytes(folder, name)
+
+    with s3.server() as place:
+        folder = Folder.open(s3.address(place)).child("codes")
+        write_codes(folder, family, stored, "01234567")
+        monkeypatch.setattr(Folder, "read_bytes", read)
+        for times in (1, 0):  # the second process finds it there
+            fetched.clear()
+            found = open_codes(folder)
+            assert [name for name in fetched if name == "captions.bags.npy"] == ["captions.bags.npy"] * times
+            assert torch.equal(found.codes.captions["bags"], stored.codes.captions["bags"])
+        if Path("/proc/self/smaps").exists():
+            mapped = Path("/proc/self/smaps").read_text()
+            assert f"{tmp_path}/cache/copies/" in mapped
+            assert "captions.bags.npy" in mapped
 
 
 def test_no_pickle_is_read(family: UniVSE, stored: StoredCodes, tmp_path: Path) -> None:
