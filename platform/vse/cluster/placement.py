@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vse.capacity import Capacity, Kind, launched_plan, living, planned
-from vse.cluster.runtime import Config, cluster_address, running_ray, started_here
+from vse.cluster.hosts import joined, listed, wait_for
+from vse.cluster.runtime import Config, cluster_address, placement_seconds, running_ray, started_here
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError, PlacementError
 from vse.training.config import check_gpus
@@ -38,7 +39,10 @@ def preflight(
     beside = key.removesuffix("workers")
     check_gpus(workers, gpus_per_worker, beside)
     Workspace.open(workspace).check_writable()
-    most, here = capacity(config), cluster_address(config) is None
+    here = cluster_address(config) is None
+    if not here:
+        _gather(config)
+    most = capacity(config)
     place = "this machine has" if here else "the cluster can have"
     total, where = most.total(labels), "".join(f" on nodes labelled {k}: {v}" for k, v in (labels or {}).items())
     if gpus_per_worker and not total["GPU"]:
@@ -72,6 +76,18 @@ def preflight(
             f"--workspace {workspace}: a local path, but the cluster can have {most.nodes} nodes, and no other is "
             "up yet to check that it sees this folder; name an s3:// address, or set ray.shared_workspace=true for NFS"
         )
+
+
+def _gather(config: Config) -> None:
+    """Wait for the hosts of a list of hosts that have not joined, or what they have would be left out for the whole
+    job; as long as for any node that is to come. Then go on without them, and say so."""
+    hosts = listed(launched_plan() or {})
+    if not hosts:
+        return
+    with running_ray(config):  # joins, starts nothing
+        absent = wait_for(hosts, sys.modules["ray"].nodes, placement_seconds())
+    if absent:
+        log.warning("%s; this job goes on with those that are up", joined(hosts, absent))
 
 
 def _that_fit(count: int) -> str:

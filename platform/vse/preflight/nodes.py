@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vse.cluster.hosts import Nodes, joined, listed, wait_for
 from vse.environment import gpus, versions
 from vse.errors import InputError, first_line
 from vse.preflight.checks import Check, State
@@ -117,6 +118,17 @@ def check_nodes(workspace: str, wait: float = 300.0) -> list[Check]:
         told = f"{skew:+.3f} s from the head's, ± {sure:.3f}"
         checks.append(_check("clock", where, abs(skew) - sure <= MAX_SKEW, told, f"{told}; let chrony or ntpd set it"))
     return checks
+
+
+def check_hosts(plan: Mapping[str, Any], nodes: Nodes, wait: float = 0.0) -> list[Check]:
+    """Whether all hosts of a cluster that lists them join within `wait` seconds; nothing for any other cluster."""
+    hosts = listed(plan)
+    if not hosts:
+        return []
+    absent = wait_for(hosts, nodes, wait)
+    told = joined(hosts, absent)
+    wrong = f"{told}; they may still install: see the head's /tmp/ray/session_latest/logs/monitor*"
+    return [_check("hosts", "cluster", not absent, told, wrong)]
 
 
 class _Probe:

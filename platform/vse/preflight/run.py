@@ -17,7 +17,7 @@ from vse.preflight.aws import check_account
 from vse.preflight.checks import Check, table, verdict
 from vse.preflight.cluster_file import check_cluster_file, check_token, read_cluster_file
 from vse.preflight.lint import part
-from vse.preflight.nodes import bring_up, check_nodes, check_this_machine
+from vse.preflight.nodes import bring_up, check_hosts, check_nodes, check_this_machine
 from vse.redaction import redact_text
 from vse.tracking.shipping import tracking_uri
 
@@ -27,7 +27,10 @@ class Options:
     """Keys of the job."""
 
     cluster: str = knob("", "cluster file to check, and the account it would be launched in; empty: none")
-    start: bool = knob(False, "on a cluster: have the autoscaler bring one node of every worker type, and check them")
+    start: bool = knob(
+        False,
+        "on a cluster: bring one node of every worker type, or await all listed hosts, and check them",
+    )
     wait: float = knob(900.0, "seconds to wait for nodes to start and answer", low=1)
     ray: RayConfig = field(default_factory=RayConfig)
 
@@ -62,8 +65,15 @@ def _checks(request: Request) -> Iterator[Check]:
         with running_ray(options.ray):
             if options.start:
                 yield from bring_up(_worker_types(), options.wait)
+            yield from _hosts(options)
             yield from check_nodes(request.workspace, options.wait)
     yield _mlflow(tracking_uri(request.workspace, request.tracking))
+
+
+def _hosts(options: Options) -> list[Check]:
+    import ray
+
+    return check_hosts(launched_plan() or {}, ray.nodes, options.wait if options.start else 0.0)
 
 
 def _worker_types() -> dict[str, dict[str, object]]:

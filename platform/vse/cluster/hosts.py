@@ -1,0 +1,50 @@
+"""The hosts of a cluster that is a list of them: `ray up` returns when the head is ready, and workers still install."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+EVERY = 2.0  # seconds between looks
+Nodes = Callable[[], Sequence[Mapping[str, Any]]]
+
+
+def listed(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """Addresses of all hosts of a cluster file that lists them, the head first; none of any other file."""
+    provider = plan.get("provider") or {}
+    if provider.get("type") != "local":
+        return ()
+    return (str(provider.get("head_ip")), *map(str, provider.get("worker_ips") or ()))
+
+
+def missing(hosts: Sequence[str], nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Those that are no living node, by what Ray says of its nodes."""
+    here = {node["NodeManagerAddress"] for node in nodes if node["Alive"]}
+    return [host for host in hosts if host not in here]
+
+
+def wait_for(
+    hosts: Sequence[str],
+    nodes: Nodes,
+    seconds: float,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> list[str]:
+    """Wait until all have joined, for so many seconds at most; those that have not."""
+    began = clock()
+    absent = missing(hosts, nodes())
+    if absent:
+        log.info("%s; waiting up to %g s for the others", joined(hosts, absent), seconds)
+    while absent and clock() - began < seconds:
+        sleep(min(EVERY, seconds))
+        absent = missing(hosts, nodes())
+    return absent
+
+
+def joined(hosts: Sequence[str], absent: Sequence[str]) -> str:
+    """How many have joined, and which have not."""
+    told = f"{len(hosts) - len(absent)} of {len(hosts)} hosts have joined"
+    return f"{told} (missing: {', '.join(absent)})" if absent else told
