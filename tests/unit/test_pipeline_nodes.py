@@ -16,6 +16,7 @@ from vse.errors import InputError
 from vse.features import store as feature_store
 from vse.language import corpus
 from vse.language.contrast.stage import contrast_candidates
+from vse.lease import Held
 from vse.presets import preset
 from vse.storage import Folder
 from vse.sweeps import alpha_trials, objective_trials
@@ -87,7 +88,7 @@ def test_a_trial_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path
 def test_a_rank_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path) -> None:
     config, workspace = on_disk(away), Workspace.open(str(tmp_path / "workspace"))
     name = run_name(config, pipeline.prepare(config, workspace))
-    arguments = distributed._arguments(config, workspace, name, "")
+    arguments = distributed._arguments(config, workspace, name, "", Held())
     away.rename(tmp_path / "gone")
     forget()
     kind, text = distributed._worker(arguments | {"found": {}}) or ("", "")
@@ -140,7 +141,7 @@ def test_everything_may_lie_on_s3(kind: str, disk: Path, proxy: s3.Proxy, tmp_pa
     forget()
     worker = Workspace.open(remote.root.uri, dict(remote.found.answers))
     assert same(pipeline.prepare(config, worker), driver)
-    assert distributed._worker(distributed._arguments(config, worker, run_name(config, driver), "")) is None
+    assert distributed._worker(distributed._arguments(config, worker, run_name(config, driver), "", Held())) is None
 
 
 def test_what_is_complete_is_opened_without_a_lease_and_read_once(
