@@ -1,8 +1,11 @@
 """The hosts of a cluster that is a list of them: `ray up` returns when the head is ready, and workers still install."""
 
 import logging
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -20,9 +23,27 @@ def listed(plan: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def missing(hosts: Sequence[str], nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Those that are no living node, by what Ray says of its nodes."""
-    here = {node["NodeManagerAddress"] for node in nodes if node["Alive"]}
-    return [host for host in hosts if host not in here]
+    """Those that are no living node, by what Ray says of its nodes; none where there are as many nodes as hosts, since
+    a host may be known to Ray by another of its addresses."""
+    here = [node["NodeManagerAddress"] for node in nodes if node["Alive"]]
+    return [] if len(here) >= len(hosts) else [host for host in hosts if not _addresses(host) & set(here)]
+
+
+def _addresses(host: str) -> set[str]:
+    try:
+        return {host, *(str(found[4][0]) for found in socket.getaddrinfo(host, None))}
+    except OSError:
+        return {host}
+
+
+def up_for(folder: Path = Path("/tmp/ray")) -> float:
+    """Seconds since the Ray of this cluster began, by the name of its session; 0 where that does not say."""
+    name = (folder / "session_latest").resolve().name
+    try:
+        begun = datetime.strptime("_".join(name.split("_")[1:3]), "%Y-%m-%d_%H-%M-%S")
+    except ValueError:
+        return 0.0
+    return max(0.0, (datetime.now() - begun).total_seconds())
 
 
 def wait_for(
@@ -36,7 +57,7 @@ def wait_for(
     """Wait until all have joined, for so many seconds at most; those that have not."""
     began = clock()
     absent = missing(hosts, nodes())
-    if absent:
+    if absent and seconds > 0:
         log.info("%s; waiting up to %g s for the others", joined(hosts, absent), seconds)
     while absent and clock() - began < seconds:
         sleep(min(EVERY, seconds))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vse.capacity import Capacity, Kind, launched_plan, living, planned
-from vse.cluster.hosts import joined, listed, wait_for
+from vse.cluster.hosts import joined, listed, up_for, wait_for
 from vse.cluster.runtime import Config, cluster_address, placement_seconds, running_ray, started_here
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError, PlacementError
@@ -80,12 +80,12 @@ def preflight(
 
 def _gather(config: Config) -> None:
     """Wait for the hosts of a list of hosts that have not joined, or what they have would be left out for the whole
-    job; as long as for any node that is to come. Then go on without them, and say so."""
+    job; until the cluster has been up for as long as any node is waited for. Then go on without them, and say so."""
     hosts = listed(launched_plan() or {})
     if not hosts:
         return
     with running_ray(config):  # joins, starts nothing
-        absent = wait_for(hosts, sys.modules["ray"].nodes, placement_seconds())
+        absent = wait_for(hosts, sys.modules["ray"].nodes, max(0.0, placement_seconds() - up_for()))
     if absent:
         log.warning("%s; this job goes on with those that are up", joined(hosts, absent))
 

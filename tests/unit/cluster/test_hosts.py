@@ -4,6 +4,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from vse.cluster import placement, runtime
-from vse.cluster.hosts import listed, missing, wait_for
+from vse.cluster.hosts import listed, missing, up_for, wait_for
 from vse.cluster.placement import preflight
 from vse.cluster.runtime import Config
 from vse.preflight.nodes import check_hosts
@@ -51,6 +52,18 @@ def test_which_hosts_there_are_and_which_have_joined() -> None:
     assert listed({"provider": {"type": "local", "head_ip": HOSTS[0]}}) == HOSTS[:1]
     assert missing(HOSTS, up(HOSTS[0])) == list(HOSTS[1:])
     assert missing(HOSTS, up(*HOSTS)) == []
+    assert missing(("localhost", *HOSTS[1:]), up("127.0.0.1")) == list(HOSTS[1:])
+    assert missing(HOSTS, up(HOSTS[0], "192.168.7.2", "192.168.7.3")) == []  # by other addresses of theirs
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("session_{}_123456_77", 65.0), ("session", 0.0), ("", 0.0)])
+def test_for_how_long_a_cluster_has_been_up(name: str, seconds: float, tmp_path: Path) -> None:
+    begun = datetime.now() - timedelta(seconds=65)
+    session = tmp_path / name.format(begun.strftime("%Y-%m-%d_%H-%M-%S"))
+    if name:
+        session.mkdir()
+        (tmp_path / "session_latest").symlink_to(session)
+    assert seconds <= up_for(tmp_path) <= seconds + 10 * bool(seconds)
 
 
 def test_hosts_are_waited_for_until_they_have_joined_or_it_takes_too_long(caplog: pytest.LogCaptureFixture) -> None:
@@ -84,6 +97,7 @@ def test_a_job_counts_the_hosts_that_join_late(
         yield runtime.Session(address="10.0.0.1:6379", started=False, cpus=4, gpus=0, nodes=1)
 
     monkeypatch.setattr(placement, "running_ray", joined)
+    monkeypatch.setattr(placement, "up_for", lambda: 100.0)
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, nodes=nodes))
     monkeypatch.setattr(wait_for, "__kwdefaults__", {"clock": lambda: cluster.now, "sleep": cluster.sleep})
     preflight(str(tmp_path / "w"), Config(shared_workspace=True), workers=2, gpus_per_worker=1)
@@ -91,7 +105,7 @@ def test_a_job_counts_the_hosts_that_join_late(
     assert not caplog.messages
     cluster.now, cluster.after = 0.0, (5, 9999)
     preflight(str(tmp_path / "w"), Config(shared_workspace=True), workers=1, gpus_per_worker=1)
-    assert cluster.now == 900.0
+    assert cluster.now == 800.0
     assert caplog.messages == ["2 of 3 hosts have joined (missing: 10.0.0.3); this job goes on with those that are up"]
 
 
