@@ -49,7 +49,7 @@ def interrupted(job: str, number: int, folder: Path, *more: str) -> Path:
     return workspace
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_training_of_several_workers(number: int, tmp_path: Path) -> None:
     workspace = interrupted("train", number, tmp_path, "train.workers=2")
     (journal,) = workspace.glob("runs/*/journal.jsonl")
