@@ -54,6 +54,7 @@ def _learn(changes: dict[str, Any], workspace: str) -> dict[str, Any]:
     return {"metrics": {k: v for k, v in result.metrics.items() if not k.endswith("seconds")}, "best": result.best}
 
 
+@pytest.mark.slow  # a minute and a half; lost trial processes are in tests/unit/sweeps/test_experiment.py
 def test_a_killed_trial(tmp_path: Path) -> None:
     """The trial's process is lost in its second epoch: the sweep starts it again, and the run goes on."""
     import functools

@@ -68,8 +68,11 @@ def test_several_runs_are_scored_by_the_mean_of_their_whole_matrices(place, runs
     found = measure_ensemble(runs, place.ensemble("three"), place, MeasureOptions(attacks=("shared",)))
     for key, value in counter.result().metrics().items():
         assert found[f"test/{key}"] == value
-    wins = pairs[caption] > attacked[owner[caption], torch.arange(len(caption))]
-    assert found["test/attack_relation/pair_accuracy"] == pytest.approx(100 * wins.double().mean().item())
+    ahead = pairs[caption] - attacked[owner[caption], torch.arange(len(caption))]
+    wins = (ahead > 1e-6).double() + 0.5 * (
+        ahead.abs() <= 1e-6
+    ).double()  # an adversary of unknown words may read alike
+    assert found["test/attack_relation/pair_accuracy"] == pytest.approx(100 * wins.mean().item())
     assert found.keys() == measure_run(runs[0], place, MeasureOptions(attacks=("shared",))).keys()
 
 

@@ -13,7 +13,17 @@ from vse.training.sources import SOURCES, Sources
 
 PACKAGE = Path(vse.__file__).parent
 # Rooms that training reads and that decide no weight
-ELSEWHERE = {"cluster", "environment", "errors", "journal", "object_store", "prometheus", "storage", "workspace"}
+ELSEWHERE = {
+    "cluster",
+    "environment",
+    "errors",
+    "journal",
+    "lease",
+    "object_store",
+    "prometheus",
+    "storage",
+    "workspace",
+}
 
 
 @pytest.fixture(scope="module")
