@@ -8,7 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,26 @@ settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("VSE_EXAMPLES", "project"))
 
 if TYPE_CHECKING:
+    from tests import s3
     from vse.workspace import Workspace
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[str]:
+    """host:port of a server with an empty bucket, for the tests of a file."""
+    from tests import s3
+
+    with s3.server() as place:
+        yield place
+
+
+@pytest.fixture
+def s3_proxy(s3_server: str) -> Iterator["s3.Proxy"]:
+    """The same behind a proxy whose answers go wrong as a test asks."""
+    from tests import s3
+
+    with s3.proxied(s3_server) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

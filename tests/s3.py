@@ -52,6 +52,11 @@ def address(place: str, prefix: str = "work-space") -> str:
     return f"s3://{BUCKET}/{prefix}?region=us-east-1&scheme=http&endpoint_override={place}"
 
 
+def address_of(request: pytest.FixtureRequest, place: str) -> str:
+    """The URI of a prefix of a test's own."""
+    return address(place, "".join(letter if letter.isalnum() else "-" for letter in request.node.name))
+
+
 class Proxy:
     """Passes requests on to a server. `faults` says what happens to the next ones, one entry a request that fits.
 

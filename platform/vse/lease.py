@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 30.0
 DEAD_AFTER = 1.5 * LEASE_SECONDS  # who waits so long has the lease of a holder that died
+_LOST = "another job took this over while it was slow to answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,7 @@ class Held:
         except FileNotFoundError:  # the other one has ended
             mine = False
         if not mine:
-            place = f"{self.store.uri}/{self.name}"
-            raise TakenOver(f"{place}: another job took this over while it was slow to answer; this one ends here")
+            raise TakenOver(f"{self.store.uri}/{self.name}: {_LOST}; this one ends here")
 
     def mark(self) -> bytes:
         """What the holder writes next."""
@@ -75,7 +75,7 @@ def lease(store: ObjectStore, name: str, seconds: float = LEASE_SECONDS, wait: f
                 continue
             if not token:
                 lost.set()
-                log.warning("%s/%s: another job took this over while it was slow to answer", store.uri, name)
+                log.warning("%s/%s: %s", store.uri, name, _LOST)
                 return
             unanswered.clear()
             pause = seconds / 3

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from vse.cluster.node_watch import is_up
+from vse.cluster.node_watch import RAY, is_up, session_of
 from vse.errors import InputError
 from vse.storage import Folder
 from vse.workspace import Workspace
@@ -19,7 +19,6 @@ EVERY = 60.0  # seconds; the notice before a spot instance goes is 120
 LARGEST = 64 * 2**20  # bytes of a file that are kept: its end
 LONG = 2**20  # bytes of a file that is copied at doubling intervals: a store takes it whole each time
 SELDOM = 1800.0  # seconds, the longest of these
-_RAY = Path("/tmp/ray")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +58,9 @@ def copy_logs(session: Path, folder: Folder, known: dict[str, Copied], *, now: f
     return copied
 
 
-def follow(workspace: str, ray: Path = _RAY, every: float = EVERY) -> None:
+def follow(workspace: str, ray: Path = RAY, every: float = EVERY) -> None:
     """Copy to `logs/<session>/<host>` in the workspace until this node's Ray has ended, and once more then."""
-    session = (ray / "session_latest").resolve()
+    session = session_of(ray)
     folder = Workspace.open(workspace).logs(session.name, socket.gethostname())
     known: dict[str, Copied] = {}
     while is_up(session / "sockets" / "raylet"):

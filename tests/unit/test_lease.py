@@ -4,7 +4,6 @@ import contextlib
 import pickle
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,22 +14,9 @@ from vse.lease import Held, lease
 from vse.object_store import ObjectStore
 
 
-@pytest.fixture(scope="module")
-def place() -> Iterator[str]:
-    with s3.server() as found:
-        yield found
-
-
 @pytest.fixture
-def proxy(place: str) -> Iterator[s3.Proxy]:
-    with s3.proxied(place) as found:
-        yield found
-
-
-@pytest.fixture
-def store(proxy: s3.Proxy, request: pytest.FixtureRequest) -> ObjectStore:
-    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
-    return ObjectStore.open(s3.address(proxy.place, name))
+def store(s3_proxy: s3.Proxy, request: pytest.FixtureRequest) -> ObjectStore:
+    return ObjectStore.open(s3.address_of(request, s3_proxy.place))
 
 
 DENIED = s3.error(403, "AccessDenied")
@@ -67,23 +53,23 @@ def test_a_lease_of_the_dead_is_taken_over_and_of_the_living_is_not(store):
     assert store.info("lock") is None
 
 
-def test_a_lease_is_kept_through_an_answer_that_never_comes(store, proxy, place, caplog):
-    rival = replace(store, endpoint=f"http://{place}")
+def test_a_lease_is_kept_through_an_answer_that_never_comes(store, s3_proxy, s3_server, caplog):
+    rival = replace(store, endpoint=f"http://{s3_server}")
     with lease(store, "lock", seconds=6.0):
-        proxy.faults = [("PUT", "stall")]  # the holder's next renewal
+        s3_proxy.faults = [("PUT", "stall")]  # the holder's next renewal
         with pytest.raises(TimeoutError, match="held by another job"), lease(rival, "lock", seconds=6.0, wait=8.5):
             raise AssertionError("entered")
-        assert proxy.faults == []
+        assert s3_proxy.faults == []
     assert "took this over" not in caplog.text
 
 
-def test_a_lease_is_kept_where_every_write_is_done_and_its_answer_lost(store, proxy, place, caplog):
-    rival = replace(store, endpoint=f"http://{place}")
+def test_a_lease_is_kept_where_every_write_is_done_and_its_answer_lost(store, s3_proxy, s3_server, caplog):
+    rival = replace(store, endpoint=f"http://{s3_server}")
     with lease(store, "lock", seconds=3.0):
-        proxy.faults = [("PUT", "lose")] * 4
+        s3_proxy.faults = [("PUT", "lose")] * 4
         with pytest.raises(TimeoutError, match="held by another job"), lease(rival, "lock", seconds=3.0, wait=8.0):
             raise AssertionError("entered")
-        assert proxy.faults == []
+        assert s3_proxy.faults == []
     assert "took this over" not in caplog.text
     assert store.info("lock") is None
 
@@ -125,33 +111,33 @@ def test_a_lease_that_was_lost_is_left_to_the_other(store, caplog):
 DENIED = s3.error(403, "AccessDenied")
 
 
-def test_a_lease_outlives_refusals(store, proxy, place, caplog):
+def test_a_lease_outlives_refusals(store, s3_proxy, s3_server, caplog):
     """Credentials are refused for a while, as when they are replaced."""
-    rival = replace(store, endpoint=f"http://{place}")
+    rival = replace(store, endpoint=f"http://{s3_server}")
     with lease(store, "lock", seconds=3.0):
-        proxy.faults = [("PUT", DENIED)] * 3
+        s3_proxy.faults = [("PUT", DENIED)] * 3
         with pytest.raises(TimeoutError, match="held by another job"), lease(rival, "lock", seconds=3.0, wait=6.0):
             raise AssertionError("entered")
-        assert proxy.faults == []
+        assert s3_proxy.faults == []
     assert caplog.text.count("cannot be renewed") == 1
     assert "took this over" not in caplog.text
     assert store.info("lock") is None
 
 
-def test_who_was_refused_for_long_leaves_the_lease_to_its_next_holder(store, proxy, place):
-    rival = replace(store, endpoint=f"http://{place}")
+def test_who_was_refused_for_long_leaves_the_lease_to_its_next_holder(store, s3_proxy, s3_server):
+    rival = replace(store, endpoint=f"http://{s3_server}")
     with contextlib.ExitStack() as second:
         with lease(store, "lock", seconds=1.0):
-            proxy.faults = [("PUT", DENIED)] * 1000
+            s3_proxy.faults = [("PUT", DENIED)] * 1000
             second.enter_context(lease(rival, "lock", seconds=1.0))
         with pytest.raises(TimeoutError, match="held by another job"), lease(rival, "lock", seconds=1.0, wait=0.0):
             raise AssertionError("entered")
     assert rival.info("lock") is None
 
 
-def test_a_holder_is_told_whether_it_still_is_one(store, proxy):
+def test_a_holder_is_told_whether_it_still_is_one(store, s3_proxy):
     """At once, before its next renewal: it may have been suspended since the last. It may ask from another process."""
-    proxy.faults = []
+    s3_proxy.faults = []
     with lease(store, "lock", seconds=60.0) as held:
         elsewhere = pickle.loads(pickle.dumps(held))
         for each in (held, elsewhere):

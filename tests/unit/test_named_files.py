@@ -1,6 +1,5 @@
 """Files by path or address: copied once to a node, again when they change there, verified, within the cache's limit."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,23 +14,12 @@ from vse.storage import Folder, sha256_of
 DATA = bytes(range(256)) * 20
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3.server() as place:
-        yield place
-
-
 @pytest.fixture
-def proxy(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[s3.Proxy]:
+def folder(
+    s3_proxy: s3.Proxy, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Folder:
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
-    with s3.proxied(server) as found:
-        yield found
-
-
-@pytest.fixture
-def folder(proxy: s3.Proxy, request: pytest.FixtureRequest) -> Folder:
-    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
-    return Folder.open(s3.address(proxy.place, name))
+    return Folder.open(s3.address_of(request, s3_proxy.place))
 
 
 def test_paths_stay_what_they_are(tmp_path: Path) -> None:
@@ -51,23 +39,23 @@ def test_paths_stay_what_they_are(tmp_path: Path) -> None:
 
 
 def test_an_object_is_copied_once_in_parts(
-    folder: Folder, proxy: s3.Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    folder: Folder, s3_proxy: s3.Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(named_files, "PART", 1000)
     folder.write_bytes("a b.bin", DATA)
     address = folder.address("a b.bin")
-    proxy.seen.clear()
+    s3_proxy.seen.clear()
     path = local(address)
-    assert proxy.seen == ["HEAD", *["GET"] * 6]
+    assert s3_proxy.seen == ["HEAD", *["GET"] * 6]
     assert path.is_relative_to(tmp_path / "cache")
     assert path.name == "a b.bin"
     assert path.read_bytes() == DATA
-    proxy.seen.clear()
+    s3_proxy.seen.clear()
     assert (read(address), digest(address), local(address)) == (DATA, sha256_of(DATA), path)
-    assert proxy.seen == ["HEAD"] * 3
+    assert s3_proxy.seen == ["HEAD"] * 3
 
 
-def test_ends_need_no_copy(folder: Folder, proxy: s3.Proxy, tmp_path: Path) -> None:
+def test_ends_need_no_copy(folder: Folder, s3_proxy: s3.Proxy, tmp_path: Path) -> None:
     folder.write_bytes("a", DATA)
     folder.write_bytes("empty", b"")
     assert ends(folder.address("a"), 10) == (len(DATA), DATA[:10], DATA[-10:])
@@ -100,7 +88,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_from_its_start(
     assert changed
 
 
-def test_a_copy_that_its_disk_has_altered_is_made_again(folder: Folder, proxy: s3.Proxy) -> None:
+def test_a_copy_that_its_disk_has_altered_is_made_again(folder: Folder, s3_proxy: s3.Proxy) -> None:
     folder.write_bytes("a", DATA)
     path = local(folder.address("a"))
     path.write_bytes(DATA[::-1])
@@ -108,9 +96,9 @@ def test_a_copy_that_its_disk_has_altered_is_made_again(folder: Folder, proxy: s
     assert read(folder.address("a")) == DATA
     path = local(folder.address("a"))
     path.write_bytes(DATA[:-1])
-    proxy.seen.clear()
+    s3_proxy.seen.clear()
     assert read(folder.address("a")) == DATA
-    assert proxy.seen == ["HEAD", "GET"]
+    assert s3_proxy.seen == ["HEAD", "GET"]
 
 
 def test_copies_make_room_for_each_other(folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

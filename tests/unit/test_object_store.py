@@ -1,7 +1,6 @@
 """Objects on a server that speaks S3's protocol, while its answers go wrong."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,58 +12,45 @@ from vse.object_store import ObjectStore
 from vse.storage import Folder
 
 
-@pytest.fixture(scope="module")
-def place() -> Iterator[str]:
-    with s3.server() as found:
-        yield found
-
-
 @pytest.fixture
-def proxy(place: str) -> Iterator[s3.Proxy]:
-    with s3.proxied(place) as found:
-        yield found
-
-
-@pytest.fixture
-def store(proxy: s3.Proxy, request: pytest.FixtureRequest) -> ObjectStore:
-    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
-    return ObjectStore.open(s3.address(proxy.place, name))
+def store(s3_proxy: s3.Proxy, request: pytest.FixtureRequest) -> ObjectStore:
+    return ObjectStore.open(s3.address_of(request, s3_proxy.place))
 
 
 SLOW, BROKEN = s3.error(503, "SlowDown"), s3.error(500, "InternalError")
 
 
 @pytest.mark.parametrize("fault", [SLOW, BROKEN, "drop"], ids=["throttled", "server error", "connection broken"])
-def test_what_passes_is_waited_out(store, proxy, fault):
-    proxy.faults = [("PUT", fault), ("PUT", fault), ("GET", fault)]
+def test_what_passes_is_waited_out(store, s3_proxy, fault):
+    s3_proxy.faults = [("PUT", fault), ("PUT", fault), ("GET", fault)]
     store.write("a", b"data")
     assert store.read("a") == b"data"
-    assert proxy.faults == []
-    assert proxy.seen.count("PUT") == 3
+    assert s3_proxy.faults == []
+    assert s3_proxy.seen.count("PUT") == 3
 
 
-def test_what_stays_is_said_in_one_line(store, proxy):
-    proxy.faults = [("PUT", SLOW)] * 2
+def test_what_stays_is_said_in_one_line(store, s3_proxy):
+    s3_proxy.faults = [("PUT", SLOW)] * 2
     with pytest.raises(StorageError, match=r"s3://bucket/.*/a: SlowDown it is") as told:
         replace(store, attempts=2).write("a", b"data")
     assert "\n" not in str(told.value)
     assert store.info("a") is None
 
 
-def test_a_body_that_ends_early_is_read_again(store, proxy):
+def test_a_body_that_ends_early_is_read_again(store, s3_proxy):
     data = bytes(range(256)) * 400
     store.write("a", data)
-    proxy.faults = [("GET", "truncate"), ("GET", "truncate")]
+    s3_proxy.faults = [("GET", "truncate"), ("GET", "truncate")]
     assert store.read("a") == data
-    assert proxy.faults == []
+    assert s3_proxy.faults == []
 
 
-def test_an_answer_that_was_lost_does_no_harm(store, proxy):
-    proxy.faults = [("PUT", "lose")]
+def test_an_answer_that_was_lost_does_no_harm(store, s3_proxy):
+    s3_proxy.faults = [("PUT", "lose")]
     tag = store.create("a", b"mine")  # done at the first request, refused at the second
-    assert proxy.seen.count("PUT") == 2
+    assert s3_proxy.seen.count("PUT") == 2
     assert store.read("a") == b"mine"
-    proxy.faults = [("PUT", "lose")]
+    s3_proxy.faults = [("PUT", "lose")]
     store.replace("a", b"changed", tag)
     assert store.read("a") == b"changed"
     with pytest.raises(FileExistsError):
@@ -78,38 +64,38 @@ CONFLICT, ABORTED = s3.error(409, "ConditionalRequestConflict"), s3.error(409, "
 
 
 @pytest.mark.parametrize("fault", [CONFLICT, ABORTED], ids=["conditional", "aborted"])
-def test_a_write_that_meets_another_is_tried_again(store, proxy, fault):
-    proxy.faults = [("PUT", fault)] * 2
+def test_a_write_that_meets_another_is_tried_again(store, s3_proxy, fault):
+    s3_proxy.faults = [("PUT", fault)] * 2
     tag = store.create("a", b"mine")
-    proxy.faults = [("PUT", fault)] * 2
+    s3_proxy.faults = [("PUT", fault)] * 2
     tag = store.replace("a", b"changed", tag)
     assert store.read_tagged("a") == (b"changed", tag)
-    proxy.faults = [("PUT", fault)]
+    s3_proxy.faults = [("PUT", fault)]
     store.write("a", b"whole")
     assert store.read("a") == b"whole"
-    assert proxy.seen.count("PUT") == 8
-    proxy.faults = [("PUT", fault)] * 2  # whose object stands in the end is decided by the condition
+    assert s3_proxy.seen.count("PUT") == 8
+    s3_proxy.faults = [("PUT", fault)] * 2  # whose object stands in the end is decided by the condition
     with pytest.raises(FileExistsError):
         store.create("a", b"other")
-    proxy.faults = [("PUT", fault)]
+    s3_proxy.faults = [("PUT", fault)]
     with pytest.raises(FileExistsError):
         store.replace("a", b"late", tag)
     assert store.read("a") == b"whole"
 
 
-def test_a_write_that_arrived_is_not_repeated_when_the_second_try_meets_it(store, proxy):
-    proxy.faults = [("PUT", "lose"), ("PUT", CONFLICT)]
+def test_a_write_that_arrived_is_not_repeated_when_the_second_try_meets_it(store, s3_proxy):
+    s3_proxy.faults = [("PUT", "lose"), ("PUT", CONFLICT)]
     tag = store.create("a", b"mine")
-    assert proxy.seen.count("PUT") == 2
+    assert s3_proxy.seen.count("PUT") == 2
     assert store.read_tagged("a") == (b"mine", tag)
 
 
-def test_a_write_that_always_meets_others_fails_in_one_line(store, proxy, monkeypatch):
+def test_a_write_that_always_meets_others_fails_in_one_line(store, s3_proxy, monkeypatch):
     monkeypatch.setattr(object_store, "CONFLICTS", 3)
-    proxy.faults = [("PUT", CONFLICT)] * 3
+    s3_proxy.faults = [("PUT", CONFLICT)] * 3
     with pytest.raises(StorageError, match=r"/a: other writers keep changing it \(ConditionalRequestConflict\)$"):
         store.create("a", b"mine")
-    assert proxy.faults == []
+    assert s3_proxy.faults == []
 
 
 def test_what_was_deleted_is_not_replaced(store):
@@ -130,32 +116,32 @@ def test_what_was_deleted_is_not_replaced(store):
     ],
     ids=["expired", "denied", "unknown key", "no bucket"],
 )
-def test_what_the_user_must_mend_is_said_in_one_line(store, proxy, answer, kind, line):
+def test_what_the_user_must_mend_is_said_in_one_line(store, s3_proxy, answer, kind, line):
     for method, work in (
         ("PUT", lambda: store.write("a", b"")),
         ("GET", lambda: store.read("a")),
         ("GET", store.children),
     ):
-        proxy.faults = [(method, answer)]
+        s3_proxy.faults = [(method, answer)]
         with pytest.raises(kind, match=line) as told:
             work()
         assert "\n" not in str(told.value)
         assert "s3://bucket/" in str(told.value)
 
 
-def test_an_answer_without_a_body_is_asked_for_again(store, proxy):
+def test_an_answer_without_a_body_is_asked_for_again(store, s3_proxy):
     refused = [("HEAD", (400, b""))] * 2  # the second time botocore asks for the bucket's region
-    proxy.faults = [*refused, ("GET", s3.error(400, "ExpiredToken"))]
+    s3_proxy.faults = [*refused, ("GET", s3.error(400, "ExpiredToken"))]
     with pytest.raises(StorageError, match="the credentials have expired"):
         store.info("a")
     tag = store.write("a", b"data")
-    proxy.faults = [*refused]
+    s3_proxy.faults = [*refused]
     assert store.info("a") == object_store.Info(4, tag)
-    assert proxy.faults == []
+    assert s3_proxy.faults == []
 
 
-def test_without_credentials_the_next_request_looks_again(place, monkeypatch, tmp_path):
-    store = replace(ObjectStore.open(s3.address(place)), patience=7.0)  # a client of its own
+def test_without_credentials_the_next_request_looks_again(s3_server, monkeypatch, tmp_path):
+    store = replace(ObjectStore.open(s3.address(s3_server)), patience=7.0)  # a client of its own
     with monkeypatch.context() as without:
         without.delenv("AWS_ACCESS_KEY_ID")
         for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
@@ -215,8 +201,8 @@ def test_of_many_writers_one_creates(store):
     assert [str(k).encode() for k in won] == [store.read("a")]
 
 
-def test_two_jobs_that_lack_a_folder_leave_one_manifest(place):
-    folder = Folder.open(s3.address(place, "both")).child("features")
+def test_two_jobs_that_lack_a_folder_leave_one_manifest(s3_server):
+    folder = Folder.open(s3.address(s3_server, "both")).child("features")
     made: list[str] = []
 
     def job(number: int) -> None:
@@ -236,8 +222,8 @@ def test_two_jobs_that_lack_a_folder_leave_one_manifest(place):
     assert folder.names() == ("manifest.json", "shard")
 
 
-def test_a_manifest_of_another_writer_stands(place, monkeypatch):
-    folder = Folder.open(s3.address(place, "manifests")).child("a")
+def test_a_manifest_of_another_writer_stands(s3_server, monkeypatch):
+    folder = Folder.open(s3.address(s3_server, "manifests")).child("a")
     folder.write_text("x", "1")
     info = ObjectStore.info
 
@@ -253,8 +239,8 @@ def test_a_manifest_of_another_writer_stands(place, monkeypatch):
     assert folder.read_json("manifest.json")["by"] == "another"
 
 
-def test_a_manifest_that_was_removed_meanwhile_is_said_in_one_line(place, monkeypatch):
-    folder = Folder.open(s3.address(place, "manifests")).child("b")
+def test_a_manifest_that_was_removed_meanwhile_is_said_in_one_line(s3_server, monkeypatch):
+    folder = Folder.open(s3.address(s3_server, "manifests")).child("b")
     folder.write_text("x", "1")
     folder.commit_manifest(["x"])
     info = ObjectStore.info
@@ -270,8 +256,8 @@ def test_a_manifest_that_was_removed_meanwhile_is_said_in_one_line(place, monkey
         folder.commit_manifest(["x"])
 
 
-def test_a_file_that_was_removed_meanwhile_is_not_written_over(place):
-    folder = Folder.open(s3.address(place, "over")).child("a")
+def test_a_file_that_was_removed_meanwhile_is_not_written_over(s3_server):
+    folder = Folder.open(s3.address(s3_server, "over")).child("a")
     tag = folder.write_over("x", b"1", "")
     folder.delete("x")
     with pytest.raises(StorageError, match="another job works on this; this one ends here"):

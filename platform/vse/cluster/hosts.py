@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from vse.cluster.node_watch import RAY, session_of
+
 log = logging.getLogger(__name__)
 
 EVERY = 2.0  # seconds between looks
@@ -36,11 +38,10 @@ def _addresses(host: str) -> set[str]:
         return {host}
 
 
-def up_for(folder: Path = Path("/tmp/ray")) -> float:
+def up_for(ray: Path = RAY) -> float:
     """Seconds since the Ray of this cluster began, by the name of its session; 0 where that does not say."""
-    name = (folder / "session_latest").resolve().name
     try:
-        begun = datetime.strptime("_".join(name.split("_")[1:3]), "%Y-%m-%d_%H-%M-%S")
+        begun = datetime.strptime("_".join(session_of(ray).name.split("_")[1:3]), "%Y-%m-%d_%H-%M-%S")
     except ValueError:
         return 0.0
     return max(0.0, (datetime.now() - begun).total_seconds())

@@ -15,8 +15,14 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
+RAY = Path("/tmp/ray")  # where Ray has the files of its sessions on every node
 EVERY = 2.0  # seconds between looks
 GRACE = 10.0  # seconds for the job to notice by itself
+
+
+def session_of(ray: Path = RAY) -> Path:
+    """The folder of the session that began last, named by when it did."""
+    return (ray / "session_latest").resolve()
 
 
 def is_up(raylet: Path) -> bool:

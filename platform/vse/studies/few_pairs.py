@@ -3,7 +3,6 @@
 from vse.studies.family_claims import SEMI_SUPERVISED_CLAIMS
 from vse.studies.study import Study, StudyArm
 
-SHARES = (0.05, 0.1, 0.25, 0.5)
 # Epochs on a share of the pairs alone in which as many steps are taken as in fifteen on all: 28 an epoch there, and
 # here 2, 3, 7 (of some seeds 8) and 14, the last of them on what is left over
 _AS_MANY_STEPS = {0.05: 210, 0.1: 140, 0.25: 60, 0.5: 30}
@@ -22,7 +21,7 @@ SEMI_SUPERVISED_SCENES = Study(
     arms={
         **{
             f"{preset}_{100 * share:g}{'_unpaired' if unpaired else ''}": _pairs(preset, share, unpaired)
-            for share in (0.1, *(other for other in SHARES if other != 0.1))
+            for share in (0.1, *(other for other in _AS_MANY_STEPS if other != 0.1))
             for preset in ("jwae_mse", "mse")
             for unpaired in (False, True)
         },
