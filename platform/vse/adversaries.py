@@ -55,7 +55,8 @@ class Adversaries:
 def attack_split(config: RunConfig, workspace: Workspace, material: Material, split: str, words: str) -> Adversaries:
     """The adversaries of a split, `shared` or `disjoint` in words with training negatives; made if they are missing.
 
-    Raises InputError for disjoint words where training negatives take all words.
+    `words` is `published` for shared words put in as supplement B.2 prints it: at random, some of them true. Raises
+    InputError for disjoint words where training negatives take all words.
     """
     if words == "disjoint" and not config.text.pools.held_out:
         raise InputError(
@@ -202,10 +203,18 @@ def plural_images(adversaries: Adversaries, part: Split) -> np.ndarray:
 
 def _generate(config: RunConfig, material: Material, part: Split, pools: WordPools, words: str) -> list[Adversary]:
     assert material.parses is not None
-    made = generator.generate(
-        _parsed(material, part), pools, seed=SEED, split=part.name, words=words, is_true=_judge(config, material)
+    captions, printed = _parsed(material, part), words == generator.PRINTED
+    return list(
+        generator.generate(
+            captions,
+            pools,
+            seed=SEED,
+            split=part.name,
+            words="shared" if printed else words,
+            is_true=_judge(config, material),
+            as_printed=printed,
+        )
     )
-    return list(made)
 
 
 def _parsed(material: Material, part: Split) -> list[ParsedCaption]:

@@ -63,6 +63,26 @@ def test_adversaries_are_false_and_new(place, made):
     assert all(judge(caption.image, caption.text) for caption in split.captions)  # and says yes to the captions
 
 
+def test_as_printed_they_are_drawn_from_the_same_words_and_some_are_true(place):
+    workspace, material = place
+    split, judge = material.records.split("test"), Scenes.truth(material.records)
+    ours, printed = _made(place, "shared"), _made(place, "published")
+    assert printed.fingerprint != ours.fingerprint
+    true = {
+        attack: sum(
+            judge(split.captions[owner].image, text) is True
+            for text, owner in zip(printed.texts[attack], printed.owner[attack], strict=True)
+        )
+        for attack in ATTACKS
+    }
+    assert true["attribute"] > 0, true
+    rows = stage.generator.from_json_lines(
+        workspace.language(pipeline.dataset_name(material.records), printed.fingerprint).read_bytes(FILE)
+    )
+    known = {word for entries in material.pools.of("shared").words().values() for word in entries}
+    assert {word for row in rows for word in row.words_in} <= known
+
+
 def test_texts_are_parsed_by_the_parser(made, place):
     for attack in ATTACKS:
         for text in made.texts[attack][:20]:

@@ -40,6 +40,7 @@ metrics `attack_<name>/...` and their sums, the choice of alpha, tables, figures
 
 OF_PAPER = ("object", "attribute", "relation")  # UniVSE's (supplement B.2)
 WORDS = ("shared", "disjoint")
+PRINTED = "published"  # in place of words: the shared ones, put in as B.2 prints, whether or not the outcome is true
 TRIALS = 60  # draws for one adversary before it is given up
 
 Truth = Callable[[str, str], bool | None]
@@ -115,6 +116,7 @@ def generate(
     words: str = "shared",
     per_caption: int = 5,
     is_true: Truth | None = None,
+    as_printed: bool = False,
 ) -> Iterator[Adversary]:
     """Up to `per_caption` adversaries of each attack for every caption of a split, in the order of the captions.
 
@@ -122,6 +124,7 @@ def generate(
     never reads like a caption of its image or like another adversary of the caption under the same attack, and is
     dropped when `is_true` says that it holds. Without `is_true`, attributes and relations of the image's other captions
     are avoided too, and only what `attack_care` lets pass is drawn; with it, B.2 is followed, and truth decides.
+    `as_printed`: B.2 is followed, and nobody asks whether an adversary is true.
 
     Draws depend on (seed, split, caption id, attack, words, number) only.
     """
@@ -131,21 +134,22 @@ def generate(
         by_image[caption.image].append(caption)
     mentioned = {image: _lemmas(group) for image, group in by_image.items()}
     texts = {image: {token_words(caption.text) for caption in group} for image, group in by_image.items()}
-    care = Care(pools.of(words)) if is_true is None else None
+    careful = is_true is None and not as_printed
+    care = Care(pools.of(words)) if careful else None
     unfit = {image: care.barred_nouns(group) for image, group in by_image.items()} if care is not None else {}
     for caption in rows:
-        near = mentioned[caption.image] if is_true is None else _lemmas([caption])
+        near = mentioned[caption.image] if careful else _lemmas([caption])
         barred = Barred(
             nouns=barred_nouns(mentioned[caption.image]) | unfit.get(caption.image, frozenset()),
             attributes=barred_attributes(near),
-            relations=barred_relations(near if is_true is None else {r.word for r in caption.components.relations}),
+            relations=barred_relations(near if careful else {r.word for r in caption.components.relations}),
         )
         for attack in attacks:
             seen = set(texts[caption.image])
             for number in range(per_caption):
                 rng = keyed_random(seed, split, caption.id, attack, words, number)
                 editor = _editor(caption, care or pools.of(words), barred, rng)
-                change = _accepted(caption, partial(ATTACKS[attack], editor), seen, is_true)
+                change = _accepted(caption, partial(ATTACKS[attack], editor), seen, None if as_printed else is_true)
                 if change is None:
                     break  # the words are used up; later numbers would only search the same places
                 yield Adversary.of(caption, attack, words, number, change)

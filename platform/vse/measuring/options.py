@@ -6,10 +6,9 @@ from vse.config import knob
 from vse.data.records import Split
 from vse.errors import InputError
 from vse.evaluation.protocol import PUBLISHED, Protocol
+from vse.language.attacks import PRINTED, WORDS
 from vse.language.contrast.words import KINDS
 from vse.trained import DEVICES
-
-WORDS = ("shared", "disjoint")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,8 +18,9 @@ class MeasureOptions:
     splits: tuple[str, ...] = knob(("test",), "splits of the data set")
     attacks: tuple[str, ...] = knob(
         WORDS,
-        "words of adversaries: shared with training negatives, disjoint from them (if held out); empty: no attacks",
-        choices=WORDS,
+        "words of adversaries: shared with training negatives, disjoint from them (if held out); published: shared, "
+        "and put in as the supplement prints it, true or not; empty: no attacks",
+        choices=(*WORDS, PRINTED),
     )
     protocol: str = knob("", "published way of measuring; empty: the whole split", choices=("", *PUBLISHED))
     folds: int = knob(1, "retrieval within this many equal parts of the split, averaged", low=1)

@@ -22,8 +22,8 @@ def univse_coco() -> RunConfig:
     named by `text.word_vectors`. Negatives are words seen more than 100 times and the 37 attributes as printed (A.1),
     less what our lists leave out, for training as for attacks: nouns that are not concrete ("area", "ride") or hardly
     ever nouns, and attributes that are as rare. None are held out, so there are no disjoint attacks. On data without
-    known truth attacks keep to what is surely false (`attack_care`): fewer and harder than B.2's, whose numbers they
-    do not reproduce.
+    known truth attacks keep to what is surely false (`attack_care`): fewer and harder than B.2's, which
+    `measure.attacks=published` makes.
     """
     frame = vsepp_coco()
     return replace(

@@ -2,6 +2,7 @@
 
 WAYS = {"i2t": "image → sentence", "t2i": "sentence → image"}
 RECALLS = {"r1": "R@1", "r5": "R@5", "r10": "R@10"}
+_ADVERSARIES = {"published": "as printed"}
 _METRICS = {**RECALLS, "medr": "median rank", "meanr": "mean rank", "pair_accuracy": "pairs"}
 
 
@@ -10,5 +11,8 @@ def name_of(metric: str) -> str:
     *task, name = metric.split("/")
     said = [WAYS.get(part, part).replace("_", " ") for part in task]
     if task and task[0].startswith("attack_"):
-        said = [f"{said[0].removeprefix('attack ')} attack", *(f"{kind} words" for kind in said[1:])]
+        said = [
+            f"{said[0].removeprefix('attack ')} attack",
+            *(_ADVERSARIES.get(kind, f"{kind} words") for kind in said[1:]),
+        ]
     return ", ".join([*said, _METRICS.get(name, name.replace("_", " "))])

@@ -5,6 +5,7 @@
 
 import html
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from vse import presets
 from vse.config import override, to_dict
 from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
+from vse.language.attacks import PRINTED
 from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, Line, read_published
 from vse.report.tables import Column, Row, Table
 
@@ -26,8 +28,9 @@ _TASKS = {
 }
 _CAUTION = (
     "Papers' numbers are as printed; few say which images of a test split they take, and in how many folds. "
-    "Adversaries of the measured runs are made by this project's rules, not by the papers'."
+    "Adversaries of the measured runs are made by this project's rules, not by the papers', but where it says so."
 )
+_PRINTED = re.compile(rf"(attack_\w+)/{PRINTED}/")
 _RANKS = ("medr", "meanr")  # the smaller the better; a page's tables mark the largest
 
 
@@ -50,8 +53,15 @@ class Run:
         return "COCO" if "coco" in text else ""
 
     def measured(self, protocol: str, split: str) -> dict[str, float]:
-        """Metrics of a split under a value of `measure.protocol`."""
-        head = f"{split}/{protocol}/"
+        """Metrics of a split under a value of `measure.protocol`, with those of `as_printed` among them."""
+        return self._behind(f"{split}/{protocol}/") | self.as_printed(protocol, split)
+
+    def as_printed(self, protocol: str, split: str) -> dict[str, float]:
+        """Those of attacks that were made as the paper prints (`measure.attacks`), named as if by our rules."""
+        found = self._behind(f"{split}/{protocol}/")
+        return {_PRINTED.sub(r"\1/", key): value for key, value in found.items() if _PRINTED.match(key)}
+
+    def _behind(self, head: str) -> dict[str, float]:
         return {key.removeprefix(head): value for key, value in self.metrics.items() if key.startswith(head)}
 
 
@@ -96,7 +106,11 @@ def _tables(runs: Sequence[Run], protocol: str, split: str) -> Iterator[str]:
                 and not column.metric.endswith(_RANKS)
                 and any(column.metric in measured[run.name] for run in here)
             ]
-            rows = [_row(run.name, "measured here", columns, measured[run.name]) for run in here]
+            rows = []
+            for run in here:
+                printed = run.as_printed(protocol, split).keys() & {column.metric for column in columns}
+                note = "measured here" + ", adversaries as printed" * bool(printed)
+                rows.append(_row(run.name, note, columns, measured[run.name]))
             first, others = [], []
             for line, sources in _each_once(_comparable(benchmark, protocol, split), columns):
                 same = [run.name for run in here if _is_of(line, run)]

@@ -252,6 +252,22 @@ def test_a_caption_of_the_image_is_never_made():
     assert everything([sleeping(), twin], pools, attacks=("attribute",)) == []
 
 
+def test_as_printed_nobody_asks_for_the_truth():
+    def known_and_unknown(truth):
+        made = {
+            printed: everything([eats()], is_true=truth, as_printed=printed, per_caption=20)
+            for printed in (True, False)
+        }
+        return {printed: [each.text(eats().text) for each in found] for printed, found in made.items()}
+
+    everything_true = known_and_unknown(lambda image, text: True)
+    unknown = known_and_unknown(None)
+    assert everything_true[False] == [] != everything_true[True] == unknown[True]
+    assert len(unknown[True]) > len(unknown[False])  # care drops much of what B.2 draws
+    # where nothing drawn is true, they are the same captions
+    assert everything([eats()], as_printed=True) == everything([eats()], is_true=lambda image, text: False)
+
+
 def test_what_is_true_of_the_image_is_dropped():
     asked = []
 

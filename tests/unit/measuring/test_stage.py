@@ -55,6 +55,12 @@ def named(split, words=("shared", "disjoint")):
     return keys
 
 
+def test_attacks_as_printed_have_numbers_of_their_own(place, vsepp):
+    found = measure_run(vsepp, place, MeasureOptions(attacks=("shared", "published")))
+    assert named("test", ("shared", "published")) <= found.keys()
+    assert "test/attack_object/disjoint/r1" not in found
+
+
 def test_a_published_protocol_measures_its_part_under_its_name(monkeypatch, place, vsepp):
     few = Protocol(name="two images", num_images=2, captions_per_image=1)
     monkeypatch.setitem(PUBLISHED, "coco_1k_first", few)

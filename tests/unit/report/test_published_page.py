@@ -124,6 +124,20 @@ def test_attacks_have_tables_of_their_own() -> None:
     assert [row[2] for row in pools[2]] == ["48.0", "49.4", "37.6", "45.7", "49.2", "51.0", "48.0"]
 
 
+def test_attacks_as_printed_stand_for_those_by_our_rules_and_say_so() -> None:
+    ours = {"i2t/r1": 60.0, "attack_object/r1": 40.0, "attack_object/disjoint/r1": 30.0}
+    both = {**ours, "attack_object/published/r1": 50.0}
+    first = run("univse_coco", under("coco_1k_first", both))
+    second = run("vsepp_coco", under("coco_1k_first", ours))
+    plain, attacked = tables(published_section([first, second]))
+    assert [row[1:] for row in plain[2][:2]] == [["measured here", "60.0"]] * 2
+    assert attacked[1] == ["R@1"]
+    assert [row[1:] for row in attacked[2][:2]] == [
+        ["measured here, adversaries as printed", "50.0"],
+        ["measured here", "40.0"],
+    ]
+
+
 def test_each_run_beside_lines_of_its_data() -> None:
     runs = [
         run("jwae_mh_coco", under("coco_5k", {"rsum": 200.0})),
