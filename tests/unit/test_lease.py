@@ -114,9 +114,9 @@ DENIED = s3.error(403, "AccessDenied")
 def test_a_lease_outlives_refusals(store, s3_proxy, s3_server, caplog):
     """Credentials are refused for a while, as when they are replaced."""
     rival = replace(store, endpoint=f"http://{s3_server}")
-    with lease(store, "lock", seconds=3.0):
+    with lease(store, "lock", seconds=6.0):
         s3_proxy.faults = [("PUT", DENIED)] * 3
-        with pytest.raises(TimeoutError, match="held by another job"), lease(rival, "lock", seconds=3.0, wait=6.0):
+        with pytest.raises(TimeoutError, match="held by another job"), lease(rival, "lock", seconds=6.0, wait=8.5):
             raise AssertionError("entered")
         assert s3_proxy.faults == []
     assert caplog.text.count("cannot be renewed") == 1
