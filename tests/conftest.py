@@ -4,8 +4,8 @@ import os
 import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# A run that was started in the background ignores SIGINT, one under nohup SIGHUP, and so would the jobs that tests start
-# and interrupt.
+# A run that was started in the background ignores SIGINT, one under nohup SIGHUP, and so would the jobs that tests
+# start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
