@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vse import registry
+from vse.cluster.placement import gather
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import running_ray, set_threads, set_up_logging
 from vse.command import Request, main
@@ -40,16 +41,19 @@ def run(request: Request) -> str:
     records, root, outputs = describe(config, workspace), _root(config), _outputs(request)
     fingerprint = features_fingerprint(records, config.features.backbone, outputs, root)
     folder = workspace.features(dataset_name(records), fingerprint)
+    if options.extraction.workers != 0:
+        gather(options.ray)
     before = time.perf_counter()
-    store = extract(
-        records,
-        config.features.backbone,
-        outputs,
-        folder,
-        root=root,
-        options=options.extraction,
-        cluster=functools.partial(running_ray, options.ray),
-    )
+    with folder.locked():
+        store = extract(
+            records,
+            config.features.backbone,
+            outputs,
+            folder,
+            root=root,
+            options=options.extraction,
+            cluster=functools.partial(running_ray, options.ray),
+        )
     seconds = time.perf_counter() - before
     headline: dict[str, Any] = {
         "images": len(store.ids),

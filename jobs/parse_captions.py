@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vse import registry
+from vse.cluster.placement import gather
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.language.parsing import language_fingerprint, parse_captions
-from vse.pipeline import describe, of_data
+from vse.pipeline import describe, of_data, parser_of
 from vse.summary import write_summary
 from vse.workspace import Workspace, dataset_name
 
@@ -30,11 +31,14 @@ def run(request: Request) -> str:
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     records = describe(config, workspace)
-    parses = parse_captions(
-        records, config.text.parser, workspace, num_workers=options.num_workers, cluster=cluster_of(options.ray)
-    )
+    parser = parser_of(config)
+    folder = workspace.language(dataset_name(records), language_fingerprint(parser))
+    gather(options.ray)
+    with folder.locked():
+        parses = parse_captions(
+            records, parser, workspace, num_workers=options.num_workers, cluster=cluster_of(options.ray)
+        )
     found = [parses.components(text) for text in parses.texts()]
-    folder = workspace.language(dataset_name(records), parses.fingerprint)
     headline = {
         "captions": len(records.captions),
         "distinct_texts": len(parses),

@@ -40,8 +40,7 @@ def preflight(
     check_gpus(workers, gpus_per_worker, beside)
     Workspace.open(workspace).check_writable()
     here = cluster_address(config) is None
-    if not here:
-        _gather(config)
+    gather(config)
     most = capacity(config)
     place = "this machine has" if here else "the cluster can have"
     total, where = most.total(labels), "".join(f" on nodes labelled {k}: {v}" for k, v in (labels or {}).items())
@@ -78,11 +77,11 @@ def preflight(
         )
 
 
-def _gather(config: Config) -> None:
+def gather(config: Config) -> None:
     """Wait for the hosts of a list of hosts that have not joined, or what they have would be left out for the whole
     job; until the cluster has been up for as long as any node is waited for. Then go on without them, and say so."""
     hosts = listed(launched_plan() or {})
-    if not hosts:
+    if not hosts or cluster_address(config) is None:
         return
     with running_ray(config):  # joins, starts nothing
         absent = wait_for(hosts, sys.modules["ray"].nodes, max(0.0, placement_seconds() - up_for()))
