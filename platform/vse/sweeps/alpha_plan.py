@@ -106,11 +106,10 @@ class Plan:
     def at_once(self, trials: Sequence[Mapping[str, Any]], wished: int) -> int:
         """How many of these trials run side by side, of as many as are `wished` (0: no limit).
 
-        A process scores all α of a run once it is asked for one, so those of a run are ready no sooner in several, each
-        of which would read the codes and score them all; there are as many processes as runs.
+        A process scores all α of a run once it is asked for one. Trials go to whichever process is free, so a second
+        one would be given the same runs, read their codes and score them all again, and nothing were ready sooner.
         """
-        runs = len({changes["run"] for changes in trials if changes["kind"] == "alpha"})
-        return min(filter(None, (wished, runs)), default=0)
+        return 1 if any(changes["kind"] == "alpha" for changes in trials) else wished
 
     def budget(self) -> Budget:
         """What may be spent on trials."""
