@@ -4,6 +4,7 @@ instances, security group, bucket.
 Nothing is made or changed. Where credentials are missing or lack a permission, a check says so instead of guessing.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -179,11 +180,18 @@ class _Account:
                 wide, wrong = ["22"], f"{name}: has no rules, so Ray would open port 22 to the world"
             yield self.check("security group", not wide, f"{name}: nothing is open to the world", wrong)
 
+    def _bucket_name(self, account: str) -> str:
+        """As the file's own commands name it."""
+        commands = " ".join(map(str, self.config.get("setup_commands", ())))
+        found = _BUCKET.search(commands)
+        name = found[1] if found else "vse-$ACCOUNT-$REGION"
+        return name.replace("$ACCOUNT", account).replace("$REGION", self.region)
+
     def bucket(self) -> Iterator[Check]:
         from botocore.exceptions import ClientError
 
         account = self.client("sts").get_caller_identity()["Account"]
-        name = f"vse-{account}-{self.region}"
+        name = self._bucket_name(account)
         s3 = self.client("s3")
         try:
             s3.head_bucket(Bucket=name, ExpectedBucketOwner=account)
@@ -197,6 +205,9 @@ class _Account:
                 yield Check("bucket", self.where, "problem", wrong)
             else:
                 raise
+
+
+_BUCKET = re.compile(r"\bVSE_BUCKET=([\w.$-]+)")
 
 
 def open_to_the_world(permissions: list[Mapping[str, Any]]) -> list[str]:

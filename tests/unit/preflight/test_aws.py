@@ -132,6 +132,19 @@ def test_profiles_bucket_and_group_that_are_there(config: dict[str, Any]) -> Non
 
 
 @pytest.mark.usefixtures("cloud")
+def test_the_bucket_is_the_one_that_the_file_names(config: dict[str, Any]) -> None:
+    commands = config["setup_commands"]
+    config["setup_commands"] = [each.replace("VSE_BUCKET=vse-", "VSE_BUCKET=ours.of-") for each in commands]
+    assert config["setup_commands"] != commands
+    name = "ours.of-123456789012-us-west-2"
+    assert states(check_account(config), "bucket") == [("ok", f"{name} is not there; the head makes it")]
+    boto3.client("s3", region_name=REGION).create_bucket(
+        Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION}
+    )
+    assert states(check_account(config), "bucket") == [("ok", f"{name} answers")]
+
+
+@pytest.mark.usefixtures("cloud")
 def test_a_bucket_of_another_account_is_a_problem(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     account, name = _Account(config, boto3.Session(), REGION, "here"), "vse-123456789012-us-west-2"
     real, mine = account.client, list[dict[str, str]]()
