@@ -38,6 +38,12 @@ class VSEPP(Family):
 
     @classmethod
     def requires(cls, config: "VSEPP.Config") -> Inputs:
+        """Raises InputError for settings of the other image features, which would change nothing."""
+        if config.image == "pooled":
+            if config.pooling != cls.Config().pooling:
+                raise InputError(f"model.pooling={config.pooling}: pools a map's regions; add model.image=map")
+        elif not config.normalize_images:
+            raise InputError("model.normalize_images=false: only with model.image=pooled")
         return Inputs(image=config.image, components=False)
 
     def __init__(self, config: "VSEPP.Config", context: Context, scale: str = "standardize") -> None:
@@ -49,8 +55,6 @@ class VSEPP(Family):
             self.image = PooledEncoder(channels, config.dim, scale, config.dropout, config.normalize_images)
             self.unit_codes = config.normalize_images
         else:
-            if not config.normalize_images:
-                raise InputError("model.normalize_images=false: only with model.image=pooled")
             self.image = RegionEncoder(channels, config.dim, config.pooling, config.k, scale, config.dropout)
         self.words = WordTable(context, config.word_dim, config.fixed_words)
         self.dropout = KeyedDropout(config.dropout, WORDS)

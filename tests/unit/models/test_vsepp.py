@@ -1,13 +1,32 @@
 """VSE++ against a rewriting with torch's own layers."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
+from vse.config import override
+from vse.errors import InputError
 from vse.models.family import Context
+from vse.presets import preset
+from vse.training.compatibility import family_inputs
 
 DATA = synthetic(seed=3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"pooling": "gpo"}, "model.pooling=gpo: pools a map's regions; add model.image=map"),
+        ({"image": "map", "normalize_images": False}, "model.normalize_images=false: only with model.image=pooled"),
+    ],
+)
+def test_settings_that_would_change_nothing_are_refused(settings, said):
+    config = override(preset("vsepp_tiny"), {f"model.{key}": value for key, value in settings.items()})
+    with pytest.raises(InputError, match=re.escape(said)):
+        family_inputs(config)
 
 
 @pytest.mark.parametrize("image", ["pooled", "map"])
