@@ -4,6 +4,7 @@ A spot instance takes its disk along, and `ray down` the head's, and with them t
 """
 
 import os
+import signal
 import socket
 import sys
 import time
@@ -19,6 +20,7 @@ EVERY = 60.0  # seconds; the notice before a spot instance goes is 120
 LARGEST = 64 * 2**20  # bytes of a file that are kept: its end
 LONG = 2**20  # bytes of a file that is copied at doubling intervals: a store takes it whole each time
 SELDOM = 1800.0  # seconds, the longest of these
+_ENDING = {signal.SIGTERM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,22 @@ def copy_logs(session: Path, folder: Folder, known: dict[str, Copied], *, now: f
 
 
 def follow(workspace: str, ray: Path = RAY, every: float = EVERY) -> None:
-    """Copy to `logs/<session>/<host>` in the workspace until this node's Ray has ended, and once more then."""
+    """Copy to `logs/<session>/<host>` in the workspace until this node's Ray has ended, and once more then.
+
+    So too until SIGTERM, which all processes get when the machine ends. It is taken between copies, so that none is cut
+    short; without an answer SIGKILL follows, 90 seconds later where systemd has its own settings.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     session = session_of(ray)
     folder = Workspace.open(workspace).logs(session.name, socket.gethostname())
     known: dict[str, Copied] = {}
-    while is_up(session / "sockets" / "raylet"):
-        copy_logs(session, folder, known, now=time.monotonic())
-        time.sleep(every)
-    copy_logs(session, folder, known, now=time.monotonic(), last=True)
+    try:
+        while is_up(session / "sockets" / "raylet"):
+            copy_logs(session, folder, known, now=time.monotonic())
+            if signal.sigtimedwait(_ENDING, every):
+                break
+    finally:
+        copy_logs(session, folder, known, now=time.monotonic(), last=True)
 
 
 if __name__ == "__main__":

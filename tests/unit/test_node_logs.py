@@ -2,8 +2,11 @@
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -67,21 +70,32 @@ def test_what_cannot_be_written_is_tried_again(session: Path, tmp_path: Path) ->
     assert copy_logs(session, target, known, now=0) == 2
 
 
-def test_it_ends_with_ray(session: Path, tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as raylet:
-        raylet.bind("raylet")
-        raylet.listen()
+@pytest.fixture
+def raylet(session: Path, tmp_path: Path) -> Iterator[socket.socket]:
+    """A socket of the session that answers until it is closed."""
+    with socket.socket(socket.AF_UNIX) as found:
+        found.bind("raylet")
+        found.listen()
         os.chdir(tmp_path)
         if len(str(session / "sockets" / "raylet")) > 100:
             pytest.skip("the path of the temporary folder is too long for a socket")
         assert is_up(session / "sockets" / "raylet")
-        thread = threading.Thread(target=follow, args=(str(tmp_path / "w"), tmp_path / "ray", 0.05))
-        thread.start()
-        kept = tmp_path / "w" / "logs" / "session_1" / socket.gethostname()
-        deadline = time.monotonic() + 10
-        while not (kept / "raylet.out").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        yield found
+
+
+def _wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_it_ends_with_ray(session: Path, raylet: socket.socket, tmp_path: Path) -> None:
+    thread = threading.Thread(target=follow, args=(str(tmp_path / "w"), tmp_path / "ray", 0.05))
+    thread.start()
+    kept = tmp_path / "w" / "logs" / "session_1" / socket.gethostname()
+    _wait_for(kept / "raylet.out")
+    raylet.close()
     (session / "logs" / "last.out").write_text("the end\n")
     with (session / "logs" / "raylet.out").open("ab") as stream:
         stream.write(bytes(node_logs.LONG))
@@ -89,3 +103,25 @@ def test_it_ends_with_ray(session: Path, tmp_path: Path) -> None:
     assert not thread.is_alive()
     assert (kept / "last.out").read_text() == "the end\n"
     assert (kept / "raylet.out").stat().st_size > node_logs.LONG
+
+
+def test_it_ends_with_the_machine(session: Path, raylet: socket.socket, tmp_path: Path) -> None:
+    """Whose end sends SIGTERM to all processes at once, while a long file waits for its turn."""
+    log = session / "logs" / "raylet.out"
+    log.write_bytes(bytes(node_logs.LONG + 1))
+    code = "import sys, pathlib, vse.node_logs as logs; logs.follow(sys.argv[1], pathlib.Path(sys.argv[2]))"
+    environment = os.environ | {"PYTHONPATH": str(Path(node_logs.__file__).parents[1])}
+    arguments = [sys.executable, "-c", code, str(tmp_path / "w"), str(tmp_path / "ray")]
+    process = subprocess.Popen(arguments, env=environment)
+    with process:
+        try:
+            kept = tmp_path / "w" / "logs" / "session_1" / socket.gethostname() / "raylet.out"
+            _wait_for(kept)
+            with log.open("ab") as stream:
+                stream.write(b"the end")
+            process.terminate()
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
+    assert is_up(session / "sockets" / "raylet")
+    assert kept.read_bytes().endswith(b"the end")
