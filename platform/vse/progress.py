@@ -1,5 +1,6 @@
 """How far long work has come: a bar with rate and time left on a terminal, a plain line now and then elsewhere."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -17,7 +18,8 @@ class Progress:
     """A context manager: `with Progress("extract", total=800, unit="images") as bar: bar.advance(32)`.
 
     Everything goes to stderr; stdout belongs to results. `total` may be unknown, and `advance` may be given text for
-    the end of the line ("loss 3.2"). Plain lines come `every` so many seconds, and once at the end.
+    the end of the line ("loss 3.2"). Plain lines come `every` so many seconds, and once at the end. Where nobody reads
+    them any more, as after a lost connection, work goes on, and an exception that ends it stays what it is.
     """
 
     def __init__(
@@ -39,8 +41,9 @@ class Progress:
         self._start = self._last = time.monotonic()
         if self.out.isatty():
             self._bar = _terminal_bar(self.out)
-            self._bar.start()
             self._task = self._bar.add_task(self.label, total=self.total, rate="", text="")
+            with contextlib.suppress(OSError):
+                self._bar.start()
         return self
 
     def advance(self, count: int = 1, text: str = "") -> None:
@@ -60,7 +63,8 @@ class Progress:
     ) -> None:
         self._tell(True)
         if self._bar is not None:
-            self._bar.stop()
+            with contextlib.suppress(OSError):
+                self._bar.stop()
         else:
             self._line(time.monotonic())
 
@@ -79,7 +83,8 @@ class Progress:
             left = f", {_clock(spent / self.done * (self.total - self.done))} left"
         end = f", {self._text}" if self._text else ""
         line = f"{self.label}: {self.done}{share} {self.unit}, {self._rate(now)}, {_clock(spent)} spent{left}{end}"
-        print(line, file=self.out, flush=True)
+        with contextlib.suppress(OSError):
+            print(line, file=self.out, flush=True)
 
 
 def progress(items: Iterable[T], label: str, *, total: int | None = None, unit: str = "items") -> Iterator[T]:

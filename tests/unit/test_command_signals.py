@@ -1,6 +1,7 @@
 """Signals end a job as such, whatever it was about."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -114,3 +115,43 @@ def test_an_interrupt_is_one_though_nobody_reads_what_is_said(tmp_path: Path) ->
         os.close(writing)
     assert (tmp_path / "seen").read_text() == "KeyboardInterrupt"
     assert done.returncode == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_progress_that_nobody_reads_takes_no_interrupt_s_place(number: int, tmp_path: Path) -> None:
+    """A lost connection takes the terminal of a bar along, Ctrl-C the `tee` that lines are piped into."""
+    arguments = job(
+        tmp_path,
+        """
+        from vse.progress import Progress
+
+        def run(request):
+            try:
+                with Progress("train", total=3) as bar:
+                    bar.advance()
+                    (folder / "started").touch()
+                    time.sleep(60)
+            except BaseException as error:
+                (folder / "seen").write_text(type(error).__name__)
+                raise
+        """,
+    )
+    reading, writing = pty.openpty() if number == signal.SIGHUP else os.pipe()
+    try:
+        process = subprocess.Popen(arguments, env=ENVIRONMENT | {"TERM": "xterm"}, stdout=writing, stderr=writing)
+    finally:
+        os.close(writing)
+    with process:
+        try:
+            deadline = time.monotonic() + 30
+            while not (tmp_path / "started").exists():
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            os.close(reading)
+            process.send_signal(number)
+            process.wait(timeout=30)
+        finally:
+            process.kill()
+    assert (tmp_path / "seen").read_text() == ("SystemExit" if number == signal.SIGHUP else "KeyboardInterrupt")
+    assert process.returncode == 128 + number

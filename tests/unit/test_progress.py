@@ -75,3 +75,16 @@ def test_a_terminal_gets_a_bar() -> None:
     assert "train" in told
     assert "30/30" in told
     assert "epochs/s" in told
+
+
+def test_work_goes_on_where_the_terminal_is_gone() -> None:
+    code = "import time\nfrom vse.progress import progress\n"
+    code += "for _ in progress(range(30), 'train'): time.sleep(0.01)\nfor _ in progress(range(2), 'test'): pass\n"
+    code += "print('done')"
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform"), "TERM": "xterm"}
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=theirs, stdout=subprocess.PIPE, env=environment)
+    os.close(theirs)
+    os.close(ours)
+    told, _ = process.communicate(timeout=60)
+    assert (process.returncode, told) == (0, b"done\n")
