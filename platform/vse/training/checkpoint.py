@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from vse.errors import InputError
+from vse.errors import InputError, StorageError
 from vse.lease import Held
 from vse.models.family import Family
 from vse.storage import Folder, as_json, entry_of
@@ -60,27 +60,48 @@ class Checkpoints:
     def save(
         self, progress: Progress, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Mapping[str, Any]
     ) -> Folder:
-        """Write a checkpoint, then drop those that are neither the newest nor the best. Raises TakenOver where another
-        job trains the run by now."""
-        self.held.check()
+        """Write a checkpoint, then drop those that are neither the newest nor the best.
+
+        Raises TakenOver where another job trains the run by now, and StorageError where writing fails. The lock is
+        looked at before every change, any of which may take minutes where the network comes and goes; such an outage is
+        harmless unless it begins between the last look and the question whether there is a manifest.
+        """
         name = f"epoch-{progress.epoch:04d}" + (f"-{progress.step:06d}" if progress.step else "")
         target, entries = self.folder.child(name), dict[str, dict[str, Any]]()
 
         def write(file: str, data: bytes) -> None:
             entries[file] = entry_of(data)  # of what is meant to be there: a store would be asked for all of it again
-            target.write_bytes(file, data)
+            self._write(target, file, data)
 
         write("model.safetensors", save(_contiguous(model.state_dict())))
         write("optimizer.safetensors", save(_optimizer_tensors(model, optimizers)))
         write("progress.json", as_json({"version": VERSION, "scaler": dict(scaler), **asdict(progress)}))
         for file, content in self.extra.items():
             write(file, as_json(content))
-        self.held.check()  # the files may have taken long
+        self.held.check()
         target.commit_manifest(entries, {"files": entries})
         for old in self.folder.names():
             if old not in (name, f"epoch-{progress.best:04d}"):
+                self.held.check()  # after they were listed: of what is another's none is deleted
                 self.folder.delete(old)
         return target
+
+    def _write(self, target: Folder, file: str, data: bytes) -> None:
+        """Write a file of a checkpoint if the run is still held; on S3 only over what was there when it was.
+
+        Or a write that is tried again until the network is back would come down on the file of a job that took the run
+        over meanwhile. Raises as `save`.
+        """
+        if target.is_local:  # by a lock of the system, which is never lost
+            target.write_bytes(file, data)
+            return
+        before = target.info(file)
+        self.held.check()
+        try:
+            target.write_over(file, data, before.tag if before else "")
+        except StorageError:
+            self.held.check()  # that it was lost says more
+            raise
 
     def newest(self) -> Folder | None:
         """The checkpoint with the most work in it whose files are all intact; damaged ones are passed over.
