@@ -27,7 +27,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from vse import journal
 from vse.cluster.runtime import placement_seconds, train_nodes
 from vse.config import to_dict
-from vse.errors import PlacementError, StorageError, WorkersLostError, first_line, storage_failure
+from vse.errors import InputError, PlacementError, StorageError, WorkersLostError, first_line, storage_failure
 from vse.lease import Held
 from vse.storage import Folder
 from vse.training.config import RunConfig
@@ -289,7 +289,7 @@ class Listener:
         over = False
         while not over:
             over = self.over.wait(LISTEN_SECONDS)
-            with contextlib.suppress(OSError):  # a store that is away: the epochs are told when it is back
+            with contextlib.suppress(OSError, InputError):  # away, or refused for now: the epochs are told afterwards
                 self._tell()
 
     def _tell(self) -> None:

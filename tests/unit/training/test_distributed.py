@@ -16,7 +16,7 @@ from ray.train.v2._internal.exceptions import (
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 
 from vse.config import override
-from vse.errors import CredentialsError, PlacementError, StorageError, WorkersLostError
+from vse.errors import CredentialsError, InputError, PlacementError, StorageError, WorkersLostError
 from vse.journal import FILE_NAME, Journal
 from vse.presets import preset
 from vse.storage import Folder
@@ -25,14 +25,19 @@ from vse.training.distributed import RETRIES, Listener, Waited, _Policy, _raise_
 from vse.workspace import Workspace
 
 
-def test_epochs_are_heard_once_although_the_store_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "trouble", [StorageError("could not connect"), InputError("AccessDenied"), CredentialsError("no AWS credentials")]
+)
+def test_epochs_are_heard_once_although_the_store_was_away(
+    trouble: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard: list[float] = []
     away = [False]
     read = Folder.read_bytes
 
     def read_bytes(folder: Folder, name: str) -> bytes:
         if away[0]:
-            raise StorageError("could not connect")
+            raise trouble
         return read(folder, name)
 
     monkeypatch.setattr(Folder, "read_bytes", read_bytes)
