@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -18,6 +19,7 @@ from ray import tune
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import ConcurrencyLimiter
 
+from vse.capacity import Capacity, living
 from vse.cluster.placement import capacity
 from vse.cluster.runtime import LIFECYCLE, SPOT
 from vse.progress import Progress
@@ -110,7 +112,7 @@ def run_proposed(
 
     waiting = Waiting(need.of_trial(), nested=need.nested, nodes=nodes)
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
-        hand_out = HandOut(proposer, meter, lambda: recorder.broken, sick)
+        hand_out = HandOut(proposer, meter, lambda: recorder.broken, sick, functools.partial(_elsewhere, need))
         # what Tune would wrap around the searcher, by our hand, so that the recorder can tell it what Tune does not
         limited = ConcurrencyLimiter(hand_out, max_concurrent=at_once)
         untold = functools.partial(limited.on_trial_complete, error=True)
@@ -184,9 +186,20 @@ def _kept_to(need: Need) -> dict[str, str]:
 
 def _one_node_alone(need: Need) -> bool:
     """Whether trials have one node to run on, counting those that are yet to come."""
-    asked, could = need.of_trial(), capacity()
+    return _holding(need, capacity()) < 2
+
+
+def _elsewhere(need: Need, left_out: Sequence[str]) -> bool:
+    """Whether a trial could run on another node than those, by their ids: on one that is up or on one that may come."""
+    up = living([node for node in ray.nodes() if node["NodeID"] in left_out])
+    return _holding(need, capacity()) > _holding(need, up)
+
+
+def _holding(need: Need, could: Capacity) -> int:
+    """The largest number of nodes that could each hold a trial."""
+    asked = need.of_trial()
     cpus, gpus = asked.get("CPU", 0.0), asked.get("GPU", 0.0)
-    return sum(kind.count for kind in could.kinds if kind.holds(cpus, gpus)) < 2
+    return replace(could, kinds=tuple(kind for kind in could.kinds if kind.holds(cpus, gpus))).nodes
 
 
 @contextlib.contextmanager

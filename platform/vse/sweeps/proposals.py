@@ -1,7 +1,7 @@
 """Which trial comes next: a list, or a search that learns from what has ended. Tune asks, one trial at a time."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ray.tune.search import Searcher
@@ -74,7 +74,8 @@ class InTurn:
 class HandOut(Searcher):
     """Hands a proposer's trials to Tune while the meter allows it and nothing is `broken`. Nothing new starts
     afterwards; what runs ends, and may end sooner than the meter expects: only then is a trial that it refused held
-    back for good. Trials are kept from nodes that are `sick`."""
+    back for good. Trials are kept from nodes that are `sick`; none starts while there is no place `elsewhere` than on
+    those, by their ids: it would keep from all nodes for its life."""
 
     def __init__(
         self,
@@ -82,11 +83,13 @@ class HandOut(Searcher):
         meter: Meter,
         broken: Callable[[], bool] = lambda: False,
         sick: SickNodes | None = None,
+        elsewhere: Callable[[Sequence[str]], bool] = lambda left_out: True,
     ) -> None:
         super().__init__()
+        self.elsewhere = elsewhere
         self.proposer, self.meter, self.broken, self.sick = proposer, meter, broken, sick
         self.running: set[str] = set()
-        self.held_back: dict[str, Any] | None = None  # what the meter refused last
+        self.held_back: dict[str, Any] | None = None  # what was proposed and could not start yet
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune saves its searcher for a resumption that is the ledger's here
@@ -105,10 +108,13 @@ class HandOut(Searcher):
         if not self.meter.allows():
             self.held_back = changes
             return None if self.running else Searcher.FINISHED
+        avoided = self.sick.left_out() if self.sick is not None else []
+        if avoided and not self.elsewhere(avoided):
+            self.held_back = changes
+            return None
         self.held_back = None
         self.running.add(trial_id)
         self.meter.handed_out(ledger.trial_id(changes))
-        avoided = self.sick.left_out() if self.sick is not None else []
         return {"changes": changes, **({AVOIDED: avoided} if avoided else {})}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:

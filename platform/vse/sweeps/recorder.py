@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, Ledger, trial_id
 from vse.sweeps.need import Need
-from vse.sweeps.proposals import DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, Proposer
+from vse.sweeps.proposals import AVOIDED, DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, Proposer
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
 from vse.sweeps.trial_process import PAYLOAD, SAID, SHARE, SO_FAR, WAITED
@@ -84,7 +84,7 @@ class Recorder(tune.Callback):
         for trial in trials:
             if trial.status == Trial.ERROR and trial.trial_id not in self._failed:
                 self._never_began(trial)
-        self.waiting.look(trial.status for trial in trials)
+        self.waiting.look((trial.status for trial in trials), _avoided(trials))
 
     def keep_running(self) -> None:
         """Write down what has been spent on the trials that run now."""
@@ -192,6 +192,12 @@ class Recorder(tune.Callback):
         self.standing.show(self.bar.done, self.meter.running)
         if self.on_end is not None:
             self.on_end(entry)
+
+
+def _avoided(trials: Iterable[Any]) -> set[str]:
+    """The nodes that all trials which wait for a place keep from; those of a trial are the same for its life."""
+    kept_from = [set(trial.config.get(AVOIDED, ())) for trial in trials if trial.status == Trial.PENDING]
+    return set.intersection(*kept_from) if kept_from else set()
 
 
 def _why(trial: Any) -> str:

@@ -4,7 +4,7 @@ more of its kind, an account has no quota, or spot instances are reclaimed as so
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -97,8 +97,11 @@ class Waiting:
             for other, seconds in others.items()
         )
 
-    def look(self, states: Iterable[str]) -> None:
-        """At Tune's states of all trials. Raises PlacementError once none has had a place for too long."""
+    def look(self, states: Iterable[str], avoided: Collection[str] = ()) -> None:
+        """At Tune's states of all trials. Raises PlacementError once none has had a place for too long.
+
+        avoided: ids of the nodes that all waiting trials keep from, which are no places for them.
+        """
         now = self.clock()
         if now - self._looked < EVERY:
             return
@@ -110,7 +113,7 @@ class Waiting:
             self._none = None
             self._short.due(False, now)
             return
-        nodes = living(self.nodes())
+        nodes = living([node for node in self.nodes() if node.get("NodeID") not in avoided])
         places = nodes.room(self.asked.get("CPU", 0.0), self.asked.get("GPU", 0.0))
         self._none = (now if self._none is None else self._none) if not places and not running else None
         total = nodes.total()

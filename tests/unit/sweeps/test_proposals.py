@@ -8,7 +8,7 @@ from ray.tune.search import Searcher
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, trial_id
 from vse.sweeps.proposals import AVOIDED, LOSSES, LOST, NO_PLACE, SICK, HandOut, InTurn
-from vse.sweeps.sick_nodes import PAUSE, SickNodes
+from vse.sweeps.sick_nodes import AWAY, ENDS, PAUSE, SickNodes
 
 
 def ended(changes: dict[str, Any], state: Any = "finished", seconds: float = 1.0, error: str = "") -> Entry:
@@ -124,6 +124,34 @@ def test_trials_keep_from_sick_nodes_and_come_again() -> None:
     assert hand_out.suggest("c") == {"changes": {"x": 2}, AVOIDED: ["n1"]}
     lost = ended({"x": 0}, "failed", error=f"{SICK}: host-1: full")
     assert [proposer.ended(lost) for _ in range(LOSSES)] == [True] * (LOSSES - 1) + [False]
+
+
+def test_where_all_nodes_are_left_out_trials_wait_for_the_first_that_comes_back() -> None:
+    """One that keeps from all of them would do so for its life, and hold the place of others."""
+    now = [0.0]
+    sick = SickNodes(lambda: False, clock=lambda: now[0])
+    proposer = InTurn([{"x": 1}, {"x": 2}])
+    hand_out = HandOut(proposer, Meter(), sick=sick, elsewhere=lambda left_out: left_out != ["n1", "n2"])
+    for node in ("n1", "n2"):
+        sick.well(node)
+        for _ in range(ENDS):
+            assert sick.ill(node, node, "StorageError", "full") == "here"
+        now[0] += 2 * PAUSE
+    assert [hand_out.suggest("a"), hand_out.suggest("b")] == [None, None]
+    now[0] = AWAY - 1.0
+    assert hand_out.suggest("a") is None
+    now[0] = AWAY
+    assert hand_out.suggest("a") == {"changes": {"x": 1}, AVOIDED: ["n2"]}
+    assert hand_out.held_back is None
+
+
+def test_where_nothing_is_left_nobody_waits_for_nodes_that_are_left_out() -> None:
+    sick = SickNodes(lambda: False, clock=lambda: 2 * PAUSE)
+    sick.ill("n1", "n1", "StorageError", "full")
+    sick.ill("n1", "n1", "StorageError", "full")
+    sick._rested = 0.0
+    hand_out = HandOut(InTurn([]), Meter(), sick=sick, elsewhere=lambda left_out: False)
+    assert hand_out.suggest("a") == Searcher.FINISHED
 
 
 def test_nothing_new_starts_where_results_have_no_place() -> None:

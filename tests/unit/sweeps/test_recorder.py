@@ -117,6 +117,26 @@ def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> N
     assert [entry.error.startswith(NOT_FREE) for entry in ledger] == [False, True]
 
 
+def test_where_those_that_wait_all_keep_from_a_node_it_is_no_place(ledger: Ledger) -> None:
+    ends, looks = Ends(ledger), list[tuple[list[str], set[str]]]()
+    ends.recorder.waiting.look = lambda states, avoided=(): looks.append((list(states), set(avoided)))
+    trials = [
+        SimpleNamespace(trial_id=str(number), status=status, config={"changes": {"x": number}, **avoided})
+        for number, (status, avoided) in enumerate(
+            [
+                ("PENDING", {"avoided": ["a", "b"]}),
+                ("PENDING", {"avoided": ["b", "c"]}),
+                ("RUNNING", {"avoided": ["c"]}),
+                ("PENDING", {}),
+            ]
+        )
+    ]
+    for some in (trials[:1], trials[:3], trials, trials[2:3]):
+        ends.recorder.on_step_end(0, some)
+    assert [avoided for _, avoided in looks] == [{"a", "b"}, {"b"}, set(), set()]
+    assert looks[1][0] == ["PENDING", "PENDING", "RUNNING"]
+
+
 NO_PLACE: dict[str, Any] = {"kind": "PlacementError", "refused": "train.workers=2: no nodes came in time"}
 
 

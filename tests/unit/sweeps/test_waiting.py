@@ -1,6 +1,7 @@
 """Trials without a place, on a cluster and a clock that are made up."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,11 +21,11 @@ class Cluster:
         self.now, self.up = 0.0, list(nodes)
         self.waiting = Waiting({"CPU": 1.0, "GPU": 1.0}, deadline=900.0, clock=lambda: self.now, nodes=lambda: self.up)
 
-    def passes(self, seconds: float, waiting: int, running: int = 0) -> None:
+    def passes(self, seconds: float, waiting: int, running: int = 0, avoided: Sequence[str] = ()) -> None:
         """Looks every five seconds, as many as there are in that time."""
         for _ in range(round(seconds / 5)):
             self.now += 5.0
-            self.waiting.look(["TERMINATED"] * 3 + ["PENDING"] * waiting + ["RUNNING"] * running)
+            self.waiting.look(["TERMINATED"] * 3 + ["PENDING"] * waiting + ["RUNNING"] * running, avoided)
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -80,6 +81,14 @@ def test_a_place_that_another_job_holds_is_waited_for(caplog: pytest.LogCaptureF
     cluster.passes(5000, waiting=1)
     assert len(said(caplog)) == 7
     assert not any("ends" in line for line in said(caplog))
+
+
+def test_a_node_that_all_who_wait_keep_from_is_no_place() -> None:
+    """Whether it is still left out or not: what they keep from was said when they were handed out."""
+    cluster = Cluster({**WITH_GPU, "NodeID": "a"}, {**GONE, "NodeID": "b"})
+    cluster.passes(900, waiting=2, avoided=["a"])
+    with pytest.raises(PlacementError, match="no node came in 900 s that could hold a trial"):
+        cluster.passes(5, waiting=2, avoided=["a"])
 
 
 def test_workers_without_places_are_told_of_while_their_trials_run(caplog: pytest.LogCaptureFixture) -> None:

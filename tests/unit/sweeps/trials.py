@@ -62,6 +62,8 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
         raise InputError("data.root=/nowhere: no such folder")
     if changes["x"] == "sick at first" and calls == 0:
         raise StorageError("/scratch: no space left on device")
+    if changes["x"] == "sick twice" and calls < 2:
+        raise StorageError("/scratch: no space left on device")
     if changes["x"] == "no credentials at first" and calls == 0:
         raise CredentialsError("s3://bucket/work: no AWS credentials")
     if changes["x"] == "full":
