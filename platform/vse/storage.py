@@ -294,18 +294,16 @@ class Folder:
             yield Held()
 
     @contextlib.contextmanager
-    def taken(self, wait: float = 0.0) -> Iterator[bool]:
-        """Like `locked`, but the body runs in any case and is told whether the lock is its own.
+    def taken(self, wait: float = 0.0) -> Iterator[Held | None]:
+        """Like `locked`, but the body runs in any case: None tells it that the lock is another's.
 
         A process that died holds none, whatever `wait` says; on S3 that shows after the term of its lease.
         """
-        with contextlib.ExitStack() as held:
-            mine = True
-            try:
-                held.enter_context(self.locked(wait if self.is_local else max(wait, DEAD_AFTER)))
-            except TimeoutError:
-                mine = False
-            yield mine
+        with contextlib.ExitStack() as stack:
+            held = None
+            with contextlib.suppress(TimeoutError):
+                held = stack.enter_context(self.locked(wait if self.is_local else max(wait, DEAD_AFTER)))
+            yield held
 
     def is_locked(self) -> bool:
         """Whether a living process works here under `locked`. Writes nothing; on S3 a lease counts for two of its

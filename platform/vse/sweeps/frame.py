@@ -13,8 +13,9 @@ from vse.cluster.runtime import cluster_address, running_ray, set_up_logging, st
 from vse.command import Request
 from vse.config import flatten
 from vse.environment import run_tags, usable_cores
-from vse.errors import InputError
+from vse.errors import InputError, TakenOver
 from vse.journal import Journal, Status, read
+from vse.lease import Held
 from vse.reach import check_reach
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
@@ -176,7 +177,7 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], SweepResult
     list(check_reach(plan.config, request.workspace, request.options.ray))
     workspace = Workspace.open(request.workspace)
     folder = open_sweep(workspace, plan.name, plan.definition(), exclusive=plan.named)
-    with sole_owner(folder), Shipper(request.workspace, request.tracking).every(30) as shipper:
+    with sole_owner(folder) as held, Shipper(request.workspace, request.tracking).every(30) as shipper:
         frame = Frame(request, plan, workspace, folder)
         known = _warn_of_other_code(frame)
         try:
@@ -185,8 +186,9 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], SweepResult
                 found = work(frame)
             _warn_of_other_code(frame, known)
         except BaseException as error:
-            end_killed_below(workspace, frame.name, started)  # Ray has ended, and with it what trained
-            frame.close("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
+            if not _taken_over(held):  # else the story is another's, of the runs below as well
+                end_killed_below(workspace, frame.name, started)  # Ray has ended, and with it what trained
+                frame.close("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
             raise
         if not frame.worked and reported(folder, found.digest):
             log.info("%s has been run before; nothing is left to do", folder.name)
@@ -210,6 +212,17 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], SweepResult
             },
             details={**report.details, "files": entries(folder, report.files)},
         )
+
+
+def _taken_over(held: Held) -> bool:
+    """Whether another job holds the sweep by now; not where the store does not answer."""
+    try:
+        held.check()
+    except TakenOver:
+        return True
+    except (OSError, InputError):  # the way out is no place for another error
+        return False
+    return False
 
 
 def _warn_of_other_code(frame: Frame, known: frozenset[str] = frozenset()) -> frozenset[str]:

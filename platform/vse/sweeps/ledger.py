@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from vse.config import canonical, dotted, fingerprint
 from vse.errors import InputError
+from vse.lease import Held
 from vse.storage import Folder
 from vse.sweeps.need import Need
 from vse.workspace import Workspace
@@ -301,12 +302,13 @@ def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[None]:
-    """Hold a sweep while the body runs. Raises InputError where another job (on S3: anywhere) is running it.
+def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[Held]:
+    """Hold a sweep while the body runs; what is yielded tells whether it is still held. Raises InputError where another
+    job (on S3: anywhere) is running it.
 
     The system frees the lock of a process that dies; on S3 that is seen after some 30 seconds.
     """
-    with folder.taken(wait) as mine:
-        if not mine:
+    with folder.taken(wait) as held:
+        if held is None:
             raise InputError(f"{folder}: another job is running this sweep")
-        yield
+        yield held

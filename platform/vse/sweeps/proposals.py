@@ -16,8 +16,9 @@ LOST = "the node of the trial was lost"  # how the error of such a trial begins
 SICK = "the node of the trial was at fault"  # how that of a trial begins that its node ended (`sick_nodes`)
 NO_PLACE = "its workers had no place"  # how that of a trial begins whose nodes did not come while others ran
 NOT_FREE = "the process it was given did not let go of the trial before"  # how that of a trial begins that never began
+TAKEN_OVER = "another job took over what it trained"  # how that of a trial begins that was slow to answer for its run
 DIVERGED = "the training diverged"  # how that of a trial begins that would diverge again
-LOSSES = 10  # ends by nodes or processes after which a trial comes again; then it is no longer thought innocent of them
+LOSSES = 10  # ends by nodes, processes or jobs after which a trial comes again; then it is no longer thought innocent
 
 
 @runtime_checkable
@@ -35,7 +36,8 @@ class Proposer(Protocol):
 
 class Attempts:
     """How often trials may fail. A node that was reclaimed, did not come or is sick says nothing about the trial, nor
-    does the process of another, so such ends count apart. A training that diverged does so each time."""
+    does the process of another or a job that took its run over, so such ends count apart. A training that diverged does
+    so each time."""
 
     def __init__(self, attempts: int) -> None:
         self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()
@@ -46,7 +48,7 @@ class Attempts:
             return False
         if entry.error.startswith(NO_PLACE):  # it comes to an end with the others, which have its place
             return True
-        lost = entry.error.startswith((LOST, SICK, NOT_FREE))
+        lost = entry.error.startswith((LOST, SICK, NOT_FREE, TAKEN_OVER))
         ends, most = (self._losses, LOSSES + 1) if lost else (self._failures, self._most)
         ends[entry.id] += 1
         return ends[entry.id] < most

@@ -16,7 +16,7 @@ from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, Ledger, trial_id
 from vse.sweeps.need import Need
-from vse.sweeps.proposals import AVOIDED, DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, Proposer
+from vse.sweeps.proposals import AVOIDED, DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, TAKEN_OVER, Proposer
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
 from vse.sweeps.trial_process import PAYLOAD, SAID, SHARE, SO_FAR, WAITED
@@ -102,6 +102,9 @@ class Recorder(tune.Callback):
         elif "diverged" in payload:
             self.waiting.moved()
             why = f"{DIVERGED}: {payload['diverged']}"
+            self._fail(changes, why)
+        elif "taken_over" in payload:
+            why = f"{TAKEN_OVER}: {payload['taken_over']}"
             self._fail(changes, why)
         elif SO_FAR in last:  # the scheduler ended it
             self._finish(changes, {**json.loads(last[SO_FAR]), "stopped": True}, self._seconds(changes))

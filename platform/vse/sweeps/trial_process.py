@@ -10,7 +10,7 @@ import ray
 from ray import tune
 
 from vse.cluster.runtime import enter_trial, in_trial
-from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError, storage_failure
+from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError, TakenOver, storage_failure
 
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 
@@ -50,6 +50,8 @@ def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
         return {PAYLOAD: json.dumps({"refused": str(error), "kind": type(error).__name__, "sick": sick, **where})}
     except Diverged as error:
         return {PAYLOAD: json.dumps({"diverged": str(error)})}
+    except TakenOver as error:  # a StorageError, but of no disk: whoever tries again finds what the other one trained
+        return {PAYLOAD: json.dumps({"taken_over": str(error)})}
     except Exception as error:
         if line := storage_failure(error):  # nor is a full disk
             return {PAYLOAD: json.dumps({"refused": line, "kind": StorageError.__name__, "sick": True, **where})}

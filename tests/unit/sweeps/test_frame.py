@@ -13,6 +13,8 @@ from tests import s3
 from vse import journal
 from vse.cluster.runtime import Config as RayConfig
 from vse.command import Request
+from vse.errors import InputError, StorageError
+from vse.lease import Held
 from vse.presets import preset
 from vse.storage import Folder
 from vse.sweeps import alpha, frame, objective_sweep
@@ -110,6 +112,45 @@ def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
         story = journal.parse(folder.read_bytes(journal.FILE_NAME))
         assert (story.status, story.tags["kind"], len(story.notes)) == ("finished", "square", 0)
         assert story.params["rule"] == prefix
+
+
+@pytest.mark.parametrize(("taken", "told"), [(False, ("failed", "killed")), (True, ("running", "running"))])
+def test_who_lost_a_sweep_to_another_job_tells_no_end_of_it(taken: bool, told: tuple[str, str], place: str) -> None:
+    """As where it was suspended: what runs below the sweep is trained by the other one, which waits for no lease."""
+    address = s3.address(place, f"taken-{taken}")
+
+    def work(frame: Frame) -> SweepResult:
+        frame.tell_parent("square", "all")
+        frame.workspace.journal(frame.workspace.run("mine")).start("mine", parent=frame.name)
+        if taken:
+            frame.folder.write_bytes(".writing-lock", b"of another")
+        raise StorageError("another job works on this; this one ends here")
+
+    with pytest.raises(StorageError, match="another job works on this"):
+        run_framed(asked(address, Options()), Plan(), work)
+    folders = [*Folder.open(address).child("sweeps").folders_with(journal.FILE_NAME)]
+    folders += [*Folder.open(address).child("runs").folders_with(journal.FILE_NAME)]
+    assert tuple(journal.parse(each.read_bytes(journal.FILE_NAME)).status for each, _ in folders) == told
+
+
+@pytest.mark.parametrize("error", [StorageError("s3: no answer"), InputError("s3: credentials were refused")])
+def test_a_sweep_whose_lease_cannot_be_asked_for_tells_of_its_end(
+    error: Exception, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unanswered(self: Held) -> None:
+        raise error
+
+    monkeypatch.setattr(Held, "check", unanswered)
+    address = s3.address(place, "unanswered")
+
+    def work(frame: Frame) -> SweepResult:
+        frame.tell_parent("square", "all")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_framed(asked(address, Options()), Plan(), work)
+    ((folder, _),) = Folder.open(address).child("sweeps").folders_with(journal.FILE_NAME)
+    assert journal.parse(folder.read_bytes(journal.FILE_NAME)).status == "killed"
 
 
 def test_trainings_by_other_code_are_said_in_a_line(

@@ -3,11 +3,12 @@
 import pickle
 from typing import Any
 
+import pytest
 from ray.tune.search import Searcher
 
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, trial_id
-from vse.sweeps.proposals import AVOIDED, LOSSES, LOST, NO_PLACE, SICK, HandOut, InTurn
+from vse.sweeps.proposals import AVOIDED, LOSSES, LOST, NO_PLACE, NOT_FREE, SICK, TAKEN_OVER, HandOut, InTurn
 from vse.sweeps.sick_nodes import AWAY, ENDS, PAUSE, SickNodes
 
 
@@ -34,6 +35,13 @@ def test_lost_nodes_are_no_failures_of_a_trial_until_they_are_many() -> None:
     assert proposer.ended(ended(changes, "failed", error="ValueError: no"))
     assert not proposer.ended(lost)
     assert not proposer.ended(ended(changes, "failed", error="ValueError: no"))
+
+
+@pytest.mark.parametrize("why", [LOST, SICK, NOT_FREE, TAKEN_OVER])
+def test_what_is_no_fault_of_a_trial_may_be_more_often_than_its_failures(why: str) -> None:
+    proposer = InTurn([{"x": 1}], attempts=1)
+    ends = [proposer.ended(ended({"x": 1}, "failed", error=f"{why}: it says")) for _ in range(LOSSES + 1)]
+    assert ends == [True] * LOSSES + [False]
 
 
 def test_a_trial_waits_for_its_place_however_often_it_has_none() -> None:

@@ -101,6 +101,19 @@ def test_of_workers_elsewhere_no_node_is_left_out(ledger: Ledger) -> None:
         ends.recorder.conclude()
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_trial_whose_run_another_job_took_over_comes_again(alone: bool, ledger: Ledger) -> None:
+    ends = Ends(ledger, alone=alone)
+    for x in ("1", "2"):
+        ends.end(x, "a", taken_over="s3://bucket/runs/1: another job took this over")
+    assert (ends.sick.left_out(), ends.sick.rests(), ends.recorder.broken) == ([], False, False)
+    assert [entry.error for entry in ledger] == [
+        "another job took over what it trained: s3://bucket/runs/1: another job took this over"
+    ] * 2
+    assert [ends.proposer.propose(), ends.proposer.propose()] == [{"x": "1"}, {"x": "2"}]
+    ends.recorder.conclude()
+
+
 def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> None:
     from vse.sweeps.proposals import NOT_FREE
 

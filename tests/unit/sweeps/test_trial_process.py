@@ -13,6 +13,7 @@ from tests.unit.training.test_run import config
 from vse import pipeline
 from vse.cluster import runtime
 from vse.config import override
+from vse.errors import StorageError, TakenOver
 from vse.features import extraction
 from vse.language import parsing
 from vse.language.contrast import stage
@@ -20,6 +21,29 @@ from vse.sweeps.trial_process import PAYLOAD, run_function
 from vse.workspace import Workspace
 
 SIZES = {"data.num_train": 20, "data.num_val": 5, "data.num_test": 5, "data.num_shifted": 0}
+
+
+@pytest.fixture(autouse=True)
+def on_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = SimpleNamespace(get_node_id=lambda: "a", get_assigned_resources=dict)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(runtime, "_in_trial", False)
+
+
+def test_a_run_that_another_job_took_over_is_no_nodes_fault() -> None:
+    """It comes again, and finds what the other one trained."""
+
+    def ends(error: OSError) -> dict[str, Any]:
+        def function(changes: dict[str, Any]) -> dict[str, Any]:
+            raise error
+
+        return json.loads(run_function({"changes": {}}, function)[PAYLOAD])
+
+    assert ends(TakenOver("s3://bucket/runs/1: another job took this over")) == {
+        "taken_over": "s3://bucket/runs/1: another job took this over"
+    }
+    full = ends(StorageError("/data: no space left on device"))
+    assert (full["refused"], full["kind"], full["sick"]) == ("/data: no space left on device", "StorageError", True)
 
 
 def test_a_trial_makes_what_it_lacks_without_workers_of_rays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,10 +56,7 @@ def test_a_trial_makes_what_it_lacks_without_workers_of_rays(tmp_path: Path, mon
         material = pipeline.prepare(override(config("vsec_scenes"), SIZES | changes), Workspace.open(str(tmp_path)))
         return {"images": len(material.records.images), "parsed": material.parses is not None}
 
-    context = SimpleNamespace(get_node_id=lambda: "a", get_assigned_resources=dict)
-    monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(runtime, "_in_trial", False)
     monkeypatch.setattr(extraction, "ExtractionConfig", functools.partial(extraction.ExtractionConfig, patience=0.0))
     monkeypatch.setattr(extraction, "_with_ray", refuse)
     for module, work in ((parsing, "parsing_ray.parse_with_ray"), (stage, "contrast.stage_ray.make_with_ray")):
