@@ -25,7 +25,8 @@ def typical(entries: Iterable[Entry]) -> float | None:
 @dataclass
 class Meter:
     """Counts what a sweep has spent. `limit` is in seconds of trials, infinite by default; `spent` begins with what the
-    ledger knows, failed trials included.
+    ledger knows, failed trials included. `limit_in_full` and `spent_in_full` are of seconds in which a trial has all
+    that it takes: those in which its workers wait for places are that share of one that it has then.
 
     A trial starts only if what was spent, what the running ones are expected to take and its own expected time fit: the
     cap is exceeded by no more than trials take longer than expected (the median of those before). Where there is a
@@ -35,6 +36,8 @@ class Meter:
 
     limit: float = float("inf")
     spent: float = 0.0
+    limit_in_full: float = float("inf")
+    spent_in_full: float = 0.0
     expected: float | None = None
     clock: Callable[[], float] = time.monotonic
     _waiting: set[str] = field(default_factory=set)
@@ -44,11 +47,12 @@ class Meter:
 
     def allows(self) -> bool:
         """Whether one more trial may start."""
+        left = min(self.limit - self.spent, self.limit_in_full - self.spent_in_full)
         if not self.expected:
-            return math.isinf(self.limit) or (not self.open and self.spent < self.limit)
+            return math.isinf(left) or (not self.open and left > 0)
         each = self.expected
         running = sum(max(self.clock() - start, each) for start in self._running.values())
-        return self.spent + running + each * (len(self._waiting) + 1) <= self.limit
+        return running + each * (len(self._waiting) + 1) <= left
 
     def waits(self) -> bool:
         """Whether no trial may start now, but what runs will tell whether one may."""
@@ -87,7 +91,8 @@ class Meter:
         much of what it takes it had in those of this one."""
         self._waiting.discard(entry.id)
         self._running.pop(entry.id, None)
-        self.spent += share * (entry.spent - before)
+        self.spent += entry.spent - before
+        self.spent_in_full += share * (entry.spent - before)
         if entry.state == "finished" and not entry.stopped:
             self._known.append(length(entry))
             if len(self._known) > 2 or self._guessed or not self.expected:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vse.config import knob
 from vse.errors import InputError
@@ -73,8 +73,12 @@ class Budget:
 
         estimate: seconds that one is expected to take, asked for where a cap is set and no known trial says it.
         """
-        limit, expected = self.left(spent, need), typical(alike)
-        return Meter(limit=limit, expected=estimate() if expected is None and math.isfinite(limit) else expected)
+        known, expected = list(spent), typical(alike)
+        of_time, of_resources = replace(self.caps, max_gpu_hours=0.0, max_cost=0.0), replace(self.caps, max_seconds=0.0)
+        limit, in_full = (replace(self, caps=caps).left(known, need) for caps in (of_time, of_resources))
+        if expected is None and math.isfinite(min(limit, in_full)):
+            expected = estimate()
+        return Meter(limit=limit, limit_in_full=in_full, expected=expected)
 
     def lines(self, spent: Iterable[tuple[float, Need]]) -> list[str]:
         """One line a cap, with what was spent of it, for a dry run."""

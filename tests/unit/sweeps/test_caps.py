@@ -57,6 +57,30 @@ def test_a_meter_starts_with_what_is_left_and_what_trials_like_these_took() -> N
     assert not budget.meter([(100.0, TRAINING)], MEASURE, []).allows()
 
 
+@pytest.mark.parametrize(
+    ("given", "another"),
+    [
+        ({"max_seconds": 7000.0}, False),
+        ({"max_seconds": 7200.0}, True),
+        ({"max_gpu_hours": 7000 * 2 / 3600}, True),
+        ({"max_gpu_hours": 6200 * 2 / 3600}, False),
+        ({"max_cost": 7000 * 2 / 3600, "price": 1.0}, True),
+        ({"max_seconds": 7000.0, "max_gpu_hours": 100.0}, False),
+        ({"max_seconds": 7100.0, "max_gpu_hours": 7000 * 2 / 3600}, False),  # at first the other one binds
+        ({"max_seconds": 9000.0, "max_gpu_hours": 6200 * 2 / 3600}, False),
+    ],
+)
+def test_a_wait_for_places_counts_alike_in_the_call_and_after_it(given: dict[str, float], another: bool) -> None:
+    """Of an hour a trial of two workers had its GPUs for three quarters: time counts whole, what is paid does not."""
+    need = Need(cpus=4, gpus=2, workers=2)
+    had = Need(cpus=3.025, gpus=1.5)
+    entry = Entry(id="a", changes={}, state="finished", seconds=3600.0, spent=3600.0)
+    meter = Budget(caps(**given), need).meter([], need, [])
+    meter.ended(entry, share=had.share_of(need))
+    assert meter.allows() == another
+    assert Budget(caps(**given), need).meter([(3600.0, had)], need, [entry]).allows() == another
+
+
 def test_an_estimate_is_made_where_a_cap_is_set_and_no_trial_says_what_one_takes() -> None:
     asked: list[float] = []
 

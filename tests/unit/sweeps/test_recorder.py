@@ -154,7 +154,7 @@ NO_PLACE: dict[str, Any] = {"kind": "PlacementError", "refused": "train.workers=
 
 
 def test_a_trial_without_a_place_comes_again_while_another_is_in_a_long_epoch(ledger: Ledger) -> None:
-    """It had its driver's share meanwhile, and costs no more."""
+    """It had its driver's share meanwhile, and takes no more but time."""
     ends = Ends(ledger, Need(cpus=4.0, workers=2))
     ends.start("long")
     ends.start("surplus")
@@ -167,7 +167,7 @@ def test_a_trial_without_a_place_comes_again_while_another_is_in_a_long_epoch(le
     entry = ledger.get({"x": "surplus"})
     assert entry is not None
     assert (entry.spent, entry.cpus, entry.gpus) == (12 * 901.0, 0.1, 0.0)
-    assert ends.meter.spent == pytest.approx(12 * 901.0 * 0.1 / 4)
+    assert (ends.meter.spent, ends.meter.spent_in_full) == (12 * 901.0, pytest.approx(12 * 901.0 * 0.1 / 4))
 
 
 def test_epochs_that_are_told_again_are_no_sign_of_a_place(ledger: Ledger) -> None:
@@ -191,7 +191,7 @@ def test_a_trial_that_lost_its_workers_had_what_it_needs(ledger: Ledger) -> None
     ends.now = 4400.0
     ends.end("a", "n", **NO_PLACE)
     assert not ends.recorder.broken  # it has moved since
-    assert (next(iter(ledger)).cpus, ends.meter.spent) == (4.0, 4400.0)
+    assert (next(iter(ledger)).cpus, ends.meter.spent_in_full) == (4.0, 4400.0)
 
 
 def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledger: Ledger) -> None:
@@ -208,7 +208,7 @@ def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledge
             ends.end(x, "n", diverged="loss is nan")
     ends.recorder.keep_running()
     assert [(entry.spent, entry.cpus, entry.gpus) for entry in ledger] == [(3600.0, 3.025, 1.5)] * 2
-    assert ends.meter.spent == pytest.approx(2 * 2700.0)
+    assert (ends.meter.spent, ends.meter.spent_in_full) == (2 * 3600.0, pytest.approx(2 * 2700.0))
     costs = Ledger(ledger.folder).costs(lambda changes: Need())
     assert [seconds * need.gpus for seconds, need in costs] == [5400.0] * 3
 
@@ -218,4 +218,4 @@ def test_a_trial_of_one_worker_never_waits_without_what_it_needs(ledger: Ledger)
     ends.start("a")
     ends.now = 60.0
     ends.end("a", "n", result={}, seconds=60.0)
-    assert (next(iter(ledger)).cpus, next(iter(ledger)).gpus, ends.meter.spent) == (2.0, 1.0, 60.0)
+    assert (next(iter(ledger)).cpus, next(iter(ledger)).gpus, ends.meter.spent_in_full) == (2.0, 1.0, 60.0)
