@@ -80,7 +80,7 @@ def whole(folder: Path, preset: str) -> str:
     ("preset", "before", "leave", "after", "within"),  # within: with checkpoints between the ends of epochs
     [
         pytest.param("vsepp_tiny", 2, (2, 1), 1, False, marks=pytest.mark.slow),
-        ("vsepp_tiny", 1, (1, 3), 2, True),
+        pytest.param("vsepp_tiny", 1, (1, 3), 2, True, marks=pytest.mark.slow),
         pytest.param("vsepp_tiny", 2, (1, 3), 1, True, marks=pytest.mark.slow),
         pytest.param("vsepp_tiny", 2, (1, 0), 3, False, marks=pytest.mark.slow),
         pytest.param("vsepp_tiny", 3, (3, 2), 2, True, marks=pytest.mark.slow),

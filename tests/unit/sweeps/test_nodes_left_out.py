@@ -13,7 +13,7 @@ from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.need import Need
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")
