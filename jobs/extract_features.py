@@ -44,16 +44,15 @@ def run(request: Request) -> str:
     if options.extraction.workers != 0:
         gather(options.ray)
     before = time.perf_counter()
-    with folder.locked():
-        store = extract(
-            records,
-            config.features.backbone,
-            outputs,
-            folder,
-            root=root,
-            options=options.extraction,
-            cluster=functools.partial(running_ray, options.ray),
-        )
+    store = extract(
+        records,
+        config.features.backbone,
+        outputs,
+        folder,
+        root=root,
+        options=options.extraction,
+        cluster=functools.partial(running_ray, options.ray),
+    )
     seconds = time.perf_counter() - before
     headline: dict[str, Any] = {
         "images": len(store.ids),

@@ -31,14 +31,12 @@ def run(request: Request) -> str:
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     records = describe(config, workspace)
-    parser = parser_of(config)
-    folder = workspace.language(dataset_name(records), language_fingerprint(parser))
     gather(options.ray)
-    with folder.locked():
-        parses = parse_captions(
-            records, parser, workspace, num_workers=options.num_workers, cluster=cluster_of(options.ray)
-        )
+    parses = parse_captions(
+        records, parser_of(config), workspace, num_workers=options.num_workers, cluster=cluster_of(options.ray)
+    )
     found = [parses.components(text) for text in parses.texts()]
+    folder = workspace.language(dataset_name(records), parses.fingerprint)
     headline = {
         "captions": len(records.captions),
         "distinct_texts": len(parses),

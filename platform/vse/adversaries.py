@@ -203,18 +203,11 @@ def plural_images(adversaries: Adversaries, part: Split) -> np.ndarray:
 
 def _generate(config: RunConfig, material: Material, part: Split, pools: WordPools, words: str) -> list[Adversary]:
     assert material.parses is not None
-    captions, printed = _parsed(material, part), words == generator.PRINTED
-    return list(
-        generator.generate(
-            captions,
-            pools,
-            seed=SEED,
-            split=part.name,
-            words="shared" if printed else words,
-            is_true=_judge(config, material),
-            as_printed=printed,
-        )
-    )
+    judge = _judge(config, material)
+    if words == generator.PRINTED:
+        words, judge = "shared", generator.unsure
+    captions = _parsed(material, part)
+    return list(generator.generate(captions, pools, seed=SEED, split=part.name, words=words, is_true=judge))
 
 
 def _parsed(material: Material, part: Split) -> list[ParsedCaption]:

@@ -161,10 +161,6 @@ def sheets(config: RunConfig, images: Sequence[Image], per_sheet: int, columns: 
         yield sheet
 
 
-def _unsure(image: str, text: str) -> None:
-    """Says nothing, so that UniVSE's attacks follow B.2 as they do where a source decides, and nothing is dropped."""
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What a source that knows the truth says of all adversaries of a kind, made without asking it."""
@@ -184,7 +180,7 @@ def judged_by_source(config: RunConfig, workspace: Workspace, options: Options) 
     language, is_true = parse_dataset(config, workspace, records), source.truth(records)
     verdicts: dict[str, list[bool | None]] = {kind: [] for kind in KINDS}
     for name in options.splits:
-        for shown in generated(records, language, name, seed=0, is_true=_unsure):
+        for shown in generated(records, language, name, seed=0, is_true=attacks.unsure):
             verdicts[shown.kind].append(is_true(shown.image, shown.text))
     return [
         Judged(kind, *(Share(sum(v is mark for v in found), len(found)) for mark in (False, True, None)))

@@ -192,8 +192,7 @@ def extract_features(
         check_rows(config, records, outputs)
         folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
         root = registry.build("source", config.data).image_root
-        with folder.locked():
-            store = extract(records, config.features.backbone, sorted(outputs), folder, root=root, cluster=cluster)
+        store = extract(records, config.features.backbone, sorted(outputs), folder, root=root, cluster=cluster)
         if told := _counted(store.rejects.values()):
             log.info("%s: of the images, %s; each is listed in %s", records.name, told, store.folder.address(REJECTS))
     for some in (outputs, *((name,) for name in outputs)):
@@ -233,8 +232,7 @@ def parse_dataset(config: RunConfig, workspace: Workspace, records: Records, ray
     found = Language.find(folder, texts)
     if found is not None:
         return found  # what is complete needs no lock to be read: on S3 that is a lease which one process holds
-    with folder.locked():
-        return parse_captions(records, parser, workspace, cluster=cluster_of(ray or RayConfig()))
+    return parse_captions(records, parser, workspace, cluster=cluster_of(ray or RayConfig()))
 
 
 def parser_of(config: RunConfig) -> Parser.Config:

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import wait_for
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "platform")}
 
@@ -39,11 +40,7 @@ def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, t
     process = subprocess.Popen(arguments, env=ENVIRONMENT, stderr=subprocess.PIPE)
     with process:
         try:
-            deadline = time.monotonic() + 30
-            while not (tmp_path / "started").exists():
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_for(tmp_path / "started", process)
             process.send_signal(number)
             _, told = process.communicate(timeout=30)
         finally:
@@ -143,11 +140,7 @@ def test_progress_that_nobody_reads_takes_no_interrupt_s_place(number: int, tmp_
         os.close(writing)
     with process:
         try:
-            deadline = time.monotonic() + 30
-            while not (tmp_path / "started").exists():
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_for(tmp_path / "started", process)
             os.close(reading)
             process.send_signal(number)
             process.wait(timeout=30)

@@ -5,12 +5,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_for
 from vse import node_logs
 from vse.cluster.node_watch import is_up
 from vse.node_logs import Copied, copy_logs, follow
@@ -83,18 +83,11 @@ def raylet(session: Path, tmp_path: Path) -> Iterator[socket.socket]:
         yield found
 
 
-def _wait_for(file: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not file.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_it_ends_with_ray(session: Path, raylet: socket.socket, tmp_path: Path) -> None:
     thread = threading.Thread(target=follow, args=(str(tmp_path / "w"), tmp_path / "ray", 0.05))
     thread.start()
     kept = tmp_path / "w" / "logs" / "session_1" / socket.gethostname()
-    _wait_for(kept / "raylet.out")
+    wait_for(kept / "raylet.out")
     raylet.close()
     (session / "logs" / "last.out").write_text("the end\n")
     with (session / "logs" / "raylet.out").open("ab") as stream:
@@ -116,7 +109,7 @@ def test_it_ends_with_the_machine(session: Path, raylet: socket.socket, tmp_path
     with process:
         try:
             kept = tmp_path / "w" / "logs" / "session_1" / socket.gethostname() / "raylet.out"
-            _wait_for(kept)
+            wait_for(kept)
             with log.open("ab") as stream:
                 stream.write(b"the end")
             process.terminate()

@@ -111,17 +111,11 @@ def test_an_edited_file_of_captions_makes_other_records_in_the_driver(away: Path
     assert same(pipeline.prepare(config, old), before)  # of a job that had begun before
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3.server() as place:
-        yield place
-
-
 @pytest.fixture
-def proxy(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[s3.Proxy]:
+def proxy(s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[s3.Proxy]:
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
     forget()
-    with s3.proxied(server) as found:
+    with s3.proxied(s3_server) as found:
         yield found
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from vse.command import Request
+from vse.features import extraction
+from vse.language import parsing
 from vse.presets import preset
 from vse.storage import Folder
 from vse.workspace import Workspace
@@ -27,13 +29,13 @@ def job(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("name", "stage", "kind"),
-    [("extract_features", "extract", "features"), ("parse_captions", "parse_captions", "language")],
+    ("name", "module", "work", "kind"),
+    [("extract_features", extraction, "_run", "features"), ("parse_captions", parsing, "_parsed", "language")],
 )
 def test_a_stage_is_locked_while_its_job_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, stage: str, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: ModuleType, work: str, kind: str
 ) -> None:
-    module, locked = job(name), list[Folder]()
+    locked = list[Folder]()
     workspace = Workspace.open(str(tmp_path / "space"))
 
     def begun(*given: Any, **options: Any) -> None:
@@ -44,17 +46,18 @@ def test_a_stage_is_locked_while_its_job_works(
         locked.extend([folder] * folder.is_locked())
         raise BegunError
 
-    monkeypatch.setattr(module, stage, begun)
+    monkeypatch.setattr(module, work, begun)
+    started = job(name)
     asked = Request(
         job=name,
         workspace=str(tmp_path / "space"),
         preset="vsepp_tiny",
         config=preset("vsepp_tiny"),
-        options=module.Options(),
+        options=started.Options(),
         changed=frozenset(),
         tracking=None,
     )
     with pytest.raises(BegunError):
-        module.run(asked)
+        started.run(asked)
     assert len(locked) == 1
     assert not locked[0].is_locked()

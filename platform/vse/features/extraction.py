@@ -59,7 +59,7 @@ def extract(
     options: ExtractionConfig | None = None,
     cluster: Cluster = running_ray,
 ) -> FeatureStore:
-    """The store with `outputs` of every image in `folder`, made as far as it is missing.
+    """The store with `outputs` of every image in `folder`, made under its lock as far as it is missing.
 
     root: folder of the images (`source.image_root`). cluster: gives a running Ray once one is needed. Raises InputError
     for impossible requests before any work, TooManyRejects when more than `options.max_rejected` of the images cannot
@@ -68,22 +68,23 @@ def extract(
     options = options or ExtractionConfig()
     backbone: Any = registry.build("backbone", backbone_config)
     backbone.check(outputs)
-    store = FeatureStore.find(folder)
-    if store is not None:
-        return _with(store, outputs)
-    if isinstance(backbone, ReadyMade):
-        backbone.check_rows(outputs, records, root)
-        return _with(import_arrays(records, backbone.config, folder, root, options.max_rejected), outputs)
-    folder.check_writable()
-    work = _Work(records, backbone_config, tuple(outputs), folder, root, options, backbone.transform)
-    work.shapes = {name: backbone.shapes()[name] for name in outputs}
-    todo = _todo(records, folder)
-    if todo:
-        _run(work, todo, cluster)
-    made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint}
-    specs = {name: Output(shape) for name, shape in work.shapes.items()}
-    ids = [image.id for image in records.images]
-    return commit(folder, ids, specs, made_by)
+    with folder.locked():
+        store = FeatureStore.find(folder)
+        if store is not None:
+            return _with(store, outputs)
+        if isinstance(backbone, ReadyMade):
+            backbone.check_rows(outputs, records, root)
+            return _with(import_arrays(records, backbone.config, folder, root, options.max_rejected), outputs)
+        folder.check_writable()
+        work = _Work(records, backbone_config, tuple(outputs), folder, root, options, backbone.transform)
+        work.shapes = {name: backbone.shapes()[name] for name in outputs}
+        todo = _todo(records, folder)
+        if todo:
+            _run(work, todo, cluster)
+        made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint}
+        specs = {name: Output(shape) for name, shape in work.shapes.items()}
+        ids = [image.id for image in records.images]
+        return commit(folder, ids, specs, made_by)
 
 
 def _with(store: FeatureStore, outputs: Sequence[str]) -> FeatureStore:

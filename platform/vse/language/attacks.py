@@ -47,6 +47,10 @@ Truth = Callable[[str, str], bool | None]
 """(image id, text) -> whether the text is true of the image; None when that is not known."""
 
 
+def unsure(image: str, text: str) -> None:
+    """A judge that says nothing: attacks follow B.2 as they do where a source decides, and nothing is dropped."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedCaption:
     """A caption with what the parser made of it."""
@@ -116,7 +120,6 @@ def generate(
     words: str = "shared",
     per_caption: int = 5,
     is_true: Truth | None = None,
-    as_printed: bool = False,
 ) -> Iterator[Adversary]:
     """Up to `per_caption` adversaries of each attack for every caption of a split, in the order of the captions.
 
@@ -124,7 +127,7 @@ def generate(
     never reads like a caption of its image or like another adversary of the caption under the same attack, and is
     dropped when `is_true` says that it holds. Without `is_true`, attributes and relations of the image's other captions
     are avoided too, and only what `attack_care` lets pass is drawn; with it, B.2 is followed, and truth decides.
-    `as_printed`: B.2 is followed, and nobody asks whether an adversary is true.
+    `unsure` as a judge leaves B.2 as it is printed, whatever is true.
 
     Draws depend on (seed, split, caption id, attack, words, number) only.
     """
@@ -134,22 +137,21 @@ def generate(
         by_image[caption.image].append(caption)
     mentioned = {image: _lemmas(group) for image, group in by_image.items()}
     texts = {image: {token_words(caption.text) for caption in group} for image, group in by_image.items()}
-    careful = is_true is None and not as_printed
-    care = Care(pools.of(words)) if careful else None
+    care = Care(pools.of(words)) if is_true is None else None
     unfit = {image: care.barred_nouns(group) for image, group in by_image.items()} if care is not None else {}
     for caption in rows:
-        near = mentioned[caption.image] if careful else _lemmas([caption])
+        near = mentioned[caption.image] if is_true is None else _lemmas([caption])
         barred = Barred(
             nouns=barred_nouns(mentioned[caption.image]) | unfit.get(caption.image, frozenset()),
             attributes=barred_attributes(near),
-            relations=barred_relations(near if careful else {r.word for r in caption.components.relations}),
+            relations=barred_relations(near if is_true is None else {r.word for r in caption.components.relations}),
         )
         for attack in attacks:
             seen = set(texts[caption.image])
             for number in range(per_caption):
                 rng = keyed_random(seed, split, caption.id, attack, words, number)
                 editor = _editor(caption, care or pools.of(words), barred, rng)
-                change = _accepted(caption, partial(ATTACKS[attack], editor), seen, None if as_printed else is_true)
+                change = _accepted(caption, partial(ATTACKS[attack], editor), seen, is_true)
                 if change is None:
                     break  # the words are used up; later numbers would only search the same places
                 yield Adversary.of(caption, attack, words, number, change)

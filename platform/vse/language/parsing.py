@@ -42,7 +42,7 @@ def parse_captions(
     num_workers: int | None = None,
     cluster: Cluster | None = None,
 ) -> Language:
-    """Parses of all captions, in language/<dataset>/<fingerprint>; made as far as they are missing.
+    """Parses of all captions, in language/<dataset>/<fingerprint>; made as far as they are missing, under its lock.
 
     num_workers: processes; by default one for few captions, else as many as cores, at most four. cluster: gives a
     running Ray once one is needed; without it Ray is used only where it runs already. Raises InputError for a pipeline
@@ -50,7 +50,8 @@ def parse_captions(
     """
     folder = workspace.language(dataset_name(records), language_fingerprint(config))
     captions = [(caption.id, caption.text) for caption in records.captions]
-    return _parsed(captions, [t for _, t in captions], config, folder, PARSING, num_workers, cluster)
+    with folder.locked():
+        return _parsed(captions, [t for _, t in captions], config, folder, PARSING, num_workers, cluster)
 
 
 def parse_texts_to(

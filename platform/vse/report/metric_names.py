@@ -1,8 +1,10 @@
 """Metrics in words, as figures and pages say them."""
 
+from vse.language.attacks import PRINTED
+
 WAYS = {"i2t": "image → sentence", "t2i": "sentence → image"}
 RECALLS = {"r1": "R@1", "r5": "R@5", "r10": "R@10"}
-_ADVERSARIES = {"published": "as printed"}
+_ADVERSARIES = {PRINTED: "as printed"}
 _METRICS = {**RECALLS, "medr": "median rank", "meanr": "mean rank", "pair_accuracy": "pairs"}
 
 

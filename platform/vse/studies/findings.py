@@ -11,12 +11,12 @@ from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.evaluation.intervals import interval
 from vse.evaluation.per_image import PerImage, counts_of, terms_of
 from vse.evaluation.statistics import Sample, bootstrap
-from vse.language.attacks import ATTACKS
+from vse.language.attacks import ATTACKS, WORDS
 from vse.language.contrast.rules import CLASSES
 from vse.studies.claims import CHOSEN_ALPHA, Arm, Claim, RunOf, answer, registered_hash
 from vse.studies.planner import Planner
 from vse.studies.sweep_claims import SWEEP_CLAIMS
-from vse.studies.tables import WORDS, alpha_key, read_table
+from vse.studies.tables import alpha_key, read_table
 from vse.studies.tasks import Task, code_of, read_summary
 from vse.training.code import name_of
 

@@ -17,9 +17,10 @@ from vse.evaluation.metrics import Retrieval, RetrievalCounter
 from vse.evaluation.own_pool import evaluate_own_pool
 from vse.evaluation.per_image import own_pools, pair_accuracy, per_image
 from vse.evaluation.retrieval import count_retrieval, retrieve
+from vse.language.attacks import WORDS
 from vse.language.contrast.rules import CLASSES
 from vse.models.family import Family
-from vse.studies.tables import WORDS, Key, Tables, alpha_key
+from vse.studies.tables import Key, Tables, alpha_key
 from vse.studies.tasks import Task
 from vse.trained import Trained, encode_adversaries, encode_split
 from vse.training.inputs import Material

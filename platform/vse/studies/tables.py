@@ -12,12 +12,10 @@ from vse.evaluation.per_image import PerImage
 from vse.storage import Folder
 from vse.studies.tasks import Task
 
-WORDS = ("shared", "disjoint")
-"""Whether adversaries are made of words that training negatives may have had, or of others."""
-
 
 class Key(NamedTuple):
-    """What a table is of: a test split or a transfer's name, one of WORDS, `alpha_key`, a metric without its split."""
+    """What a table is of: a test split or a transfer's name, `attacks.WORDS` of its adversaries, `alpha_key`, a metric
+    without its split."""
 
     split: str
     words: str

@@ -1,6 +1,5 @@
 """Data sets on S3 are the data sets on a disk: the same records, the same pictures, and no way out of their root."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,6 @@ from vse.storage import Folder
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3.server() as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = photographs.write(tmp_path_factory.mktemp("data") / "tiny")
     for stem, images in (("train", 3), ("dev", 2)):
@@ -38,9 +31,9 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def remote(server: str, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+def remote(s3_server: str, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
-    place = Folder.open(s3.address(server, "shelf/tiny"))
+    place = Folder.open(s3.address(s3_server, "shelf/tiny"))
     return place if place.exists() else photographs.upload(disk, place)
 
 

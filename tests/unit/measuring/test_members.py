@@ -69,9 +69,8 @@ def test_several_runs_are_scored_by_the_mean_of_their_whole_matrices(place, runs
     for key, value in counter.result().metrics().items():
         assert found[f"test/{key}"] == value
     ahead = pairs[caption] - attacked[owner[caption], torch.arange(len(caption))]
-    wins = (ahead > 1e-6).double() + 0.5 * (
-        ahead.abs() <= 1e-6
-    ).double()  # an adversary of unknown words may read alike
+    # an adversary of unknown words may read alike
+    wins = (ahead > 1e-6).double() + 0.5 * (ahead.abs() <= 1e-6).double()
     assert found["test/attack_relation/pair_accuracy"] == pytest.approx(100 * wins.mean().item())
     assert found.keys() == measure_run(runs[0], place, MeasureOptions(attacks=("shared",))).keys()
 

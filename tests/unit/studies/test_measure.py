@@ -12,6 +12,7 @@ from vse.config import override
 from vse.evaluation.attacks import attack
 from vse.evaluation.per_image import PerImage, counts_of
 from vse.evaluation.retrieval import count_retrieval, retrieve
+from vse.language.attacks import WORDS
 from vse.language.contrast.rules import CLASSES
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_run
@@ -20,7 +21,7 @@ from vse.studies.findings import PLAIN, Results
 from vse.studies.performing import perform
 from vse.studies.planner import Planner
 from vse.studies.study import Study, StudyArm
-from vse.studies.tables import WORDS, read_table
+from vse.studies.tables import read_table
 from vse.studies.tasks import Task, read_summary
 from vse.trained import encode_adversaries, encode_split, load_run
 from vse.workspace import Workspace

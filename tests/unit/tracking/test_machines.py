@@ -3,7 +3,6 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +51,12 @@ class Served:
         return True
 
 
-@pytest.fixture(scope="module")
-def place() -> Iterator[str]:
-    with s3.server() as found:
-        yield found
-
-
 @pytest.fixture
-def workspace(place: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def workspace(s3_server: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(store, "Store", Served)
     monkeypatch.setattr(Served, "made", Counter(), raising=False)
     monkeypatch.setattr(Served, "runs", {}, raising=False)
-    return s3.address(place, "".join(letter if letter.isalnum() else "-" for letter in request.node.name))
+    return s3.address_of(request, s3_server)
 
 
 @pytest.fixture
@@ -126,12 +119,12 @@ def test_while_another_machine_ships_this_one_spools(
 
 
 def test_a_pass_with_nothing_to_send_lists_and_no_more(
-    workspace: str, machine: Any, place: str, tmp_path: Path
+    workspace: str, machine: Any, s3_server: str, tmp_path: Path
 ) -> None:
     for run in "abc":
         write_run(workspace, run, tmp_path).end()
-    with s3.proxied(place) as proxy:
-        shipper = machine("one", workspace.replace(place, proxy.place))
+    with s3.proxied(s3_server) as proxy:
+        shipper = machine("one", workspace.replace(s3_server, proxy.place))
         assert shipper.ship().runs == 3
         assert proxy.seen.count("PUT") == 1
         proxy.seen.clear()
@@ -141,13 +134,13 @@ def test_a_pass_with_nothing_to_send_lists_and_no_more(
 
 
 def test_a_pass_with_something_to_send_lists_no_more_often(
-    workspace: str, machine: Any, place: str, tmp_path: Path
+    workspace: str, machine: Any, s3_server: str, tmp_path: Path
 ) -> None:
     for run in "bc":
         write_run(workspace, run, tmp_path).end()
     book = write_run(workspace, "a", tmp_path)
-    with s3.proxied(place) as proxy:
-        shipper = machine("one", workspace.replace(place, proxy.place))
+    with s3.proxied(s3_server) as proxy:
+        shipper = machine("one", workspace.replace(s3_server, proxy.place))
         assert shipper.ship().runs == 3
         book.metrics({"loss": 0.5}, step=2)
         proxy.seen.clear()

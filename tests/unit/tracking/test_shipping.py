@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import wait_for
 from vse import journal
 from vse.errors import InputError
 from vse.journal import Journal
@@ -225,10 +226,7 @@ def test_while_another_job_ships_this_one_spools(workspace: Path) -> None:
 def test_the_background_ships_while_the_job_works_and_once_at_its_end(workspace: Path) -> None:
     book = write_run(workspace, "a")
     with pytest.raises(RuntimeError, match="the job fails"), Shipper(str(workspace)).every(0.05):  # noqa: PT012
-        deadline = time.monotonic() + 30
-        while not (workspace / "mlflow" / "shipped-embedded.json").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(workspace / "mlflow" / "shipped-embedded.json")
         book.metrics({"train/loss": 0.25}, step=3)
         book.end("failed")
         raise RuntimeError("the job fails")

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import s3
+from tests.waiting import wait_for
 from vse import journal, pipeline
 from vse.config import override, to_dict
 from vse.lease import lease
@@ -109,11 +109,7 @@ def test_who_lost_its_lease_while_it_was_suspended_writes_no_more(
     given = [remote.root.uri, str(tmp_path), repr(to_dict(config))]
     first = subprocess.Popen([sys.executable, "-c", SUSPENDED, *given], env=environment, stdout=subprocess.PIPE)
     try:
-        deadline = time.monotonic() + 100
-        while not (tmp_path / "epoch-1").exists():
-            assert first.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_for(tmp_path / "epoch-1", first, seconds=100)
         first.send_signal(signal.SIGSTOP)
         monkeypatch.setattr(getattr(lease, "__wrapped__"), "__defaults__", (4.0, math.inf))  # noqa: B009
         result = run_training(config, remote)
