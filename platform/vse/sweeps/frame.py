@@ -194,6 +194,7 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], SweepResult
             log.info("%s has been run before; nothing is left to do", folder.name)
             frame.close("finished")  # after a call that ended before any trial
             return folder.address(SUMMARY)
+        held.check()  # what follows is written without asking what is there
         report = found.report()
         first = [f"{key} {value:.4g}" for key, value in report.headline.items() if isinstance(value, int | float)]
         log.info("%s: %s", folder.name, ", ".join(first[:_FIRST]))

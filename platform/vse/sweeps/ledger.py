@@ -17,7 +17,7 @@ from typing import Any, Literal
 from vse.config import canonical, dotted, fingerprint
 from vse.errors import InputError
 from vse.lease import Held
-from vse.storage import Folder
+from vse.storage import Folder, as_json
 from vse.sweeps.need import Need
 from vse.workspace import Workspace
 
@@ -80,9 +80,9 @@ class Ledger:
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
-        self._kept = False  # whether the file of running attempts says anything
         self._entries: dict[str, Entry] = {}
-        self._data, self._tag = (self._stored(), "") if folder.is_local else folder.read_tagged(FILE_NAME)
+        self._data, self._tag = self._stored(FILE_NAME)
+        self._noted, self._noted_tag = self._stored(RUNNING)
         for line in self._data.split(b"\n"):
             try:
                 record = json.loads(line)
@@ -154,16 +154,20 @@ class Ledger:
             attempts = 0 if entry is None else entry.attempts
             had = _mean([(before["seconds"], _need(before)), (seconds, need)])
             kept[name] = {"changes": canonical(changes), "seconds": total, "attempts": attempts, **had}
-        if kept or self._kept:
-            with contextlib.suppress(OSError, InputError):
-                self.folder.write_json(RUNNING, kept)
-                self._kept = bool(kept)
+        note = as_json(kept)
+        if note == (self._noted or as_json({})):
+            return
+        with contextlib.suppress(OSError, InputError):
+            if self.folder.is_local:
+                self.folder.write_bytes(RUNNING, note)
+            else:  # conditional as well: who lost the sweep to another job leaves that one's note alone
+                self._noted_tag = self.folder.write_over(RUNNING, note, self._noted_tag)
+            self._noted = note
 
     @functools.cached_property
     def _cut(self) -> dict[str, dict[str, Any]]:
         """What `keep_running` wrote before this ledger was opened, of trials that have not ended since."""
         try:
-            found = self.folder.read_json(RUNNING)
             cut = {
                 name: {
                     "changes": dict(each["changes"]),
@@ -171,11 +175,10 @@ class Ledger:
                     "attempts": each["attempts"],
                     **_mean([(0.0, _need(each))]),
                 }
-                for name, each in found.items()
+                for name, each in json.loads(self._noted or b"{}").items()
             }
-        except (FileNotFoundError, NotADirectoryError, InputError, AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             return {}
-        self._kept = bool(cut)
         ended = {entry.id: entry.attempts for entry in self}
         return {name: each for name, each in cut.items() if each["attempts"] == ended.get(name, 0)}
 
@@ -214,11 +217,14 @@ class Ledger:
         except OSError as error:
             raise self.folder.refusal(FILE_NAME, error) from None
 
-    def _stored(self) -> bytes:
+    def _stored(self, name: str) -> tuple[bytes, str]:
+        """What a file holds, if it is there, and on S3 its tag."""
+        if not self.folder.is_local:
+            return self.folder.read_tagged(name)
         try:
-            return self.folder.read_bytes(FILE_NAME)
+            return self.folder.read_bytes(name), ""
         except (FileNotFoundError, NotADirectoryError):
-            return b""
+            return b"", ""
 
 
 def _spent(before: float, seconds: float, result: Mapping[str, Any]) -> float:

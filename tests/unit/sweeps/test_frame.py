@@ -13,10 +13,11 @@ from tests import s3
 from vse import journal
 from vse.cluster.runtime import Config as RayConfig
 from vse.command import Request
-from vse.errors import InputError, StorageError
+from vse.errors import InputError, StorageError, TakenOver
 from vse.lease import Held
 from vse.presets import preset
 from vse.storage import Folder
+from vse.summary import FILE_NAME as SUMMARY
 from vse.sweeps import alpha, frame, objective_sweep
 from vse.sweeps.frame import Frame, Report, SweepResult, run_framed
 from vse.sweeps.need import Need
@@ -131,6 +132,19 @@ def test_who_lost_a_sweep_to_another_job_tells_no_end_of_it(taken: bool, told: t
     folders = [*Folder.open(address).child("sweeps").folders_with(journal.FILE_NAME)]
     folders += [*Folder.open(address).child("runs").folders_with(journal.FILE_NAME)]
     assert tuple(journal.parse(each.read_bytes(journal.FILE_NAME)).status for each, _ in folders) == told
+
+
+def test_who_lost_a_sweep_while_its_last_trial_ran_reports_nothing(place: str) -> None:
+    address = s3.address(place, "late")
+
+    def work(frame: Frame) -> SweepResult:
+        frame.folder.write_bytes(".writing-lock", b"of another")
+        frame.worked = True
+        return SweepResult(digest="4", report=lambda: Report(files=(), headline={}, details={}))
+
+    with pytest.raises(TakenOver, match="another job took this over"):
+        run_framed(asked(address, Options()), Plan(), work)
+    assert not [*Folder.open(address).child("sweeps").folders_with(SUMMARY)]
 
 
 @pytest.mark.parametrize("error", [StorageError("s3: no answer"), InputError("s3: credentials were refused")])

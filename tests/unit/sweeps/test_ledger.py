@@ -256,7 +256,13 @@ def test_on_s3_who_comes_back_to_a_sweep_that_another_took_over_overwrites_nothi
         remote = Folder.open(s3.address(place, "ledger"))
         hung = Ledger(remote)
         hung.finish(A, {"rsum": 1.0}, 1.0)
+        hung.keep_running([(B, 5.0, None)])
         other = Ledger(remote)
+        other.keep_running([(C, 3.0, None)])
+        noted = remote.read_json(RUNNING)
+        assert {each["seconds"] for each in noted.values()} == {5.0, 3.0}
+        hung.keep_running([(B, 9.0, None)])
+        assert remote.read_json(RUNNING) == noted
         other.finish(B, {"rsum": 2.0}, 1.0)
         with pytest.raises(StorageError, match="another job works on this"):
             hung.finish(C, {"rsum": 3.0}, 1.0)
