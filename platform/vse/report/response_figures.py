@@ -155,7 +155,20 @@ def _log_ticks(numbers: Sequence[float]) -> tuple[list[float], list[str]]:
         steps = (1, 2, 5) if high - low < 3 else (1,)
         within = [s * 10.0**k for k in range(low, high + 1) for s in steps]
         shown = [v for v in within if 0.95 * min(positive) <= v <= 1.05 * max(positive)]
-    return shown, [f"{v:g}" for v in shown]
+    return shown, _named(shown)
+
+
+def _named(values: Sequence[float]) -> list[str]:
+    """Names of ticks on a logarithmic axis, powers of ten first; one that has no room beside those stays without."""
+    least = min(v for v in values if v > 0)
+    across = {v: math.log10(v if v > 0 else least / 10) for v in values}  # what is linear below `least` takes a decade
+    letters = _KEY_WIDTH / max(max(across.values()) - min(across.values()), 1e-9)
+    named: dict[float, str] = {}
+    for value in sorted(values, key=lambda v: (not across[v].is_integer(), len(f"{v:g}"), v)):
+        name = f"{value:g}"
+        if all(letters * abs(across[value] - across[v]) > (len(name) + len(n)) / 2 for v, n in named.items()):
+            named[value] = name
+    return [named.get(value, "") for value in values]
 
 
 def _key(figure: Any, results: ResponseResults, labels: dict[str, int], band: float) -> None:

@@ -43,6 +43,22 @@ def test_the_axis_holds_every_seed_and_the_band_is_drawn() -> None:
     assert "mean ± 1.9" in banded["svg"].decode()
 
 
+@pytest.mark.parametrize(
+    ("swept", "named", "unnamed"),
+    [
+        ((0.1, 1.0, 2.0, 4.0, 8.0), ("0.1", "0.5", "1", "2", "4", "8"), ()),  # 0.5 is the preset's
+        ((0.001, 0.01, 0.1, 1.0, 10.0), ("0.001", "0.01", "0.1", "1", "10"), ("0.5",)),
+        ((0.0, 0.005, 0.01, 1.0), ("0", "0.01", "1"), ("0.005",)),
+    ],
+)
+def test_ticks_have_names_as_far_as_these_have_room(
+    swept: tuple[float, ...], named: tuple[str, ...], unnamed: tuple[str, ...]
+) -> None:
+    text = response_figure(results([point({"objective.eta_c": value + 1e-9}) for value in swept]))["svg"].decode()
+    assert all(f">{name}<" in text for name in named)
+    assert not any(f">{name}<" in text for name in unnamed)
+
+
 def test_interactions_are_of_keys_that_were_varied_together() -> None:
     assert pairs_of(one_at_a_time()) == []
     assert interaction_figure(one_at_a_time()) is None
