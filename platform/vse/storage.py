@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -156,6 +156,11 @@ class Folder:
         """Bytes of a file, None where there is no such file."""
         info = self.info(name)
         return None if info is None else info.size
+
+    def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
+        """Bytes of each file, None where there is none; on S3 one listing instead of as many requests."""
+        several = len(names) > 2 and not self.is_local
+        return _remote(self.uri).sizes(names) if several else {name: self.size(name) for name in names}
 
     def last_written(self) -> float:
         """When anything in it was written, in seconds since 1970, locks that a living job renews on S3 among it; 0
@@ -370,10 +375,9 @@ class Folder:
         if manifest is None:
             return None
         files = manifest["files"]
-        several = len(files) > 2 and not self.is_local  # one listing instead of as many requests
         with contextlib.suppress(FileNotFoundError):
             if self.is_local or not checksums:  # elsewhere what is read for the checksums shows its size too
-                sizes = _remote(self.uri).sizes(files) if several else {name: self.size(name) for name in files}
+                sizes = self.sizes(list(files))
                 if any(sizes[name] != entry["bytes"] for name, entry in files.items()):
                     return None
             if not checksums or all(self.entry(name)["sha256"] == entry["sha256"] for name, entry in files.items()):

@@ -48,13 +48,20 @@ class Unpaired:
         self.examples, self.paired, self.seed = examples, paired, seed
         self.rest = np.flatnonzero(~paired)
         self.place = np.cumsum(~paired) - 1
+        self._dealt = (-1, self.rest)  # of which epoch, and how
+
+    def dealt(self, epoch: int) -> np.ndarray:
+        """For each caption that is not paired, in their order, the caption whose image it gets; once an epoch, since
+        dealing the captions of COCO takes as long as a step."""
+        if self._dealt[0] != epoch:
+            self._dealt = epoch, self.rest[keyed.permutation(self.seed, epoch, "unpaired", len(self.rest))]
+        return self._dealt[1]
 
     def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
         """`image_group` as dealt, whose features the batch gets; paired (batch,)."""
         known = self.paired[captions]
-        dealt = self.rest[keyed.permutation(self.seed, epoch, "unpaired", len(self.rest))]
         given = images.copy()
-        given[~known] = self.examples.image[dealt[self.place[captions[~known]]]]
+        given[~known] = self.examples.image[self.dealt(epoch)[self.place[captions[~known]]]]
         return {"image_group": torch.from_numpy(given), "paired": torch.from_numpy(known)}
 
 

@@ -114,6 +114,9 @@ def extract_with_ray(
     decode_task: Any = _decode  # Ray's annotations know no function with arguments of its own
     write_task: Any = _write
     pool = pool_of(living(ray.nodes()), capacity(), len(todo), workers)
+    forward_rows = batch or (256 if pool.gpu else DECODE_ROWS)
+    # Ray gathers whole blocks of these and then cuts: from any other size a scrap would be left of each gathering
+    shard_rows = max(1, shard_rows // forward_rows) * forward_rows
     actors = ray.data.ActorPoolStrategy(min_size=pool.least, initial_size=pool.first, max_size=pool.most)
 
     with data_work("extraction", **({"gpu": pool.most} if pool.gpu else {})):
@@ -127,7 +130,7 @@ def extract_with_ray(
             .map_batches(
                 _Extractor,
                 fn_constructor_kwargs={"backbone": backbone, "outputs": outputs, "batch": batch},
-                batch_size=batch or (256 if pool.gpu else DECODE_ROWS),
+                batch_size=forward_rows,
                 compute=actors,
                 num_gpus=1 if pool.gpu else None,
                 num_cpus=None if pool.gpu else ACTOR_CPUS,

@@ -4,6 +4,7 @@ A shard is named after the ids in it, so whoever writes the same rows twice (a r
 counts once its receipt is there; what has no receipt never happened.
 """
 
+import functools
 import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.errors import InputError
+from vse.reading import read_each
 from vse.storage import Folder, sha256_of
 
 ROW_GROUP_BYTES = 32_000_000
@@ -112,21 +114,30 @@ def _parquet(ids: Sequence[str], rows: Mapping[str, np.ndarray]) -> bytes:
 def read_receipts(folder: Folder, *, checksums: bool = True) -> Iterator[Receipt]:
     """Every committed shard by name, those apart whose file is missing or differs from its receipt.
 
-    `checksums=False` compares sizes only, which spares reading everything back.
+    `checksums=False` compares sizes only, which spares reading everything back. Otherwise the receipt of a file that
+    differs is removed: its images are made again, and may then stand in shards of other names beside it.
     """
-    for name in folder.names():
-        if name.startswith("shard-") and name.endswith(".json"):
-            try:
-                content = folder.read_json(name)
-            except InputError:
-                continue  # damaged on its disk: as good as absent
-            file, entry = content["file"], content["entry"]
-            intact = file is None or folder.size(file) == entry["bytes"]
-            if intact and file is not None and checksums:
-                intact = folder.entry(file) == entry
-            if intact:
-                rejects = tuple((i, r) for i, r in content["rejects"])
-                yield Receipt(name.removesuffix(".json"), tuple(content["ids"]), rejects, file, entry)
+    names = [name for name in folder.names() if name.startswith("shard-") and name.endswith(".json")]
+    read = read_each(folder, functools.partial(_content, folder), names)
+    found = [(name, content) for name, content in zip(names, read, strict=True) if content is not None]
+    sizes = folder.sizes([content["file"] for _, content in found if content["file"] is not None])
+    for name, content in found:
+        file, entry = content["file"], content["entry"]
+        if file is not None and sizes[file] != entry["bytes"]:
+            continue
+        if file is not None and checksums and folder.entry(file) != entry:
+            folder.delete(name)
+            continue
+        rejects = tuple((i, r) for i, r in content["rejects"])
+        yield Receipt(name.removesuffix(".json"), tuple(content["ids"]), rejects, file, entry)
+
+
+def _content(folder: Folder, name: str) -> Any:
+    """Of a receipt; None where it was damaged on its disk, which is as good as absent."""
+    try:
+        return folder.read_json(name)
+    except InputError:
+        return None
 
 
 def read_shard(

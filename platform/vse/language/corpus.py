@@ -88,8 +88,9 @@ def finished(folder: Folder, fingerprint: str) -> dict[str, list[str]]:
     shards = {}
     for name in folder.names():
         if name.startswith(shard_prefix(fingerprint)):
+            data = folder.read_bytes(name)  # a store that does not answer has damaged nothing
             try:
-                table = pq.read_table(pa.BufferReader(folder.read_bytes(name)), columns=["text"])
+                table = pq.read_table(pa.BufferReader(data), columns=["text"])
             except (pa.ArrowInvalid, OSError):
                 folder.delete(name)
                 continue

@@ -15,6 +15,7 @@ from itertools import pairwise
 from vse.cluster.runtime import Cluster, in_trial
 from vse.config import fingerprint
 from vse.data.records import Records
+from vse.errors import StorageError
 from vse.language.components import REVISION
 from vse.language.corpus import SHARD_TEXTS, Language, finished, write_captions, write_shard
 from vse.language.parse import Parse
@@ -119,6 +120,8 @@ def _parsed(
             for count in _run(shards, config, folder, num_workers, cluster):
                 bar.advance(count)
     done = finished(folder, digits)
+    if not set(wanted).issubset(text for shard in done.values() for text in shard):
+        raise StorageError(f"{folder}: what was just parsed came back damaged; the same command parses it again")
     files = _cover(done, set(wanted))
     if captions is not None:
         files.append(write_captions(folder, captions))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.synthetic import synthetic
+from vse.data import keyed
 from vse.data.batches import Collator
 from vse.data.companions import Siblings, Unpaired, known_images
 
@@ -68,6 +69,17 @@ def test_unpaired_images_are_dealt_among_unpaired_captions():
     part = collate(rows, 1)
     for name in ("pooled", "image_group", "paired"):
         assert torch.equal(part[name], batch[name][rows])
+
+
+def test_images_are_dealt_once_an_epoch(monkeypatch):
+    unpaired, asked, permutation = Unpaired(EXAMPLES, ALL % 3 == 0, 5), [], keyed.permutation
+    monkeypatch.setattr(
+        keyed, "permutation", lambda seed, epoch, *rest: asked.append(epoch) or permutation(seed, epoch, *rest)
+    )
+    for epoch in (1, 1, 2, 2, 1):
+        order = permutation(5, epoch, "unpaired", int((ALL % 3 > 0).sum()))
+        np.testing.assert_array_equal(unpaired.dealt(epoch), ALL[ALL % 3 > 0][order])
+    assert asked == [1, 2, 1]
 
 
 def test_where_all_pairs_are_known_nothing_is_dealt():

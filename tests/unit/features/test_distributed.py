@@ -6,6 +6,7 @@ from PIL import Image as Picture
 
 from vse.cluster import runtime
 from vse.data.records import Image, Records
+from vse.features import forward
 from vse.features.backbones import SmallBackbone
 from vse.features.extraction import ExtractionConfig, extract
 from vse.features.shards import read_receipts
@@ -67,6 +68,15 @@ def test_a_broken_run_goes_on_with_what_is_missing(cluster, pictures, tmp_path):
     assert again.ids == whole.ids
     stored = [i for r in read_receipts(folder) for i in r.ids]
     assert len(stored) == len(set(stored)) == COUNT - 1
+
+
+def test_shards_end_where_the_blocks_of_forward_passes_end(cluster, pictures, tmp_path, monkeypatch):
+    row = sum(2 * int(np.prod(shape)) for name, shape in SmallBackbone(SMALL).shapes().items() if name != "fc1")
+    monkeypatch.setattr(forward, "SHARD_BYTES", 48 * row)
+    folder = Folder.open(tmp_path / "even")
+    run(folder, pictures, workers=1)
+    sizes = sorted(len(r.ids) + len(r.rejects) for r in read_receipts(folder))
+    assert sizes == [COUNT % 32, *[32] * (COUNT // 32)]  # no scraps between full ones
 
 
 def test_too_many_rejects_end_the_run(cluster, pictures, tmp_path):

@@ -2,7 +2,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.language.trees import CLOCK_UD, tree
-from vse.errors import InputError
+from vse.errors import InputError, StorageError
 from vse.language.components import EMPTY, extract
 from vse.language.corpus import Language, finished, table_of, write_captions, write_shard
 from vse.storage import Folder
@@ -73,6 +73,19 @@ def test_readers_trust_manifests_only(folder):
     folder.write_bytes(name, folder.read_bytes(name)[:-7])
     with pytest.raises(InputError, match="holds no complete parsed captions"):
         Language.open(folder)
+
+
+def test_a_store_that_does_not_answer_has_damaged_nothing(folder, monkeypatch):
+    name = write_shard(folder, "abcd1234", TEXTS, PARSES)
+    with monkeypatch.context() as away:
+        away.setattr(Folder, "read_bytes", refused)
+        with pytest.raises(StorageError, match="slow down"):
+            finished(folder, "abcd1234")
+    assert finished(folder, "abcd1234") == {name: TEXTS}
+
+
+def refused(folder, name):
+    raise StorageError(f"{name}: slow down")
 
 
 def test_damaged_and_foreign_shards_do_not_count_as_finished(folder):

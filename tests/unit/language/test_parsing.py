@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from vse.data.records import Caption, Image, Records
+from vse.errors import StorageError
 from vse.language import parsing
 from vse.language.components import extract
 from vse.language.corpus import Language
@@ -77,6 +78,21 @@ def test_a_stopped_run_goes_on_where_it_was(records, tmp_path, parsed, monkeypat
     stored = parse_captions(records, CONFIG, workspace)
     assert parsed == [*TEXTS[4:], ""]
     assert set(stored.texts()) == {*TEXTS, ""}
+
+
+def test_what_a_disk_damages_at_once_is_never_committed(records, tmp_path, parsed, monkeypatch):
+    whole = parsing.write_shard
+
+    def torn(folder, *given):
+        name = whole(folder, *given)
+        folder.write_bytes(name, folder.read_bytes(name)[:-9])
+        return name
+
+    monkeypatch.setattr(parsing, "write_shard", torn)
+    with pytest.raises(StorageError, match="came back damaged"):
+        parse_captions(records, CONFIG, Workspace.open(str(tmp_path)))
+    monkeypatch.setattr(parsing, "write_shard", whole)
+    assert parse_captions(records, CONFIG, Workspace.open(str(tmp_path))).parse(TEXTS[0])
 
 
 def test_more_texts_later_are_added(tmp_path, parsed):

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 from vse.cluster.runtime import Cluster
 from vse.config import fingerprint
 from vse.data.records import Records
+from vse.errors import StorageError
 from vse.language.attacks import ParsedCaption
 from vse.language.components import Components, extract
 from vse.language.contrast import table
@@ -126,7 +127,8 @@ def _make(
         if wanted.issuperset(held) and seen.isdisjoint(held):
             files.append(name)
             seen.update(held)
-    assert seen == wanted, "every caption stands in exactly one shard"
+    if seen != wanted:
+        raise StorageError(f"{folder}: what was just made came back damaged; the same command makes it again")
     counted = {"kind": "candidates", "fingerprint": recipe.fingerprint, "revision": REVISION, "captions": len(captions)}
     folder.commit_manifest(files, {**counted, **content, "numbers": _numbers(folder, files, len(captions))})
 

@@ -86,8 +86,9 @@ def finished(folder: Folder, fingerprint: str) -> dict[str, list[str]]:
     found = {}
     for name in folder.names():
         if name.startswith(f"candidates-{fingerprint}-"):
+            data = folder.read_bytes(name)  # a store that does not answer has damaged nothing
             try:
-                metadata = pq.read_schema(pa.BufferReader(folder.read_bytes(name))).metadata or {}
+                metadata = pq.read_schema(pa.BufferReader(data)).metadata or {}
                 found[name] = json.loads(metadata[b"captions"])
             except (pa.ArrowInvalid, OSError, KeyError, ValueError):
                 folder.delete(name)

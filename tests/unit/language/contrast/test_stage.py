@@ -3,11 +3,12 @@
 import pytest
 
 from tests.unit.language.contrast.made import TEXTS, Parses, parsed, records
-from vse.errors import InputError
+from vse.errors import InputError, StorageError
 from vse.language.contrast import stage, table
 from vse.language.contrast.rules import Rules
 from vse.language.contrast.stage import contrast_candidates
 from vse.language.contrast.table import Candidates
+from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
 
 RULES = Rules(minimum=5)
@@ -90,6 +91,22 @@ def test_a_damaged_shard_is_made_again(place, small_shards):
     with pytest.raises(InputError, match="holds no complete candidates"):
         Candidates.open(folder)
     assert rows(made(place, num_workers=1)) == rows(first)
+
+
+@pytest.mark.parametrize("error", [StorageError("slow down"), InputError("credentials have expired")])
+def test_a_store_that_does_not_answer_has_damaged_nothing(place, small_shards, monkeypatch, error):
+    first = made(place, num_workers=1)
+    folder = place.language(dataset_name(RECORDS), first.fingerprint)
+
+    def refused(folder, name):
+        raise error
+
+    before = table.finished(folder, first.fingerprint)
+    with monkeypatch.context() as away:
+        away.setattr(Folder, "read_bytes", refused)
+        with pytest.raises(type(error)):
+            table.finished(folder, first.fingerprint)
+    assert table.finished(folder, first.fingerprint) == before != {}
 
 
 def test_images_stay_in_one_shard(small_shards):
