@@ -1,6 +1,7 @@
 """Two and three processes against one: losses, gradients and, after two epochs, the weights of every family."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,17 +11,18 @@ import torch
 
 from tests.parity import distributed_worker
 from tests.synthetic import make_family, synthetic, vse  # registers the families
+from tests.unit.training.test_loop import Run
 from vse import registry
 
 assert vse.models
 CASES = {workers: tuple(distributed_worker.cases(registry.names("family"), workers)) for workers in (1, 2, 3)}
 
 
-def _start(arguments: list[str]) -> subprocess.Popen[str]:
+def _start(arguments: list[str], module: str = "tests.parity.distributed_worker") -> subprocess.Popen[str]:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "tests.parity.distributed_worker", *arguments],
+        [sys.executable, "-W", "error", "-m", module, *arguments],
         cwd=Path(__file__).parents[2],
         env=environment,
         stdout=subprocess.PIPE,
@@ -46,6 +48,29 @@ def numbers(tmp_path_factory):
             assert process.returncode == 0, f"worker {rank} of {workers}:\n{output}"
             found[workers, rank] = torch.load(folder / f"{workers}-{rank}.pt", weights_only=True)
     return found
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_workers_go_on_from_one_checkpoint(tmp_path, stale):
+    """Where a node reads a stale copy of a shared folder, both end in one line: each would find another epoch."""
+    run = Run(tmp_path / "0", train__epochs=3, scores=[1, 9, 2])
+    run.loop().run()
+    shutil.copytree(tmp_path / "0", tmp_path / "1")
+    if stale:
+        shutil.rmtree(tmp_path / "1" / "epoch-0003")
+    module, store = "tests.parity.restore_worker", str(tmp_path / "store")
+    processes = [_start([str(rank), store, str(tmp_path / str(rank))], module) for rank in range(2)]
+    try:
+        outputs = [process.communicate(timeout=120)[0].strip() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    if stale:
+        assert set(outputs) == {
+            f"{tmp_path}/1/epoch-0003: not here as worker 0 sees it; is this the same folder on every node?"
+        }
+    else:
+        assert outputs == ["epoch 3"] * 2
 
 
 @pytest.mark.parametrize(("workers", "case"), [(w, case) for w in (2, 3) for case in CASES[w]])

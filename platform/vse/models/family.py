@@ -89,7 +89,7 @@ class Phase(NamedTuple):
     """One optimiser's share of a step: the losses it descends and the parameters it moves.
 
     rate: factor on the learning rate; betas: of Adam; every: steps between its updates, on the steps k with
-    k % every == every - 1.
+    k % every == every - 1, counted over the whole run.
     """
 
     name: str

@@ -81,6 +81,9 @@ class Objective:
         """Named losses, each summed over the captions of the (global or own) batch; weight 0 may be left out."""
         raise TypeError(f"{type(self).__name__} computes nothing")
 
+    def check(self, model: object) -> None:
+        """Raises InputError for the settings of a family of which these weights would leave a part untrained."""
+
     def weights(self, epoch: int) -> dict[str, float]:
         """Weight of each loss in an epoch (0-based)."""
         raise TypeError(f"{type(self).__name__} weighs nothing")

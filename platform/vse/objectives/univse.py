@@ -14,12 +14,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vse.config import knob
+from vse.errors import InputError
 from vse.language.negatives import NegativeCounts
 from vse.objectives.hinge import same_meaning
 from vse.objectives.hinge_objective import HingeConfig
 from vse.objectives.matching import MATCH, MATCHES, MatchingObjective
 from vse.objectives.objective import Encoded, products
 from vse.registry import register
+
+LEARNED = ("gru", "attention")  # aggregations of components with parameters, which ℓ_comp alone trains
 
 
 def masked_mean(values: Float[Tensor, "..."], mask: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -127,6 +130,13 @@ class UniVSELoss(MatchingObjective):
         self.config = config
         names = NegativeCounts.__dataclass_fields__
         self.negatives = NegativeCounts(**{name: getattr(config, name) for name in names})
+
+    def check(self, model: object) -> None:
+        how = getattr(model, "aggregation", "")
+        if not self.config.eta_c and how in LEARNED:
+            raise InputError(
+                f"objective.eta_c=0: nothing else trains model.aggregation={how}; use more, or avg, sum or max"
+            )
 
     def weights(self, epoch: int) -> dict[str, float]:
         c = self.config

@@ -124,7 +124,9 @@ class _Standing:
         self.before: int | None = None  # epochs that other processes had made, once they are all told
 
     def heard(self, numbers: dict[str, float]) -> None:
-        """The numbers of an epoch that has ended."""
+        """The numbers of an epoch that has ended; one that was told before is passed over."""
+        if int(numbers["epoch"]) <= len(self.curve):
+            return  # killed between checkpoint and journal, a run tells an epoch again where it goes on
         before = self.curve[-1] if self.curve else 0.0
         now = numbers.get("val/rsum", before)
         best = self.config.train.select == "rsum"

@@ -33,8 +33,9 @@ class Progress:
     """Where a run stands: `epoch` epochs and `step` further steps are done.
 
     history: one dict of numbers an epoch; totals: sums of losses and gradient norms of the unfinished epoch, and
-    entered: captions that entered each; best: epochs done when the best validation was seen (0: none yet); trained_by:
-    the code of every process that trained it (see `training.code`), in order, each once.
+    entered: captions that entered each; best: epochs done when the best validation was seen (0: none yet); seconds: of
+    all processes so far, and of the CPUs and GPUs that they had while they ran; trained_by: the code of every process
+    that trained it (see `training.code`), in order, each once.
     """
 
     epoch: int = 0
@@ -45,7 +46,13 @@ class Progress:
     totals: dict[str, float] = field(default_factory=dict)
     entered: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    gpu_seconds: float = 0.0
     trained_by: list[dict[str, Any]] = field(default_factory=list)
+
+
+Chosen = tuple[str, str]
+"""A checkpoint's name and the SHA-256 of its weights."""
 
 
 class Checkpoints:
@@ -129,15 +136,28 @@ class Checkpoints:
             return None
         return self._best_of(newest) if read_progress(newest).best else None
 
-    def restore(self, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Any) -> Progress:
-        """Load the newest checkpoint into model and optimisers; a fresh Progress where there is none."""
+    def chosen(self) -> Chosen | None:
+        """The newest checkpoint, for `restore`; None where there is none."""
         newest = self.newest()
-        if newest is None:
+        return None if newest is None else (newest.name, weights_of(newest))
+
+    def restore(
+        self, chosen: Chosen | None, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Any
+    ) -> Progress:
+        """Load a chosen checkpoint into model and optimisers; a fresh Progress where none was.
+
+        Raises StorageError where it is not whole here, as where another node reads a stale copy of a shared folder.
+        """
+        if chosen is None:
             return Progress()
-        progress = read_progress(newest)
-        load_weights(newest, model)
-        _load_optimizers(model, optimizers, newest)
-        state = newest.read_json("progress.json")
+        name, weights = chosen
+        folder = self.folder.child(name)
+        if folder.read_manifest() is None or weights_of(folder) != weights:
+            raise StorageError(f"{folder}: not here as worker 0 sees it; is this the same folder on every node?")
+        progress = read_progress(folder)
+        load_weights(folder, model)
+        _load_optimizers(model, optimizers, folder)
+        state = folder.read_json("progress.json")
         if state["scaler"]:
             scaler.load_state_dict(state["scaler"])
         return progress

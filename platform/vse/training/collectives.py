@@ -49,6 +49,14 @@ def together(work: Callable[[], T], *alike: type[Exception]) -> T:
     return result  # type: ignore[return-value]  # no error: work() returned it
 
 
+def told_by_first(value: T) -> T:
+    """Worker 0's value, on every worker."""
+    told = [value]
+    if world()[1] > 1:
+        dist.broadcast_object_list(told, 0)
+    return told[0]
+
+
 def _kind(error: Exception, alike: tuple[type[Exception], ...]) -> int | None:
     return next((number for number, kind in enumerate(alike) if isinstance(error, kind)), None)
 

@@ -19,13 +19,19 @@ def check_objective(config: RunConfig) -> None:
     """Raises InputError where the configured family and objective do not train together.
 
     Such a pair fails at its first step, or leaves parameters of the family without a gradient. Nor does a run without a
-    GPU train in half precision, or one whose workers cannot have the GPUs they ask for.
+    GPU train in half precision, or one whose workers cannot have the GPUs they ask for, and one that keeps its last
+    epoch has no patience to lose.
     """
     check_gpus(config.train.workers, config.train.gpus_per_worker)
     if config.train.precision in HALF and not config.train.gpus_per_worker:
         raise InputError(
             f"train.precision={config.train.precision}: on GPUs only; set train.gpus_per_worker, or use float32 or "
             "float64"
+        )
+    if config.train.patience and config.train.select == "last":
+        raise InputError(
+            f"train.patience={config.train.patience}: train.select=last keeps the last epoch, better or not; use "
+            "train.select=rsum"
         )
     family, name = registry.name_of("family", config.model), registry.name_of("objective", config.objective)
     for other in registry.names("objective"):
@@ -42,6 +48,7 @@ def check_objective(config: RunConfig) -> None:
     if objective.families is not None and family not in objective.families:
         theirs = " or ".join(sorted(objective.families))
         raise InputError(f"objective={name}: trains family {theirs}, not {family}; use objective=ranking")
+    objective.check(config.model)
     if registry.component("family", family).pairwise and "scores" not in objective.gathers:
         raise InputError(f"objective={name}: compares codes, but family {family} scores pairs; use objective=ranking")
     adversaries_wanted(config)

@@ -1,5 +1,6 @@
 """The configuration of one run: everything that decides its numbers, and nothing that does not."""
 
+import math
 from dataclasses import dataclass, field
 
 from vse.config import group, knob, override, part
@@ -72,7 +73,7 @@ class TrainConfig:
     epochs: int = knob(30, "passes over the training captions", low=1)
     batch_size: int = knob(128, "captions per step over all workers", low=2)
     workers: int = knob(1, "data-parallel workers", low=1)
-    gpus_per_worker: float = knob(0.0, "GPUs per worker", low=0)
+    gpus_per_worker: float = knob(0.0, "GPUs per worker: 1, a part of one, or 0 for CPUs", low=0)
     threads: int = knob(1, "CPU threads per worker", low=1)
     precision: str = knob(
         "float32", "bfloat16, float16: autocast, on GPUs only", choices=("float32", "bfloat16", "float16", "float64")
@@ -105,16 +106,15 @@ class RunConfig:
 def check_gpus(workers: int, gpus_per_worker: float, under: str = "train.") -> None:
     """Raises InputError for a share of GPUs that no worker can have, naming the key below `under`.
 
-    Ray gives whole GPUs or a part of one, and NCCL takes no two ranks of one group on the same GPU.
+    A worker computes on one GPU or a part of it, and NCCL takes no two ranks of one group on the same GPU.
     """
-    if gpus_per_worker == int(gpus_per_worker):
-        return
-    asked, whole = f"{under}gpus_per_worker={gpus_per_worker:g}", int(gpus_per_worker)
-    if workers > 1:
+    asked = f"{under}gpus_per_worker={gpus_per_worker:g}"
+    if gpus_per_worker > 1:
+        instead = f"{under}workers={math.ceil(workers * gpus_per_worker)} {under}gpus_per_worker=1"
+        raise InputError(f"{asked}: a worker computes on one GPU; use {instead}")
+    if workers > 1 and 0 < gpus_per_worker < 1:
         several = f"{under}workers={workers}"
         raise InputError(f"{asked}: workers of one training cannot share a GPU; with {several} give each a whole one")
-    if whole:
-        raise InputError(f"{asked}: a worker has whole GPUs or a part of one; use {whole}, {whole + 1} or less than 1")
 
 
 def identity(config: RunConfig) -> RunConfig:

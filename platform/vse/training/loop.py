@@ -17,10 +17,10 @@ from vse.data.batches import Batch, Collator, epoch_batches, windowed_batches, w
 from vse.errors import CredentialsError, Diverged, InputError, StorageError, TakenOver
 from vse.models.family import Family
 from vse.objectives.objective import Objective
-from vse.training.checkpoint import Checkpoints, Progress
+from vse.training.checkpoint import Checkpoints, Chosen, Progress
 from vse.training.code import this_code
 from vse.training.collapse import SHARE, collapse
-from vse.training.collectives import together, world
+from vse.training.collectives import together, told_by_first, world
 from vse.training.config import RunConfig
 from vse.training.prefetch import prefetched
 from vse.training.schedule import learning_rate
@@ -66,12 +66,13 @@ class Loop:
     ) -> None:
         self.config, self.family, self.objective = config, family, objective
         self.collate, self.checkpoints, self.hooks = collate, checkpoints, hooks
+        self.counted = time.monotonic()  # until when the time of this run is in its progress
         self.rank, self.workers = world()
         self.device = next(family.parameters()).device
         self.model = self._distributed()
         self.collapsed = False  # whether that was told
         self.waited = 0.0  # seconds in which a step waited for its batch
-        self.transfer = Transfer(self.device, min(config.train.gpus_per_worker, 1.0) or 1.0)
+        self.transfer = Transfer(self.device, config.train.gpus_per_worker or 1.0)
         self.unread: PendingNumbers | None = None  # numbers of the last step
         self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision)
         if self.stepper.phases and not config.train.window:  # windows are for features that exceed memory
@@ -92,15 +93,37 @@ class Loop:
 
     def run(self) -> Progress:
         """Train until the last epoch, or until `patience` epochs brought nothing better."""
-        progress = together(self._restore, *SAID_ONCE)
+        progress = self.restored()
         while progress.epoch < self.epochs and not self._out_of_patience(progress):
             if (code := this_code(self.config)) not in progress.trained_by:
                 progress.trained_by.append(code)
             self._epoch(progress)
         return progress
 
-    def _restore(self) -> Progress:
-        return self.checkpoints.restore(self.family, self.stepper.optimizers, self.stepper.scaler)
+    def restored(self) -> Progress:
+        """Where the checkpoints stand, with model and optimisers as they were. All workers take the one that worker 0
+        finds: with each its own, they would average gradients of different models."""
+        chosen = together(lambda: self.checkpoints.chosen() if self.rank == 0 else None, *SAID_ONCE)
+        return together(functools.partial(self._restore, told_by_first(chosen)), *SAID_ONCE)
+
+    def _restore(self, chosen: Chosen | None) -> Progress:
+        progress = self.checkpoints.restore(chosen, self.family, self.stepper.optimizers, self.stepper.scaler)
+        if progress.seconds and not progress.cpu_seconds:  # written before these were kept
+            self._charge(progress, progress.seconds)
+        return progress
+
+    def _count(self, progress: Progress) -> None:
+        """Add the time that has passed since this was last asked: set-up, steps, validation and writing alike."""
+        now = time.monotonic()
+        passed, self.counted = now - self.counted, now
+        progress.seconds += passed
+        self._charge(progress, passed)
+
+    def _charge(self, progress: Progress, seconds: float) -> None:
+        """A run may go on with other workers than it began with: what these take is charged to these."""
+        train = self.config.train
+        progress.cpu_seconds += seconds * self.workers * train.threads
+        progress.gpu_seconds += seconds * self.workers * train.gpus_per_worker
 
     def _out_of_patience(self, progress: Progress) -> bool:
         patience, every = self.config.train.patience, self.config.train.evaluate_every
@@ -120,7 +143,7 @@ class Loop:
                 batch = next(made)
                 waited = time.monotonic() - asked
                 self.waited += waited
-                self._step(progress, batch, epoch + step / len(batches), step, len(batches[step]))
+                self._step(progress, batch, step, len(batches), len(batches[step]))
                 if self.hooks.stepped is not None:
                     self.hooks.stepped(len(batch["sample"]), time.monotonic() - asked, waited)
                 if config.train.window and step % steps_of_window == 0:
@@ -128,7 +151,8 @@ class Loop:
                 late = config.train.checkpoint_seconds < time.monotonic() - saved
                 if step + 1 < len(batches) and self._agreed(late, step + 1):
                     saved = time.monotonic()
-                    progress.step, progress.seconds = step + 1, before + saved - start
+                    progress.step = step + 1
+                    self._count(progress)
                     self._read(progress)
                     self._save(progress)
         self._read(progress)
@@ -144,8 +168,9 @@ class Loop:
         )
         numbers |= self._validate(progress)
         self._watch_collapse(numbers, epoch)
-        progress.seconds = before + time.monotonic() - start
-        progress.history.append({**numbers, "seconds": progress.seconds, "captions": num})
+        self._count(progress)
+        spent = {"seconds": progress.seconds, "cpu_seconds": progress.cpu_seconds, "gpu_seconds": progress.gpu_seconds}
+        progress.history.append({**numbers, **spent, "captions": num})
         self._save(progress)
         if self.rank == 0:
             self.hooks.epoch_done(progress.epoch, progress.history[-1])
@@ -175,16 +200,16 @@ class Loop:
         images = len(np.unique(self.collate.examples.image[captions]))
         return max(1, train.window * len(captions) // max(1, images * train.batch_size))
 
-    def _step(self, progress: Progress, made: Batch, when: float, step: int, captions: int) -> None:
-        """One step of an epoch on this worker's share of a global batch of so many captions."""
-        epoch = int(when)
+    def _step(self, progress: Progress, made: Batch, step: int, steps: int, captions: int) -> None:
+        """One of an epoch's steps on this worker's share of a global batch of so many captions."""
+        epoch = progress.epoch
         # Dropout and the like draw from keys that belong to this step, so a resumed run draws what it would have, on
         # any number of workers: the seed is the same on all of them.
         draw = keyed.keys(self.config.seed, epoch, "step", np.array([step]))[0]
         torch.manual_seed(int(draw >> np.uint64(1)))
-        self.stepper.set_rate(learning_rate(self.config.optim, when, self.config.train.epochs))
+        self.stepper.set_rate(learning_rate(self.config.optim, epoch + step / steps, self.config.train.epochs))
         batch = self.transfer.sent(made)
-        numbers = self.stepper.step(batch, epoch, step)
+        numbers = self.stepper.step(batch, epoch, epoch * steps + step)
         if "paired" in batch:
             numbers = numbers | {KNOWN: self._known(batch["paired"])}
         latest = PendingNumbers.of(epoch, step, captions, numbers)
@@ -210,7 +235,7 @@ class Loop:
         known = int(numbers.pop(KNOWN, read.captions))
         for name, number in numbers.items():
             if not math.isfinite(number):
-                if name == "gradient" and self.stepper.scaler.is_enabled():
+                if name == "gradient" and self.stepper.scaler.is_enabled() and self.stepper.scaler.get_scale() >= 1:
                     continue  # float16 overflowed: the scaler skips this update and scales less from now on
                 raise Diverged(
                     f"epoch {read.epoch + 1}, step {read.step + 1}: {name} is {number}; try a lower optim.lr"

@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 
 Report = Callable[[dict[str, float]], None]
 RESULT = "result.json"
+_SPENT = ("seconds", "cpu_seconds", "gpu_seconds", "captions")  # of an epoch, told in other units
 
 
 @dataclass(frozen=True)
@@ -327,23 +328,24 @@ def _open_journal(
     folder.write_json("config.json", to_dict(config))
 
 
-def cost(train: TrainConfig, seconds: float) -> dict[str, float]:
-    """What so many seconds of a training take: cost/seconds, and cost/cpu_hours and cost/gpu_hours of all workers."""
-    hours = seconds * train.workers / 3600
+def cost(train: TrainConfig, row: dict[str, float]) -> dict[str, float]:
+    """What a training has taken up to an epoch: cost/seconds, and cost/cpu_hours and cost/gpu_hours of all workers, as
+    many as there were; of an epoch from before these were kept, as many as `train` says."""
+    each = row["seconds"] * train.workers
     return {
-        "cost/seconds": seconds,
-        "cost/cpu_hours": hours * train.threads,
-        "cost/gpu_hours": hours * train.gpus_per_worker,
+        "cost/seconds": row["seconds"],
+        "cost/cpu_hours": row.get("cpu_seconds", each * train.threads) / 3600,
+        "cost/gpu_hours": row.get("gpu_seconds", each * train.gpus_per_worker) / 3600,
     }
 
 
 def _numbers(row: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in row.items() if name not in ("seconds", "captions")}
+    return {name: value for name, value in row.items() if name not in _SPENT}
 
 
 def _tell_epoch(config: RunConfig, journal: Journal, epoch: int, row: dict[str, float]) -> None:
     speed = {"speed/captions_per_second": row["captions"] / max(row["train/seconds"], 1e-9)}
-    journal.metrics(_numbers(row) | speed | cost(config.train, row["seconds"]), step=epoch)
+    journal.metrics(_numbers(row) | speed | cost(config.train, row), step=epoch)
 
 
 def _tell_again(config: RunConfig, journal: Journal | None, checkpoints: Checkpoints) -> None:
@@ -386,6 +388,6 @@ def _close_journal(config: RunConfig, journal: Journal, result: dict[str, Any]) 
     _tell_epochs(config, journal, result["history"])
     best = {f"best/{name}": value for name, value in result["metrics"].items() if name.startswith("val/")}
     journal.metrics(best, step=result["best"])
-    journal.metrics(cost(config.train, result["seconds"]), step=result["epochs"])
+    journal.metrics(cost(config.train, result["history"][-1]), step=result["epochs"])
     journal.files(["config.json"])
     journal.end("finished")

@@ -102,7 +102,7 @@ class Stepper:
                 group["lr"] = rate * phase.rate
 
     def step(self, batch: Mapping[str, Tensor], epoch: int, number: int = 0) -> dict[str, Tensor]:
-        """One update, the epoch's step `number`; returns the named losses of the global batch and the gradient norm.
+        """One update, the run's step `number`; returns the named losses of the global batch and the gradient norm.
 
         With several phases the norm is the first one's.
         """

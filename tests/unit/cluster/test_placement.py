@@ -53,7 +53,7 @@ def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytes
         preflight(space, Config(cpus=4, gpus=0), workers=5, key="train.workers")
     with pytest.raises(InputError, match=r"^train\.gpus_per_worker=1: a GPU is asked for, but this machine has none"):
         preflight(space, Config(cpus=4, gpus=0), gpus_per_worker=1, key="train.workers")
-    with pytest.raises(InputError, match=r"^train\.gpus_per_worker=2: needs 2 GPUs, but this machine has 1$"):
+    with pytest.raises(InputError, match=r"^train\.gpus_per_worker=2: a worker computes on one GPU; use train\.work"):
         preflight(space, Config(cpus=4, gpus=1), gpus_per_worker=2, key="train.workers")
     with pytest.raises(InputError, match=r"^train\.threads=8: needs 8 CPUs, but this machine has 4$"):
         preflight(space, Config(cpus=4, gpus=1), workers=2, cpus_per_worker=8, key="train.workers")

@@ -36,6 +36,14 @@ def test_epochs_that_another_process_trains_meanwhile_are_in_the_curve(
     )
 
 
+def test_an_epoch_that_is_told_twice_counts_once() -> None:
+    """Killed between checkpoint and journal, a run tells an epoch again where it goes on."""
+    standing = objective_trials._Standing(config(), halving=False, name="trial", run="run")
+    for epoch, rsum in ((1, 10.0), (2, 20.0), (2, 20.0), (3, 15.0), (1, 10.0)):
+        standing.heard({"epoch": epoch, "val/rsum": rsum, "train/seconds": 4.0})
+    assert (standing.curve, standing.seconds) == ([10.0, 20.0, 20.0], 12.0)
+
+
 @pytest.mark.parametrize(("gpus", "device"), [(0.5, "auto"), (0.0, "cpu")])
 def test_a_trial_that_holds_a_gpu_measures_on_it(
     gpus: float, device: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ from safetensors.torch import load, save
 from tests.synthetic import make_family, make_objective, synthetic
 from vse import registry
 from vse.data.batches import blocks, epoch_batches
-from vse.errors import InputError
+from vse.errors import InputError, StorageError
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, Progress, load_weights, read_progress
 from vse.training.config import OptimConfig
@@ -45,7 +45,7 @@ class Setup:
         return checkpoints.save(progress, self.family, self.stepper.optimizers, self.stepper.scaler.state_dict())
 
     def restore(self, checkpoints):
-        return checkpoints.restore(self.family, self.stepper.optimizers, self.stepper.scaler)
+        return checkpoints.restore(checkpoints.chosen(), self.family, self.stepper.optimizers, self.stepper.scaler)
 
 
 PROGRESS = Progress(3, 7, 2, 0.1 + 0.2, [{"train/sent": 1 / 3}, {"a": 5e-324}], {"sent": math.pi}, {"sent": 96}, 12.25)
@@ -112,6 +112,15 @@ def test_the_turn_of_a_phase_comes_back(tmp_path):
     anew.restore(checkpoints)
     turns = [["discriminator" in step for step in setup.learn(4)] for setup in (one, anew)]
     assert turns == [[False, True, False, False], [False, False, True, False]]
+
+
+def test_another_than_the_chosen_one_is_refused(tmp_path):
+    checkpoints, one = Checkpoints(Folder.open(tmp_path)), Setup()
+    one.save(checkpoints, Progress(epoch=1))
+    name, weights = checkpoints.chosen()
+    for chosen in ((name, "0" * 64), ("epoch-9999", weights)):
+        with pytest.raises(StorageError, match="not here as worker 0 sees it; is this the same folder on every node"):
+            checkpoints.restore(chosen, one.family, one.stepper.optimizers, one.stepper.scaler)
 
 
 def test_nothing_there_is_a_fresh_start(tmp_path):

@@ -7,6 +7,7 @@ from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse import pipeline, presets, registry
 from vse.config import override
 from vse.errors import InputError
+from vse.models.aggregation import Aggregation
 from vse.presets import preset
 from vse.training.compatibility import check_objective
 from vse.training.run import run_training
@@ -165,6 +166,24 @@ def test_half_precision_without_a_gpu_is_one_line_before_any_stage(precision, tm
     check_objective(override(config, {"train.gpus_per_worker": 0.5}))
 
 
+def test_patience_where_the_last_epoch_is_kept_is_refused():
+    config = override(preset("vsepp_tiny"), {"train.patience": 2})
+    check_objective(config)
+    with pytest.raises(InputError, match=r"^train\.patience=2: train\.select=last keeps the last epoch, better or not"):
+        check_objective(override(config, {"train.select": "last"}))
+
+
+@pytest.mark.parametrize("how", ["avg", "sum", "max", "gru", "attention"])
+def test_an_aggregation_that_nothing_would_train_is_refused(how):
+    config = override(preset("univse_tiny"), {"model.aggregation": how})
+    check_objective(config)
+    without = override(config, {"objective.eta_c": 0.0})
+    if not list(Aggregation(how, 4).parameters()):
+        return check_objective(without)
+    with pytest.raises(InputError, match=rf"^objective\.eta_c=0: nothing else trains model\.aggregation={how}; use m"):
+        check_objective(without)
+
+
 @pytest.mark.parametrize(
     ("workers", "gpus", "said"),
     [
@@ -177,16 +196,20 @@ def test_half_precision_without_a_gpu_is_one_line_before_any_stage(precision, tm
         (
             2,
             1.5,
-            "train.gpus_per_worker=1.5: workers of one training cannot share a GPU; with train.workers=2 give each a "
-            "whole one",
+            "train.gpus_per_worker=1.5: a worker computes on one GPU; use train.workers=3 train.gpus_per_worker=1",
         ),
         (
             1,
             1.5,
-            "train.gpus_per_worker=1.5: a worker has whole GPUs or a part of one; use 1, 2 or less than 1",
+            "train.gpus_per_worker=1.5: a worker computes on one GPU; use train.workers=2 train.gpus_per_worker=1",
+        ),
+        (
+            2,
+            4.0,
+            "train.gpus_per_worker=4: a worker computes on one GPU; use train.workers=8 train.gpus_per_worker=1",
         ),
         (1, 0.125, ""),
-        (2, 2.0, ""),
+        (2, 1.0, ""),
     ],
 )
 def test_a_share_of_gpus_that_no_worker_can_have_is_one_line(workers, gpus, said):
