@@ -23,7 +23,7 @@ from vse.data.sources import rejects
 from vse.data.vocabulary import SPECIAL, build_vocabulary
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
-from vse.features.extraction import extract, features_fingerprint
+from vse.features.extraction import extract, features_fingerprint, of_other_code
 from vse.features.store import REJECTS, FeatureStore
 from vse.language.caption_vectors import caption_vectors, caption_vectors_fingerprint
 from vse.language.contrast.stage import contrast_candidates
@@ -183,11 +183,12 @@ def extract_features(
     for it.
     """
     known = workspace.found.answer([*_features_question(config), *sorted(outputs)])
-    if known is not None:
-        store = FeatureStore.find(workspace.features(dataset_name(records), known))
-        if store is not None:
-            return store
+    store = FeatureStore.find(workspace.features(dataset_name(records), known)) if known is not None else None
+    if store is not None:
+        return store
     store = kept_features(config, workspace, records, outputs)
+    if store is not None and (line := of_other_code(store, config.features.backbone)):
+        log.warning("%s", line)
     if store is None:
         check_rows(config, records, outputs)
         folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)

@@ -74,6 +74,14 @@ def test_what_was_kept_is_what_the_source_says(place, first):
     assert first.features.channels("map") == first.features.array("map", ids[:1]).shape[-1]
 
 
+def test_whoever_takes_features_of_an_edited_backbone_is_told(place, first, monkeypatch, caplog):
+    monkeypatch.setattr("vse.features.extraction.code_of", lambda backbone: "0ther000")
+    with caplog.at_level("WARNING", logger="vse"):
+        pipeline.prepare(tiny(), place)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("warning: features were made with other code of vse/features/small_backbone.py; to make")
+
+
 def test_settings_of_learning_make_no_stage_run(place, first, monkeypatch):
     monkeypatch.setattr("vse.features.extraction._run", lambda *a: pytest.fail("extracted again"))
     monkeypatch.setattr("vse.language.parsing._run", lambda *a: pytest.fail("parsed again"))

@@ -1,10 +1,13 @@
 """What a backbone is: a frozen network with a transform, named outputs, and an identity that enters fingerprints."""
 
+import hashlib
 import pickle
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -109,6 +112,13 @@ class Backbone(ABC):
                     f"output {name!r}: a map has no mean over mirrored crops; "
                     "use features.backbone.transform=crop or scale"
                 )
+
+
+def code_of(backbone: Backbone) -> str:
+    """Eight digits over the file that a backbone is written in."""
+    file = sys.modules[type(backbone).__module__].__file__
+    assert file is not None
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:8]
 
 
 def read_state_dict(address: str) -> dict[str, Tensor]:

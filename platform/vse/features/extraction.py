@@ -17,6 +17,7 @@ from vse.config import fingerprint, knob
 from vse.data.places import below
 from vse.data.records import Image, Records
 from vse.features.arrays import ReadyMade, import_arrays
+from vse.features.backbone import code_of
 from vse.features.decoding import Decoded, decode
 from vse.features.forward import Forward, ShardBuffer, shard_rows
 from vse.features.shards import Output, Receipt, read_receipts
@@ -81,10 +82,20 @@ def extract(
         todo = _todo(records, folder)
         if todo:
             _run(work, todo, cluster)
-        made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint}
+        made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint, "code": code_of(backbone)}
         specs = {name: Output(shape) for name, shape in work.shapes.items()}
         ids = [image.id for image in records.images]
         return commit(folder, ids, specs, made_by)
+
+
+def of_other_code(store: FeatureStore, backbone_config: ComponentConfig) -> str:
+    """One line if the backbone's file is not what it was when these features were made, else "": its `identity` tells
+    settings and weights apart, not what is edited in the code."""
+    backbone, before = registry.build("backbone", backbone_config), store.manifest["made_by"].get("code")
+    if before is None or before == code_of(backbone):
+        return ""
+    file = type(backbone).__module__.replace(".", "/") + ".py"
+    return f"warning: features were made with other code of {file}; to make them again, remove {store.folder}"
 
 
 def _with(store: FeatureStore, outputs: Sequence[str]) -> FeatureStore:

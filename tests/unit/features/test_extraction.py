@@ -9,10 +9,11 @@ from torchvision import models
 from tests import s3
 from vse.data.records import Image, Records
 from vse.errors import InputError
+from vse.features import extraction
 from vse.features import forward as forward_module
 from vse.features.backbones import SmallBackbone, TorchvisionBackbone
 from vse.features.decoding import decode
-from vse.features.extraction import ExtractionConfig, _todo, extract, features_fingerprint
+from vse.features.extraction import ExtractionConfig, _todo, extract, features_fingerprint, of_other_code
 from vse.features.shards import read_receipts
 from vse.features.watch import TooManyRejects
 from vse.storage import Folder
@@ -89,6 +90,18 @@ def test_a_finished_store_is_opened_and_nothing_is_computed(pictures, folder, mo
     assert again.fingerprint == first.fingerprint
     with pytest.raises(InputError, match="no output 'pooled'"):
         extract(records(), SMALL, ["pooled"], folder)
+
+
+def test_features_that_a_backbone_made_before_it_was_edited_are_told(pictures, folder, monkeypatch):
+    store = extract(records(), SMALL, ["map"], folder, root=str(pictures))
+    assert of_other_code(store, SMALL) == ""
+    monkeypatch.setattr(extraction, "code_of", lambda backbone: "0ther000")
+    file = "vse/features/small_backbone.py"
+    assert of_other_code(store, SMALL) == (
+        f"warning: features were made with other code of {file}; to make them again, remove {folder.uri}"
+    )
+    del store.manifest["made_by"]["code"]  # written before this was kept
+    assert of_other_code(store, SMALL) == ""
 
 
 def test_unreadable_images_are_rejects_with_reasons(pictures, folder):
