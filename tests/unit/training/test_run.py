@@ -223,7 +223,6 @@ def test_the_best_checkpoint_is_kept_beside_the_newest(workspace, monkeypatch):
         ({"train__patience": 2}, 4, 2),
         ({"train__patience": 3}, 5, 2),
         ({"train__patience": 1, "train__evaluate_every": 2}, 4, 2),
-        ({"train__patience": 2, "train__select": "last"}, 6, 6),
         ({"train__evaluate_every": 4}, 6, 4),
     ],
 )
