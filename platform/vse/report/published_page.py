@@ -19,6 +19,7 @@ from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
 from vse.language.attacks import PRINTED
 from vse.report.benchmarks import benchmark_of, configured_name
+from vse.report.measured import evaluated
 from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, Line, read_published
 from vse.report.tables import Column, Row, Table
 
@@ -52,14 +53,15 @@ class Run:
 
     def measured(self, protocol: str, split: str) -> dict[str, float]:
         """Metrics of a split under a value of `measure.protocol`, with those of `as_printed` among them."""
-        return self._behind(f"{split}/{protocol}/") | self.as_printed(protocol, split)
+        return self._behind(split, protocol) | self.as_printed(protocol, split)
 
     def as_printed(self, protocol: str, split: str) -> dict[str, float]:
         """Those of attacks that were made as the paper prints (`measure.attacks`), named as if by our rules."""
-        found = self._behind(f"{split}/{protocol}/")
+        found = self._behind(split, protocol)
         return {_PRINTED.sub(r"\1/", key): value for key, value in found.items() if _PRINTED.match(key)}
 
-    def _behind(self, head: str) -> dict[str, float]:
+    def _behind(self, split: str, protocol: str) -> dict[str, float]:
+        head = evaluated(f"{split}/{protocol}/")
         return {key.removeprefix(head): value for key, value in self.metrics.items() if key.startswith(head)}
 
 

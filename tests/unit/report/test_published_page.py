@@ -100,7 +100,7 @@ def test_the_thesis_is_compared_on_the_split_that_its_presets_have() -> None:
     """COCO 2017 publishes captions of train and val only: that is what a run of theirs can be measured on."""
     assert preset("relational_pool_coco").data.test == ""  # type: ignore[attr-defined]
     numbers = {"i2t/r1": 50.0, "i2t/r5": 80.0}
-    on_val = {f"val/coco_1k_first/{key}": value for key, value in numbers.items()}
+    on_val = {f"measured/val/coco_1k_first/{key}": value for key, value in numbers.items()}
     ((caption, _, rows),) = tables(published_section([run("relational_pool_coco", on_val)]))
     assert caption == "COCO 1K, first 1,000: plain retrieval, in percent"
     (own,) = (row for row in rows if row[1].startswith("the setting of"))
