@@ -12,8 +12,9 @@ if __name__ == "__main__":
         main(
             "sweep_eta",
             run_objective_sweep,
-            description="Train UniVSE at each of five values of every loss weight, or search all four together "
-            "(sweep.space=eta_joint sweep.method=hyperopt); answer the claim that they hardly matter.",
+            description="Train every point of a search space, or search it, on any preset that has its keys "
+            "(sweep.space). By default UniVSE at each of five values of every loss weight, which answers the claim "
+            "that they hardly matter; sweep.space=eta_joint sweep.method=hyperopt searches all four together.",
             default_preset="univse_scenes",
             options=Options(sweep=SweepOptions(space="eta")),
             plan=describe_plan,

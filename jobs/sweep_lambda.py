@@ -12,8 +12,9 @@ if __name__ == "__main__":
         main(
             "sweep_lambda",
             run_objective_sweep,
-            description="Train jWAE (hinge or squared error, by the preset) at each of five values of every weight of "
-            "eq. 6, or search all four together (sweep.space=lambdas_joint sweep.method=hyperopt).",
+            description="Train every point of a search space, or search it, on any preset that has its keys "
+            "(sweep.space). By default jWAE (hinge or squared error, by the preset) at each of five values of every "
+            "weight of eq. 6; sweep.space=lambdas_joint sweep.method=hyperopt searches all four together.",
             default_preset="jwae_mh_scenes",
             options=Options(sweep=SweepOptions(space="lambdas")),
             plan=describe_plan,

@@ -12,8 +12,10 @@ if __name__ == "__main__":
         main(
             "sweep_margin",
             run_objective_sweep,
-            description="Train relational embeddings at several margins of the global hinge (hardest and sum), of the "
-            "alignment of pools and of cross attention, or search them (sweep.space=margin_joint).",
+            description="Train every point of a search space, or search it, on any preset that has its keys "
+            "(sweep.space). By default relational embeddings at several margins of the global hinge (hardest and "
+            "sum), of the alignment of pools and of cross attention; sweep.space=margin_joint has ranges to search "
+            "them in.",
             default_preset="relational_attention_scenes",
             options=Options(sweep=SweepOptions(space="margin")),
             plan=describe_plan,

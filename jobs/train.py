@@ -14,9 +14,10 @@ from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
 from vse.training.compatibility import check_objective
+from vse.training.epoch_line import epoch_line
 from vse.training.origin import Origin
 from vse.training.run import run_training, trains_here, what_is_trained
-from vse.training.warmup import kept_in_warmup, warmup_epochs
+from vse.training.warmup import kept_in_warmup
 from vse.workspace import Workspace
 
 
@@ -47,14 +48,12 @@ def run(request: Request) -> str:
     workspace = Workspace.open(request.workspace)
     origin = Origin.told(request.preset, request.beside)
 
-    warned, warmup = False, warmup_epochs(config)
+    warned = False
 
     def epoch_done(numbers: dict[str, float]) -> None:
         nonlocal warned
         epoch = int(numbers["epoch"])
-        shown = f"epoch {epoch}/{train.epochs}"
-        shown += "".join(f"  {key} {value:.3f}" for key, value in numbers.items() if key in _SHOWN)
-        print(f"{shown}  (sum over negatives)" if epoch <= warmup else shown, file=sys.stderr, flush=True)
+        print(epoch_line(config, numbers, epoch), file=sys.stderr, flush=True)
         if not warned and (line := collapse(config, numbers, epoch)):
             print(f"warning: {line}", file=sys.stderr, flush=True)
             warned = True
@@ -77,9 +76,6 @@ def run(request: Request) -> str:
         outputs={"run": result.folder.uri, "checkpoint": result.checkpoint.uri, "mlflow": shipper.uri},
         worked=None if result.trained else result.seconds,
     )
-
-
-_SHOWN = {"train/sent", "train/mse", "val/i2t/r1", "val/t2i/r1", "val/rsum"}
 
 
 def plan(request: Request) -> list[str]:

@@ -42,7 +42,8 @@ FILE = "adversaries.jsonl"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Adversaries:
-    """Adversaries of a split in one kind of words: by attack, their texts and the captions (rows) they attack."""
+    """Adversaries of a split in one kind of words: by attack, their texts and the captions (rows) they attack. Of
+    attacks that found nothing, `texts` need not have an entry; `owner` has."""
 
     split: str
     words: str
@@ -80,13 +81,23 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
     return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(generator.ATTACKS), make))
 
 
+def without_any(made: Adversaries) -> list[str]:
+    """Attacks that find nothing to change in a split."""
+    return [attack for attack, owner in made.owner.items() if not len(owner)]
+
+
+def of_some(made: Adversaries) -> Adversaries:
+    """The same less the empty lists of texts of attacks that find nothing: of no words, no number can be told."""
+    return dataclasses.replace(made, texts={attack: texts for attack, texts in made.texts.items() if texts})
+
+
 def some_adversaries(made: Adversaries) -> None:
     """Warns of attacks that find nothing to change in a split, over which robustness is then no sum.
 
     Raises InputError where none does, before anything is trained to be chosen by them.
     """
-    without = [attack for attack in generator.ATTACKS if not made.texts[attack]]
-    if len(without) == len(generator.ATTACKS):
+    without = without_any(made)
+    if len(without) == len(made.owner):
         raise InputError(
             f"split {made.split}: its captions have no {', '.join(without)} that could be replaced, so robustness "
             "cannot be measured; see text.pools, or choose by rsum alone"

@@ -247,6 +247,10 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
         raise InputError(f"--preset {chosen}: not JSON: {error}") from None
     if not isinstance(data, dict):
         raise InputError(f"--preset {chosen}: expected an object of settings, found {type(data).__name__}")
+    if data.keys() == {"preset", "changed"}:  # a run's preset.json (`training.origin`)
+        raise InputError(
+            f"--preset {chosen}: only notes what a run was configured from; give the config.json beside it"
+        )
     base = presets.preset(str(data.pop("preset", default_preset)))
     own = {f.name for f in fields(options)} if options is not None else set()
     for_job = {k: v for k, v in data.items() if k.split(".")[0] in own}

@@ -37,3 +37,14 @@ def test_a_plan_that_the_machine_cannot_hold_says_what_it_has(tmp_path: Path) ->
         "sweep_margin: a trial needs 64 CPUs and 0 GPUs of one node, and the cluster has 3 and 0 in all; lower "
         "train.workers, train.threads or train.gpus_per_worker\n",
     )
+
+
+def test_any_space_may_be_swept_by_any_of_the_three_jobs_and_their_help_says_so(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text('SPACE = {"optim.lr": {"grid_search": [1e-3, 2e-3]}}\n')
+    jobs = ("sweep_eta", "sweep_margin", "sweep_lambda")
+    asked = ("--workspace", str(tmp_path / "workspace"), "--preset", "vsepp_tiny", "sweep.space=mine.py", "--dry-run")
+    found = run_many([line for job in jobs for line in ([job, *asked], [job, "--help"])], tmp_path)
+    for (status, plan, error), (_, text, _) in zip(found[::2], found[1::2], strict=True):
+        assert status == 0, error
+        assert "optim.lr" in plan
+        assert "on any preset that has its keys" in " ".join(text.split())

@@ -170,13 +170,18 @@ def test_no_disjoint_words_where_negatives_take_all(place):
         attack_split(config, place[0], material, "test", "disjoint")
 
 
+def _less(made, *attacks):
+    """The adversaries, as if some attacks had found nothing."""
+    texts, owner = dict.fromkeys(attacks, ()), dict.fromkeys(attacks, np.empty(0, np.int64))
+    return dataclasses.replace(made, texts={**made.texts, **texts}, owner={**made.owner, **owner})
+
+
 def test_attacks_that_find_nothing_are_told_before_robustness_is_chosen_by(made, caplog):
     with caplog.at_level("WARNING", "vse"):
         some_adversaries(made)
         assert not caplog.text
-        fewer = dataclasses.replace(made, texts={**made.texts, "relation": ()})
-        some_adversaries(fewer)
+        some_adversaries(_less(made, "relation"))
     assert "split test has no relation adversaries: the other attacks count" in caplog.text
-    none = dataclasses.replace(made, texts=dict.fromkeys(ATTACKS, ()))
+    none = _less(made, *ATTACKS)
     with pytest.raises(InputError, match="split test: its captions have no object, attribute, relation that could be"):
         some_adversaries(none)

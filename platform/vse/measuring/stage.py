@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from vse import pipeline
-from vse.adversaries import Adversaries, attack_split, contrast_split
+from vse.adversaries import Adversaries, attack_split, contrast_split, of_some, without_any
 from vse.config import fingerprint, to_dict
 from vse.data.records import Split
 from vse.errors import Diverged, InputError
@@ -73,6 +73,16 @@ class Plan:
         """The name of the table of outcomes, beside the numbers."""
         return f"outcomes-{self.digits}.parquet"
 
+    @property
+    def unattacked(self) -> list[str]:
+        """A line for every split and kind of words in which attacks find nothing to change, and have no numbers."""
+        return [
+            f"split {split} has no {' and no '.join(names)} adversaries ({words} words): there are no numbers of them"
+            for split, sets in self.attackers.items()
+            for (kind, words), (first, *_) in sets
+            if (names := [_told_attack(kind, attack) for attack in without_any(first)])
+        ]
+
     @cached_property
     def prints(self) -> dict[str, str]:
         """What runs must have in common for their outcomes to be compared: fingerprints of the images and captions of
@@ -118,8 +128,10 @@ def measure_with_outcomes(
     runs: Sequence[Folder], folder: Folder, workspace: Workspace, options: MeasureOptions
 ) -> Measured:
     """As `measure_ensemble`, with sizes and the outcomes of every query, which are kept beside the numbers. What was
-    kept without outcomes is measured again."""
+    kept without outcomes is measured again. Warns of attacks that find nothing."""
     plan = plan_measure(runs, workspace, options)
+    for line in plan.unattacked:
+        log.warning("%s", line)
     return kept_measures(plan, folder, True) or carry_out(plan, folder, workspace, True)
 
 
@@ -241,12 +253,17 @@ def _attackers(members: Members, workspace: Workspace, split: str, options: Meas
         made = members.attackers(
             lambda each, words=words: attack_split(each.trained.config, workspace, each.material, split, words)
         )
-        found.append((("attack", words), made))
+        found.append((("attack", words), tuple(map(of_some, made))))
     for words in dict.fromkeys(options.contrast):
         if words == "disjoint" and not all(member.trained.config.text.contrast.held_out for member in members.each):
             continue
         made = members.attackers(
             lambda each, words=words: contrast_split(each.trained.config, workspace, each.material, split, words)
         )
-        found.append((("contrast", words), made))
+        found.append((("contrast", words), tuple(map(of_some, made))))
     return found
+
+
+def _told_attack(kind: str, attack: str) -> str:
+    """An attack as the names of its numbers have it behind `attack_`."""
+    return f"contrast_{attack}" if kind == "contrast" else attack

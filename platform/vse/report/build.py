@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +19,14 @@ from vse.report.alpha_figure import alpha_figure
 from vse.report.curve import AlphaResults, from_dict
 from vse.report.html import Provenance, alpha_page, metrics_page
 from vse.report.measured import run_metrics, run_sizes
-from vse.report.published_page import Run, published_section
+from vse.report.published_page import Run, published_section, unrecognised
 from vse.report.response_build import BEST, write_response
 from vse.report.tables import alpha_table, curve_csv, metrics_csv
 from vse.report.terminal import told_size
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
+from vse.training.checkpoint import Checkpoints
 from vse.training.origin import Origin, read_origin
 from vse.workspace import Workspace
 
@@ -97,17 +99,19 @@ def _of_runs(
         if not sizes and all(key.startswith("val/") for key in rows[name]):
             bare.append(name)
         configuration[name] = dotted(config)
-        beside.append(Run(name=name, config=config, metrics=rows[name]))
+        beside.append(Run(name=name, config=config, metrics=rows[name], data=_data_of(run, workspace)))
         if not rows[name]:
             raise InputError(f"runs={name}: has no numbers yet; finish it with jobs/train.py")
     commands = [f"python jobs/evaluate.py run={name}" for name in runs]
     made = Provenance(
         commands=[*commands, command_of(request)], configuration=configuration, versions=environment()["versions"]
     )
-    title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+    title, other = f"{len(runs)} run{'s' if len(runs) > 1 else ''}", unrecognised(beside)
+    for line in other:
+        print(f"note: {line}", file=sys.stderr, flush=True)
     files = {
         "report.html": metrics_page(
-            title, ", ".join(runs), rows, made, published_section(beside), facts, _not_evaluated(bare)
+            title, ", ".join(runs), rows, made, published_section(beside), facts, [*_not_evaluated(bare), *other]
         ),
         "table.csv": metrics_csv(rows),
         "table.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
@@ -115,6 +119,14 @@ def _of_runs(
     for name, text in files.items():
         folder.write_text(name, text)
     return {f"{run}/{key}": value for run, found in rows.items() for key, value in found.items()}, list(files)
+
+
+def _data_of(run: Folder, workspace: Workspace) -> str:
+    """The name of the data set that a run was trained on; empty where the workspace does not have it any more."""
+    best = Checkpoints(run.child("checkpoints")).best()
+    digits = "" if best is None else best.read_json("context.json")["fingerprints"].get("records", "")
+    kept = workspace.root.child("datasets").names() if digits else []
+    return next((name.removesuffix(f"-{digits}") for name in kept if name.endswith(f"-{digits}")), "")
 
 
 def _refuse_ensemble(workspace: Workspace, name: str) -> None:

@@ -10,6 +10,8 @@ from vse.measuring.options import Size
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, weights_of
 
+_OF_TRAINING = ("train", "val")  # what training tells of every epoch begins with these
+
 
 def altered(options: Mapping[str, Any]) -> str:
     """What an evaluation did to the run as configured (`alpha-0.6`, `drop-0.3`), or the data it was on instead of its
@@ -32,15 +34,21 @@ def altered(options: Mapping[str, Any]) -> str:
 def told(metrics: Mapping[str, float], options: Mapping[str, Any]) -> dict[str, float]:
     """Metrics as journals and reports name them, so that no two ways of measuring share a name.
 
-    What was altered stands in front (`alpha-0.6/test/rsum`), the files of pairs behind `pairs` (`pairs/swap_att/mean`).
+    What was altered stands in front (`alpha-0.6/test/rsum`), or `measured` where that would be a name of training's own
+    (`measured/val/rsum`); the files of pairs stand behind `pairs` (`pairs/swap_att/mean`).
     """
     head = altered(options)
     files = "-".join(_stem(file) for file in options.get("pairs", ()))
     found = {}
     for name, value in metrics.items():
         full = name.replace("pairs/", f"pairs/{files}/", 1) if files and name.startswith("pairs/") else name
-        found[f"{head}/{full}" if head else full] = value
+        found[f"{head}/{full}" if head else evaluated(full)] = value
     return found
+
+
+def evaluated(name: str) -> str:
+    """A name that begins with a split, such as `val/rsum`, as an evaluation of a run as configured tells it."""
+    return f"measured/{name}" if name.partition("/")[0] in _OF_TRAINING else name
 
 
 def _stem(file: str) -> str:
@@ -61,7 +69,11 @@ def run_metrics(run: Folder) -> dict[str, float]:
 
 def run_sizes(run: Folder) -> dict[str, Size]:
     """Of what the run's numbers are, by what stands before `/rsum` in them, as far as its evaluations have noted it."""
-    return {split: Size(**size) for measured in _measures(run) for split, size in measured.get("sizes", {}).items()}
+    return {
+        evaluated(split): Size(**size)
+        for measured in _measures(run)
+        for split, size in measured.get("sizes", {}).items()
+    }
 
 
 def _measures(run: Folder) -> Iterator[Mapping[str, Any]]:

@@ -18,6 +18,8 @@ from vse.config import override, to_dict
 from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
 from vse.language.attacks import PRINTED
+from vse.report.benchmarks import benchmark_of, configured_name
+from vse.report.measured import evaluated
 from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, Line, read_published
 from vse.report.tables import Column, Row, Table
 
@@ -36,32 +38,30 @@ _RANKS = ("medr", "meanr")  # the smaller the better; a page's tables mark the l
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """A run as it was configured (`to_dict` of its configuration) and what was measured of it."""
+    """A run as it was configured (`to_dict` of its configuration) and what was measured of it; `data`: the name of its
+    data set, where the workspace still has it."""
 
     name: str
     config: Mapping[str, Any]
     metrics: Mapping[str, float]
+    data: str = ""
 
     @property
     def benchmark(self) -> str:
-        """The published data set it is on, by the names of its source, file and folder; empty where it is on none."""
-        data = self.config.get("data", {})
-        named = [Path(str(data.get(key, ""))).name for key in ("name", "file", "root")]
-        text = " ".join(named).lower()
-        if "flickr30k" in text or "f30k" in text:
-            return "Flickr30k"
-        return "COCO" if "coco" in text else ""
+        """The published data set it is on; empty where it is on none."""
+        return benchmark_of(self.data or configured_name(self.config))
 
     def measured(self, protocol: str, split: str) -> dict[str, float]:
         """Metrics of a split under a value of `measure.protocol`, with those of `as_printed` among them."""
-        return self._behind(f"{split}/{protocol}/") | self.as_printed(protocol, split)
+        return self._behind(split, protocol) | self.as_printed(protocol, split)
 
     def as_printed(self, protocol: str, split: str) -> dict[str, float]:
         """Those of attacks that were made as the paper prints (`measure.attacks`), named as if by our rules."""
-        found = self._behind(f"{split}/{protocol}/")
+        found = self._behind(split, protocol)
         return {_PRINTED.sub(r"\1/", key): value for key, value in found.items() if _PRINTED.match(key)}
 
-    def _behind(self, head: str) -> dict[str, float]:
+    def _behind(self, split: str, protocol: str) -> dict[str, float]:
+        head = evaluated(f"{split}/{protocol}/")
         return {key.removeprefix(head): value for key, value in self.metrics.items() if key.startswith(head)}
 
 
@@ -85,6 +85,16 @@ def published_section(runs: Sequence[Run]) -> str:
     else:
         shown.append(f'<p class="lead">{html.escape(_CAUTION)}</p>')
     return "\n".join(["<h2>Published</h2>", *shown])
+
+
+def unrecognised(runs: Iterable[Run]) -> list[str]:
+    """A line for each run that was measured as papers measure, on data that no paper's numbers are shown for."""
+    return [
+        f"{run.name}: measured by {', '.join(used)}, but no published numbers are shown, since its data set "
+        f"{run.data or configured_name(run.config)!r} is not called coco or flickr30k"
+        for run in runs
+        if not run.benchmark and (used := [p for p in PUBLISHED if any(f"/{p}/" in key for key in run.metrics)])
+    ]
 
 
 def _comparable(benchmark: str, protocol: str, split: str) -> Iterator[Line]:

@@ -14,6 +14,7 @@ from vse.errors import InputError
 from vse.presets import preset
 from vse.report.build import ReportOptions, build_report, command_of
 from vse.storage import Folder
+from vse.training.checkpoint import VERSION
 from vse.training.origin import Origin, keep_origin
 
 
@@ -109,6 +110,35 @@ def test_papers_numbers_stand_beside_runs_on_their_data(workspace: Path) -> None
     assert "the setting of vsepp-coco-s0 · UniVSE, Table 1" in page
     path = Path(build_report(request(workspace, runs=("vsepp-s0",))))
     assert "<h2>Published</h2>" not in path.with_name("report.html").read_text()
+
+
+def test_a_data_set_is_known_by_the_name_that_it_has_in_the_workspace(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a folder that holds dataset_coco.json the configuration need not name the file."""
+    run = Folder.open(workspace).child("runs", "vsepp-karpathy-s0")
+    config = to_dict(preset("vsepp_coco"))
+    run.write_json("config.json", {**config, "data": {**config["data"], "root": "/photographs", "file": ""}})
+    options = {"alpha": None, "components": [], "folds": 1, "protocol": "coco_5k"}
+    run.child("evaluation").write_json("measures-1.json", {"options": options, "metrics": {"test/coco_5k/rsum": 400.0}})
+
+    def page() -> tuple[str, str]:
+        path = Path(build_report(request(workspace, runs=("vsepp-karpathy-s0",))))
+        return path.with_name("report.html").read_text(), capsys.readouterr().err
+
+    text, told = page()
+    assert "<h2>Published</h2>" not in text
+    said = "vsepp-karpathy-s0: measured by coco_5k, but no published numbers are shown"
+    assert said in text
+    assert told.startswith(f"note: {said}")
+    kept = run.child("checkpoints", "epoch-0001")
+    kept.write_json("context.json", {"fingerprints": {"records": "01234567"}})
+    kept.write_json("progress.json", {"version": VERSION, "epoch": 1, "best": 1})
+    kept.commit_manifest(["context.json", "progress.json"])
+    Folder.open(workspace).child("datasets", "coco-01234567").write_json("manifest.json", {})
+    text, told = page()
+    assert "<h2>Published</h2>" in text
+    assert told == ""
 
 
 @pytest.mark.parametrize(

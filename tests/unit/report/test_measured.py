@@ -46,6 +46,13 @@ def test_pairs_have_the_name_of_their_file() -> None:
     assert found == {"pairs/swap_att-add_obj/mean": 70.0, "test/rsum": 1.0}
 
 
+def test_no_evaluation_takes_a_name_that_training_has_for_its_epochs() -> None:
+    found = {f"{split}/rsum": float(k) for k, split in enumerate(("train", "val", "test", "val/coco_5k"))}
+    names = ["measured/train/rsum", "measured/val/rsum", "test/rsum", "measured/val/coco_5k/rsum"]
+    assert told(found, options()) == dict(zip(names, found.values(), strict=True))
+    assert "alpha-0.6/val/rsum" in told(found, options(alpha=0.6))
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Folder:
     folder = Folder.open(tmp_path / "run")
@@ -83,6 +90,13 @@ def test_sizes_are_those_of_the_runs_numbers(run: Folder) -> None:
     write(run, "b", 300.0, size(6))
     write(run, "c", 300.0, size(7), folds=5)
     assert run_sizes(run) == {"test": Size(6, 30)}
+
+
+def test_an_evaluation_of_validation_stands_beside_that_of_the_kept_epoch(run: Folder) -> None:
+    sizes = {"sizes": {"val": {"images": 6, "captions": 30, "folds": 1}}}
+    write(run, "a", 300.0, {"metrics": {"val/rsum": 313.0}, **sizes}, splits=("val",))
+    assert run_metrics(run) == {"val/rsum": 310.0, "measured/val/rsum": 313.0}
+    assert run_sizes(run) == {"measured/val": Size(6, 30)}
 
 
 def test_two_files_of_pairs_are_two_numbers(run: Folder) -> None:

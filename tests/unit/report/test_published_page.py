@@ -10,7 +10,7 @@ import pytest
 from vse.config import override, to_dict
 from vse.presets import preset
 from vse.report.published import read_published
-from vse.report.published_page import Run, published_section, to_markdown
+from vse.report.published_page import Run, published_section, to_markdown, unrecognised
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -100,7 +100,7 @@ def test_the_thesis_is_compared_on_the_split_that_its_presets_have() -> None:
     """COCO 2017 publishes captions of train and val only: that is what a run of theirs can be measured on."""
     assert preset("relational_pool_coco").data.test == ""  # type: ignore[attr-defined]
     numbers = {"i2t/r1": 50.0, "i2t/r5": 80.0}
-    on_val = {f"val/coco_1k_first/{key}": value for key, value in numbers.items()}
+    on_val = {f"measured/val/coco_1k_first/{key}": value for key, value in numbers.items()}
     ((caption, _, rows),) = tables(published_section([run("relational_pool_coco", on_val)]))
     assert caption == "COCO 1K, first 1,000: plain retrieval, in percent"
     (own,) = (row for row in rows if row[1].startswith("the setting of"))
@@ -172,6 +172,13 @@ def test_where_nothing_can_be_compared() -> None:
         ({"name": "precomp", "root": "/data/f30k_precomp"}, "Flickr30k"),
         ({"name": "precomp", "root": "/data/coco_precomp"}, "COCO"),
         ({"name": "coco", "root": "/data/2017"}, "COCO"),
+        ({"name": "coco", "root": "/coco", "train": "a/captions_train2017.json"}, "COCO"),
+        ({"name": "coco", "root": "/coco", "train": "stair_captions_v1.2_train.json"}, ""),
+        ({"name": "karpathy", "file": "", "root": "s3://b/MS-COCO_2014?region=x"}, "COCO"),
+        ({"name": "karpathy", "file": "", "root": "/data/coco_german"}, ""),
+        ({"name": "karpathy", "file": "", "root": "/data/cocoa"}, ""),
+        ({"name": "karpathy", "file": "dataset_flickr8k.json", "root": "/coco"}, ""),
+        ({"name": "precomp", "root": "/data/coco_f30k"}, ""),
         ({"name": "karpathy", "file": "", "root": "/coco/flickr8k_800"}, ""),
         ({"name": "scenes"}, ""),
         ({}, ""),
@@ -179,6 +186,22 @@ def test_where_nothing_can_be_compared() -> None:
 )
 def test_benchmarks_by_name(data: dict[str, str], benchmark: str) -> None:
     assert Run(name="a", config={"data": data}, metrics={}).benchmark == benchmark
+
+
+def test_a_data_set_has_the_name_that_the_workspace_keeps_it_by() -> None:
+    config = {"data": {"name": "karpathy", "file": "", "root": "/photographs"}}  # of its only dataset_*.json
+    assert Run(name="a", config=config, metrics={}, data="flickr30k").benchmark == "Flickr30k"
+    config = {"data": {"name": "karpathy", "file": "", "root": "/coco"}}
+    assert Run(name="a", config=config, metrics={}, data="coco_german").benchmark == ""
+
+
+def test_runs_measured_as_papers_do_on_data_of_another_name_are_told() -> None:
+    other = {"data.root": "/photographs", "data.file": "mine.json"}
+    named = {key.replace(".", "__"): value for key, value in other.items()}
+    found = [run("vsepp_coco", under("coco_5k", PLAIN), **named), run("vsepp_scenes", {"test/rsum": 1.0})]
+    (line,) = unrecognised([*found, run("vsepp_coco", under("coco_5k", PLAIN))])
+    assert line.startswith("vsepp_coco-s0: measured by coco_5k, but no published numbers are shown")
+    assert "its data set 'mine' is not called coco or flickr30k" in line
 
 
 def test_the_committed_markdown_is_what_the_file_holds() -> None:

@@ -1,11 +1,13 @@
 """The preset of a run: told with it, kept beside it, and no part of what the run is."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.training.test_run import _story as story_of
 from tests.unit.training.test_run import config
+from vse import command
 from vse.storage import Folder
 from vse.training import run
 from vse.training.origin import FILE, Origin, keep_origin, read_origin
@@ -86,3 +88,13 @@ def test_a_run_that_was_begun_keeps_its_name(workspace: Any, monkeypatch: pytest
             run_training(config(), workspace, origin=Origin("vsepp_tiny"))
     result = run_training(config(), workspace, origin=Origin("mine.json"))
     assert story_of(result.folder).tags["preset"] == str(read_origin(result.folder)) == "vsepp_tiny"
+
+
+def test_asked_for_as_a_preset_it_points_to_the_configuration_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep_origin(Folder.open(tmp_path), Origin("vsepp_tiny", ("optim.lr",)))
+    argv = ["--preset", str(tmp_path / "preset.json")]
+    assert command.main("train", lambda request: "", description="", default_preset="vsepp_tiny", argv=argv) == 2
+    told = capsys.readouterr().err
+    assert told.endswith("preset.json: only notes what a run was configured from; give the config.json beside it\n")

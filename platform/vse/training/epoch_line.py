@@ -1,0 +1,34 @@
+"""The line that a terminal shows of an epoch."""
+
+from collections.abc import Iterator, Mapping
+
+from vse import registry
+from vse.objectives.objective import Objective
+from vse.training.config import RunConfig
+from vse.training.warmup import warmup_epochs
+
+MOST = 3  # losses told by name
+_VALIDATION = ("val/i2t/r1", "val/t2i/r1", "val/rsum")
+
+
+def epoch_line(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str:
+    """`epoch 4/8  train/sent 0.301  val/i2t/r1 25.000 …` of the numbers of an epoch (1-based).
+
+    Up to three losses that weigh anything are told by name; of more those in the objective's `matching`, or else their
+    weighted sum.
+    """
+    objective: Objective = registry.build("objective", config.objective)
+    shown = [*_losses(objective, numbers, epoch), *((key, numbers[key]) for key in _VALIDATION if key in numbers)]
+    line = f"epoch {epoch}/{config.train.epochs}" + "".join(f"  {key} {value:.3f}" for key, value in shown)
+    return f"{line}  (sum over negatives)" if epoch <= warmup_epochs(config) else line
+
+
+def _losses(objective: Objective, numbers: Mapping[str, float], epoch: int) -> Iterator[tuple[str, float]]:
+    weights = {name: weight for name, weight in objective.weights(epoch - 1).items() if weight}
+    told = [name for name in weights if f"train/{name}" in numbers]
+    if len(told) > MOST:
+        matching = [name for name in told if name in objective.matching]
+        if not matching:
+            yield f"sum of {len(told)} losses", sum(weights[name] * numbers[f"train/{name}"] for name in told)
+        told = matching
+    yield from ((f"train/{name}", numbers[f"train/{name}"]) for name in told)
