@@ -13,13 +13,13 @@ from vse.config import override
 from vse.data.batches import Collator, windowed_batches
 from vse.data.examples import Examples, Texts
 from vse.data.ragged import Ragged
+from vse.prefetch import prefetched
 from vse.presets import preset
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import make_collator, training_inputs
 from vse.training.loop import Hooks, Loop
-from vse.training.prefetch import prefetched
 from vse.training.run import build_family
 from vse.workspace import Workspace
 

@@ -19,6 +19,7 @@ FLOORS: tuple[frozenset[str], ...] = (
         "interrupts",
         "paths",
         "reading",
+        "prefetch",
         "lease",
     },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})

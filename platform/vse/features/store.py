@@ -5,6 +5,7 @@ which shard and row an image is, `rejects.parquet` which images have no features
 copied once to a memory-mapped array on the local disk, in the order training asks for.
 """
 
+import contextlib
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from vse.config import fingerprint
 from vse.errors import InputError
 from vse.features.shards import Output, Receipt, read_receipts, read_shard
 from vse.node_cache import mapped_array
+from vse.reading import read_ahead
 from vse.storage import Folder
 
 REVISION = 1
@@ -174,9 +176,16 @@ class FeatureStore:
         return [self._places[image] for image in ids]
 
     def _fill(self, values: np.ndarray, output: str, places: list[tuple[str, int]]) -> None:
-        """Shard by shard, so that memory holds one of them at a time."""
-        for shard, targets, rows in _by_shard(places):
-            values[targets] = self._read(shard, output)[rows]
+        """Shard by shard. Memory holds as many of them as `read_ahead` reads side by side, each as its file, its rows
+        and the wanted ones, and the wanted rows of two more: 1 GB on S3, 0.4 on a disk for shards of 48 MB."""
+        parts = list(_by_shard(places))
+
+        def rows_of(part: tuple[str, np.ndarray, np.ndarray]) -> np.ndarray:
+            return self._read(part[0], output)[part[2]]
+
+        with contextlib.closing(read_ahead(self.folder, rows_of, parts)) as found:
+            for (_, targets, _), rows in zip(parts, found, strict=True):
+                values[targets] = rows
 
     def _read(self, shard: str, output: str) -> np.ndarray:
         return read_shard(self.folder, shard, [output], self.manifest["files"][shard])[output]

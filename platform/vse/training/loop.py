@@ -17,12 +17,12 @@ from vse.data.batches import Batch, Collator, epoch_batches, windowed_batches, w
 from vse.errors import CredentialsError, Diverged, InputError, StorageError, TakenOver
 from vse.models.family import Family
 from vse.objectives.objective import Objective
+from vse.prefetch import prefetched
 from vse.training.checkpoint import Checkpoints, Chosen, Progress
 from vse.training.code import this_code
 from vse.training.collapse import SHARE, collapse
 from vse.training.collectives import together, told_by_first, world
 from vse.training.config import RunConfig
-from vse.training.prefetch import prefetched
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper
 from vse.training.transfer import PendingNumbers, Transfer

@@ -10,7 +10,8 @@ import vse
 # Where what decides weights lies, and which of them are kept
 SOURCES = (
     *("config.py", "registry.py", "arithmetic.py", "pipeline.py", "data", "features", "language", "models"),
-    *("objectives", "training", "evaluation/codes.py", "evaluation/metrics.py", "evaluation/retrieval.py"),
+    *("objectives", "prefetch.py", "training", "evaluation/codes.py", "evaluation/metrics.py"),
+    "evaluation/retrieval.py",
 )
 
 

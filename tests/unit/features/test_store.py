@@ -1,13 +1,17 @@
 """The feature store: plain pyarrow reads it, order and rejects, damage, caches, windows."""
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests import s3
 from vse.errors import InputError
 from vse.features.shards import Output, half, read_receipts, read_shard, write_shard
 from vse.features.store import FeatureStore, commit
+from vse.reading import AHEAD, AHEAD_ON_DISK
 from vse.storage import Folder
 
 OUTPUTS = {"map": Output((4, 3)), "pooled": Output((3,)), "mask": Output((4,), "uint8")}
@@ -143,6 +147,29 @@ def test_damage_of_the_same_size_is_found_when_read(store):
     path.write_bytes(path.read_bytes()[:-1] + b"\x00")
     with pytest.raises(InputError, match=r"damaged.*extracts its images again"):
         FeatureStore.open(store.folder).array("map", list(store.ids))
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_shards_are_read_side_by_side_into_the_order_asked_for(remote, tmp_path, s3_server, request, monkeypatch):
+    folder = Folder.open(s3.address_of(request, s3_server) if remote else tmp_path / "store")
+    ids = [str(i) for i in range(24)]
+    for start in range(0, 24, 2):
+        write_shard(folder, ids[start : start + 2], rows(ids[start : start + 2]))
+    store, asked = commit(folder, ids, OUTPUTS, {}), [str(i * 7 % 24) for i in range(24)]
+    beside = threading.Barrier(AHEAD if remote else AHEAD_ON_DISK)
+
+    def read(*arguments):
+        beside.wait(timeout=20)
+        return read_shard(*arguments)
+
+    monkeypatch.setattr("vse.features.store.read_shard", read)
+    assert np.array_equal(store.array("map", asked, tmp_path / "cache"), rows(asked)["map"])
+    damaged = next(name for name in sorted(store.manifest["files"]) if name.startswith("shard"))
+    folder.write_bytes(damaged, folder.read_bytes(damaged)[:-1] + b"\x00")
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="damaged"):
+        store.array("pooled", asked, tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("pooled*.npy"))
 
 
 def test_caches_are_memory_mapped_made_once_and_keyed_by_what_they_hold(store, tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tests.unit.training.test_loop import Run
-from vse.training.prefetch import prefetched
+from vse.prefetch import prefetched
 
 
 @pytest.mark.parametrize("num", [0, 1, 2, 3, 10])
@@ -33,16 +33,29 @@ def test_it_runs_ahead_by_the_depth_and_in_another_thread():
     assert len(made) <= 4
 
 
-def test_an_error_comes_at_its_turn():
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_comes_at_its_turn(threads):
     def make(k):
         if k == 2:
             raise ValueError("two")
         return k
 
-    items = prefetched(make, range(5))
+    items = prefetched(make, range(5), threads=threads)
     assert [next(items), next(items)] == [0, 1]
     with pytest.raises(ValueError, match="two"):
         next(items)
+
+
+def test_several_threads_keep_the_order():
+    passed = [threading.Event() for _ in range(9)]
+    passed[8].set()
+
+    def make(k):
+        assert k % 2 or passed[k + 1].wait(timeout=10)  # even ones end after the odd one behind them
+        passed[k].set()
+        return k
+
+    assert list(prefetched(make, range(8), depth=1, threads=2)) == list(range(8))
 
 
 def test_a_stop_while_batches_are_put_away_is_not_lost(tmp_path, monkeypatch):
