@@ -31,10 +31,10 @@ def _leave_at(epoch: int, step: int) -> None:
     """End this process without a word when the run has done so much."""
     original = loop.Loop._step
 
-    def stepped(self: loop.Loop, progress: Any, batch: Any, when: float, number: int, captions: int) -> None:
+    def stepped(self: loop.Loop, progress: Any, batch: Any, number: int, *sizes: int) -> None:
         if (progress.epoch, number) == (epoch, step):
             os._exit(LOST)
-        original(self, progress, batch, when, number, captions)
+        original(self, progress, batch, number, *sizes)
 
     loop.Loop._step = stepped  # type: ignore[method-assign]
 
