@@ -56,6 +56,7 @@ def run(request: Request) -> str:
         options=options,
         headline=measured.metrics,
         outputs={"run": folder.uri, "outcomes": folder.child("evaluation").address(measured.file)},
+        digits=measured.digits,
     )
 
 

@@ -25,6 +25,7 @@ from vse.errors import Diverged, InputError, PlacementError, StorageError, Worke
 from vse.paths import local_path
 from vse.redaction import redact, redact_text
 from vse.storage import Folder
+from vse.summary import summarised
 
 WRONG_INPUT = 2
 _FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
@@ -317,7 +318,7 @@ def _by_name(options: Any, workspace: str) -> Any:
 
 def _name(workspace: str, kind: str, given: str) -> str:
     path, root = (text.partition("?")[0] if "://" in text else text for text in (given, workspace))
-    head, slash, name = path.rstrip("/").removesuffix("/summary.json").rpartition("/")
+    head, slash, name = summarised(path).rpartition("/")
     if not slash:
         return given
     if "://" in root:

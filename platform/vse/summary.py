@@ -1,7 +1,9 @@
-"""`summary.json`: the one file that says what a job did, with which settings, and what came out."""
+"""`summary.json`: the one file that says what a job did, with which settings, and what came out; one each,
+`summary-<digits>.json`, where several jobs write to a folder."""
 
 import datetime
 import math
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
@@ -14,6 +16,7 @@ from vse.storage import Folder
 
 SCHEMA_VERSION = 1
 FILE_NAME = "summary.json"
+_IN_FOLDER = re.compile(r"(/evaluation)?/summary(-\w+)?\.json$")
 
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 _ALWAYS = ("schema", "job", "command", "started", "seconds", "configuration", "options", "fingerprints", "seeds")
@@ -56,8 +59,9 @@ def write_summary(
     outputs: Mapping[str, Any] | None = None,
     details: Mapping[str, Any] | None = None,
     worked: float | None = None,
+    digits: str = "",
 ) -> str:
-    """Write `summary.json` into `folder` and return its path or address.
+    """Write `summary.json`, or with `digits` `summary-<digits>.json`, into `folder` and return its path or address.
 
     `started` is `time.time()` at the start; `configuration` and `options` are configuration dataclasses or plain data;
     `headline` holds the numbers a reader wants first (NaN becomes null); `outputs` name -> path of what was made;
@@ -83,8 +87,14 @@ def write_summary(
     }
     if details is not None:
         data["details"] = redact(dict(details))
-    folder.write_json(FILE_NAME, data)
-    return folder.address(FILE_NAME)
+    name = f"summary-{digits}.json" if digits else FILE_NAME
+    folder.write_json(name, data)
+    return folder.address(name)
+
+
+def summarised(path: str) -> str:
+    """The folder of the run, ensemble or sweep whose summary lies at a path that a job printed; others as they are."""
+    return _IN_FOLDER.sub("", path.rstrip("/"))
 
 
 def _data(value: Any) -> Any:

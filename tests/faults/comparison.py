@@ -17,7 +17,7 @@ _TIMES = ("seconds", "images_per_second", "trained", "attempts", "started")
 def tables(workspace: Path) -> dict[str, Any]:
     """Final numbers by file: summaries' headlines, results of runs, measures, sweeps' results and ledgers."""
     found: dict[str, Any] = {}
-    for path in sorted(workspace.rglob("summary.json")):
+    for path in sorted(workspace.rglob("summary*.json")):
         found[_name(path, workspace)] = _plain(json.loads(path.read_text())["headline"])
     for pattern in ("runs/*/result.json", "sweeps/*/results.json"):
         for path in sorted(workspace.glob(pattern)):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +61,7 @@ def summary_of(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """The summary whose path is the last line a job printed."""
     assert result.returncode == 0, result.stderr
     path = Path(result.stdout.splitlines()[-1])
-    assert path.name == "summary.json"
+    assert re.fullmatch(r"summary(-[0-9a-f]{8})?\.json", path.name)
     return json.loads(path.read_text())
 
 

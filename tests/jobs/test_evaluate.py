@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from jsonschema import validate
 
-from tests.jobs.processes import run, run_without_ray, summary_of
+from tests.jobs.processes import run, run_many, run_without_ray, summary_of
 from vse.config import override
 from vse.journal import read
 from vse.language.attacks import ATTACKS
@@ -108,6 +108,26 @@ def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, d
     assert all(now.pop("asked") > then.pop("asked") for now, then in zip(after, before, strict=True))
     assert after == before
     assert sorted((workspace / "runs" / name / "evaluation").glob("measures-*")) == files
+
+
+def test_evaluations_of_one_run_stand_beside_each_other(trained: tuple[Path, str], tmp_path: Path) -> None:
+    """Each prints the path of its own summary, and none takes a name in the journal that training has."""
+    workspace, name = trained
+    journal = workspace / "runs" / name / "journal.jsonl"
+    before = {key: value for key, value in read(journal).metrics.items() if key[0].startswith(("train/", "val/"))}
+    at = ["evaluate", "--workspace", str(workspace), f"run={name}", "measure.attacks="]
+    asked = {"val": ["measure.splits=val"], "train": ["measure.splits=train"], "folds": ["measure.folds=5"]}
+    for case, (status, out, error) in zip(asked, run_many([[*at, *a] for a in asked.values()], tmp_path), strict=True):
+        assert status == 0, error
+        asked[case] = [out.splitlines()[-1]]
+    found = {case: json.loads(Path(path).read_text()) for case, (path,) in asked.items()}
+    assert [one["options"]["measure"]["splits"] for one in found.values()] == [["val"], ["train"], ["test"]]
+    story = read(journal)
+    after = {key: value for key, value in story.metrics.items() if key[0].startswith(("train/", "val/"))}
+    assert after == before
+    for split in ("val", "train"):
+        assert story.metrics[f"measured/{split}/rsum", 0][0] == found[split]["headline"][f"{split}/rsum"]
+    assert story.metrics["folds-5/test/rsum", 0][0] == found["folds"]["headline"]["test/rsum"]
 
 
 def test_an_ensemble_has_a_folder_a_journal_and_a_row_of_its_own(trained: tuple[Path, str]) -> None:

@@ -311,6 +311,7 @@ def test_runs_are_named_as_jobs_print_them(tmp_path: Path, monkeypatch: pytest.M
     for given in ("runs/a", "s3://bucket/x/runs/a?scheme=http", "s3://bucket/x/runs/a/summary.json?scheme=http"):
         assert measured(remote, f"run={given}")[1].run == ("a",), given
     assert measured(remote, "run=s3://bucket/y/runs/a")[1].run == ("s3://bucket/y/runs/a",)
+    assert measured("space", "run=space/runs/a/evaluation/summary-0123abcd.json")[1].run == ("a",)
 
 
 def test_a_dry_run_looks_for_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,10 +37,11 @@ REVISION = 3
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Metrics by name, and by what stands before `/rsum` in these the size of what was measured; where they were asked
-    for, outcomes likewise, and the file that keeps them."""
+    for, outcomes likewise, and the file that keeps them. The digits are in the names of its files (`Plan.digits`)."""
 
     metrics: dict[str, Any]
     sizes: dict[str, Size]
+    digits: str
     outcomes: Mapping[str, Outcomes] = field(default_factory=dict)
     file: str = ""
 
@@ -183,7 +184,7 @@ def kept_measures(plan: Plan, folder: Folder, outcomes: bool = False) -> Measure
                 return None
         with contextlib.suppress(OSError):
             folder.write_json(name, {**content, "asked": time.time()})
-        return Measured(metrics, plan.sizes, found, file)
+        return Measured(metrics, plan.sizes, plan.digits, found, file)
     return None
 
 
@@ -218,7 +219,7 @@ def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool =
         folder.write_bytes(file, packed)
         found, _ = unpack(packed)
     folder.write_json(f"measures-{plan.digits}.json", {**content, "metrics": metrics})
-    return Measured(metrics, plan.sizes, found, file)
+    return Measured(metrics, plan.sizes, plan.digits, found, file)
 
 
 def _material(config: RunConfig, workspace: Workspace, parsed: bool, elsewhere: Mapping[str, str]) -> Material:

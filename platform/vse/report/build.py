@@ -25,7 +25,7 @@ from vse.report.tables import alpha_table, curve_csv, metrics_csv
 from vse.report.terminal import told_size
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
-from vse.summary import write_summary
+from vse.summary import summarised, write_summary
 from vse.training.checkpoint import Checkpoints
 from vse.training.origin import Origin, read_origin
 from vse.workspace import Workspace
@@ -132,11 +132,11 @@ def _data_of(run: Folder, workspace: Workspace) -> str:
 def _refuse_ensemble(workspace: Workspace, name: str) -> None:
     """An ensemble has no configuration or seed of its own to stand in a column of runs."""
     ensembles = workspace.root.child("ensembles")
-    last = name.rstrip("/").removesuffix("/summary.json").removesuffix("/evaluation").rpartition("/")[2]
+    last = summarised(name).rpartition("/")[2]
     if last in ensembles.names() and name not in workspace.root.child("runs").names():
         raise InputError(
             f"runs={name}: is an ensemble, and reports are of single runs; jobs/evaluate.py prints the numbers of "
-            f"ensembles and keeps them in {ensembles.child(last, 'evaluation').address(SUMMARY)}"
+            f"ensembles and keeps them below {ensembles.child(last, 'evaluation')}"
         )
 
 

@@ -94,7 +94,7 @@ def test_a_column_says_what_its_run_is_and_whether_it_was_evaluated(workspace: P
 def test_ensembles_are_said_to_be_told_elsewhere(workspace: Path) -> None:
     Folder.open(workspace).child("ensembles", "ensemble-01234567").write_json("journal.json", {})
     for given in ("ensemble-01234567", "ensembles/ensemble-01234567", f"{workspace}/ensembles/ensemble-01234567"):
-        with pytest.raises(InputError, match=r"is an ensemble.* in .*/ensemble-01234567/evaluation/summary\.json$"):
+        with pytest.raises(InputError, match=r"is an ensemble.* below .*/ensemble-01234567/evaluation$"):
             build_report(request(workspace, runs=(given,)))
 
 
