@@ -17,7 +17,7 @@ import vse.objectives
 from vse import registry
 from vse.data.batches import Batch, Collator, Drop, Extra, Negatives
 from vse.data.companions import Siblings
-from vse.data.examples import Examples, Texts
+from vse.data.examples import Examples, SentenceVectors, Texts
 from vse.data.ragged import Ragged
 from vse.language.negatives import NegativeSampler, Pools
 from vse.models.family import Context, Family
@@ -121,7 +121,8 @@ def synthetic(
     tokens, objects, pairs, triples = (list(column) for column in zip(*rows, strict=True))
     # As far apart as words are: equal captions have equal vectors.
     vectors = np.random.default_rng(seed + 1000).normal(size=(len(rows), SENTENCE))[np.array(groups)]
-    texts = Texts(Ragged.of(tokens), Ragged.of(objects), Ragged.of(pairs, 2), Ragged.of(triples, 3), vectors)
+    sentence = SentenceVectors(vectors, np.arange(len(rows)))
+    texts = Texts(Ragged.of(tokens), Ragged.of(objects), Ragged.of(pairs, 2), Ragged.of(triples, 3), sentence)
     features = {
         "map": rng.normal(size=(images, regions, channels)),
         "pooled": rng.normal(size=(images, channels)),

@@ -11,7 +11,7 @@ from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from vse import registry
-from vse.data.examples import ComponentSource, Texts, encode_texts
+from vse.data.examples import ComponentSource, SentenceVectors, Texts, encode_texts
 from vse.data.images import UnreadableImage, decode_image, open_image
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_images
@@ -227,8 +227,8 @@ class _Rounded:
     def __init__(self, features: SentenceFeatures) -> None:
         self.features = features
 
-    def array(self, texts: Sequence[str]) -> np.ndarray:
-        return self.features.encode(texts).astype(np.float16).astype(np.float32)
+    def vectors(self, texts: Sequence[str]) -> SentenceVectors:
+        return SentenceVectors(self.features.encode(texts).astype(np.float16), np.arange(len(texts)))
 
 
 def _caption_vectors(trained: Trained, codes: Encoded) -> Tensor:

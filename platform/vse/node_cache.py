@@ -99,7 +99,7 @@ def committed_path(folder: Folder, manifest: Mapping[str, Any], name: str) -> Pa
     size, digest = manifest["files"][name]["bytes"], manifest["files"][name]["sha256"]
 
     def fetch(stream: IO[bytes]) -> None:
-        stream.write(_checked(folder, name, folder.read_bytes(name), size, digest))
+        stream.write(read_checked(folder, manifest, name))
 
     return copied_file(digest[:24], name, size, fetch)
 
@@ -109,22 +109,23 @@ def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> by
 
     Raises FileNotFoundError where it is missing or cut short, InputError where it is damaged otherwise.
     """
-    size, digest = manifest["files"][name]["bytes"], manifest["files"][name]["sha256"]
     if folder.is_local:
-        return _checked(folder, name, folder.read_bytes(name), size, digest)
+        return read_checked(folder, manifest, name)
     for _ in range(2):
         path = committed_path(folder, manifest, name)
         data = path.read_bytes()
-        if sha256_of(data) == digest:
+        if sha256_of(data) == manifest["files"][name]["sha256"]:
             return data
         path.unlink(missing_ok=True)  # damaged on this disk
     raise InputError(f"{own_cache()}: what is written there reads back altered; is that disk failing?")
 
 
-def _checked(folder: Folder, name: str, data: bytes, size: int, digest: str) -> bytes:
-    if len(data) != size:
+def read_checked(folder: Folder, manifest: Mapping[str, Any], name: str) -> bytes:
+    """The same for what a node needs but once: no copy of a file of S3 stays there."""
+    data, entry = folder.read_bytes(name), manifest["files"][name]
+    if len(data) != entry["bytes"]:
         raise FileNotFoundError(folder.address(name))
-    if sha256_of(data) != digest:
+    if sha256_of(data) != entry["sha256"]:
         raise InputError(
             f"{folder.address(name)}: damaged, its checksum differs from the manifest; delete it, and the next run "
             "makes it again"

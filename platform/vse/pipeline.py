@@ -361,7 +361,8 @@ def _sentences(config: RunConfig, workspace: Workspace, records: Records, vector
     place = functools.partial(workspace.language, dataset_name(records))
     features = fitted(config.text.sentence, train, vectors(known), place)
     assert features is not None
-    return SentenceStore.make(features, [caption.text for caption in records.captions], place)
+    texts = [caption.text for caption in records.captions]
+    return SentenceStore.make(features, texts, place, workspace.cache().local())
 
 
 def _identity(config: RunConfig, workspace: Workspace, records: Records, output: str) -> str:

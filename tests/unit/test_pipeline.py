@@ -159,7 +159,7 @@ def test_sentence_vectors_of_the_captions_themselves(place, tmp_path):
     assert vectors is not None
     sentences = pipeline._sentences(config, place, records, vectors)
     texts = [c.text for c in records.split("test").captions][:5]
-    found = sentences.array(texts)
+    found = sentences.vectors(texts).of(np.arange(5)).numpy()
     assert found.shape == (5, sentences.dim)
     rows = vectors(tuple(dict.fromkeys(w for text in texts for w in words(text))))
     for text, row in zip(texts, found, strict=True):
@@ -184,7 +184,7 @@ def test_a_file_knows_words_that_only_test_captions_have_and_the_fit_does_not_as
         config = tiny(text__word_vectors=str(tmp_path / "vectors.txt"), text__min_count=4, **changes)
         sentences = pipeline._sentences(config, place, records, pipeline._word_vectors(config, place, records, {}))
         fitted.append(sentences.features)
-        codes.append(sentences.array(["a red zeppelin", "a red ball"]))
+        codes.append(sentences.vectors(["a red zeppelin", "a red ball"]).of(np.arange(2)).numpy())
     assert set(words("a red zeppelin")) <= set(fitted[0].words)
     np.testing.assert_array_equal(fitted[0].mixture.location, fitted[1].mixture.location)
     np.testing.assert_array_equal(fitted[0].pca.components, fitted[1].pca.components)

@@ -183,7 +183,7 @@ def test_candidates_and_sentences_are_opened_without_a_lease(proxy: s3.Proxy) ->
         contrast_candidates(material.records, material.parses, "train", config.text.contrast, workspace)
         prints: dict[str, str] = {}
         vectors = pipeline._word_vectors(config, workspace, material.records, prints)
-        pipeline._sentences(config, workspace, material.records, vectors).array(["a red ball"])
+        pipeline._sentences(config, workspace, material.records, vectors).vectors(["a red ball"])
 
     read()
     proxy.seen.clear()

@@ -52,7 +52,7 @@ def text_batch(texts: Texts, rows: np.ndarray, components: bool) -> Batch:
     tokens, mask = texts.tokens.pad(rows)
     batch = {"tokens": torch.from_numpy(tokens), "lengths": torch.from_numpy(mask.sum(1))}
     if texts.sentence is not None:
-        batch["sentence"] = torch.from_numpy(np.ascontiguousarray(texts.sentence[rows]))
+        batch["sentence"] = texts.sentence.of(rows)
     if components:
         for name in ("objects", "attributes", "relations"):
             batch[name] = torch.from_numpy(getattr(texts, name).pad(rows)[0])

@@ -32,9 +32,9 @@ class Siblings:
         """sibling (batch, dim); has_sibling (batch,), False where it is the caption itself."""
         sentence = self.examples.texts.sentence
         assert sentence is not None, "siblings are read by families over sentence vectors"
-        vectors = np.ascontiguousarray(sentence[self.of(captions, epoch)])
+        vectors = sentence.of(self.of(captions, epoch))
         has = self.counts[captions] > 1
-        return {"sibling": torch.from_numpy(vectors), "has_sibling": torch.from_numpy(has)}
+        return {"sibling": vectors, "has_sibling": torch.from_numpy(has)}
 
 
 class Unpaired:

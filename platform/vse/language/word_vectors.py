@@ -14,7 +14,7 @@ from vse.config import fingerprint
 from vse.errors import InputError
 from vse.language.word_vector_files import read_rows, split_path
 from vse.node_cache import read_committed
-from vse.storage import Folder
+from vse.storage import Folder, entry_of
 
 REVISION = 1  # of what is kept: raise it whenever the same file gives other rows
 _ARRAYS = ("vectors.npy", "found.npy", "composed.npy")
@@ -152,10 +152,10 @@ def _read(path: str, words: Sequence[str], subwords: bool, digits: str) -> WordV
 
 
 def _keep(folder: Folder, kept: WordVectors) -> None:
-    for name, values in zip(_ARRAYS, (kept.vectors, kept.found, kept.composed), strict=True):
-        save_array(folder, name, values)
+    arrays = zip(_ARRAYS, (kept.vectors, kept.found, kept.composed), strict=True)
+    entries = {name: save_array(folder, name, values) for name, values in arrays}
     folder.write_text(_WORDS, json.dumps(kept.words, ensure_ascii=False))
-    content = {"kind": "word_vectors", "fingerprint": kept.fingerprint, "form": kept.form}
+    content = {"kind": "word_vectors", "fingerprint": kept.fingerprint, "form": kept.form, "files": entries}
     folder.commit_manifest([*_ARRAYS, _WORDS], content)
 
 
@@ -171,11 +171,13 @@ def _open(folder: Folder, digits: str) -> WordVectors | None:
     return WordVectors(tuple(words), vectors, found, composed, manifest["form"], digits)
 
 
-def save_array(folder: Folder, name: str, values: np.ndarray) -> None:
-    """One array as .npy, without pickle."""
+def save_array(folder: Folder, name: str, values: np.ndarray) -> dict[str, Any]:
+    """One array as .npy, without pickle; returns its manifest entry, for which a store would send it back whole."""
     sink = io.BytesIO()
     np.save(sink, values, allow_pickle=False)
-    folder.write_bytes(name, sink.getbuffer().tobytes())
+    data = sink.getvalue()
+    folder.write_bytes(name, data)
+    return entry_of(data)
 
 
 def load_array(

@@ -16,7 +16,7 @@ from vse.config import fingerprint
 from vse.data import keyed, sources
 from vse.data.batches import Batch, Collator, Contrast, Drop, Extra, Negatives, Truth, blocks
 from vse.data.companions import Siblings, Unpaired, known_images
-from vse.data.examples import Examples, examples_of
+from vse.data.examples import Examples, SentenceVectors, examples_of
 from vse.data.records import Records, Split
 from vse.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary, build_vocabulary
 from vse.errors import InputError
@@ -61,7 +61,7 @@ class Sentences(Protocol):
     @property
     def dim(self) -> int: ...
 
-    def array(self, texts: Sequence[str]) -> np.ndarray: ...
+    def vectors(self, texts: Sequence[str]) -> SentenceVectors: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ def test_siblings_come_as_vectors():
     batch = collate(ALL[[5, 0, 5]], 2)
     found = Siblings(EXAMPLES, 3).of(ALL[[5, 0, 5]], 2)
     assert EXAMPLES.texts.sentence is not None
-    np.testing.assert_array_equal(batch["sibling"], EXAMPLES.texts.sentence[found])
+    np.testing.assert_array_equal(batch["sibling"], EXAMPLES.texts.sentence.of(found))
     assert batch["has_sibling"].dtype == torch.bool
 
 

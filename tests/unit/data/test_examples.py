@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.synthetic import synthetic
-from vse.data.examples import Examples, Texts, encode_texts, examples_of
+from vse.data.examples import Examples, SentenceVectors, Texts, encode_texts, examples_of
 from vse.data.ragged import Ragged
 from vse.data.records import Caption, Image, Records
 from vse.data.vocabulary import END, START, UNKNOWN, build_vocabulary
@@ -124,14 +125,20 @@ def test_examples_of_records():
     assert not bare.texts.objects.lengths.any()
 
 
-def test_mapped_features_are_given_back(tmp_path):
+@pytest.mark.parametrize("kind", ["features", "sentences"])
+def test_mapped_arrays_are_given_back(kind, tmp_path):
     array = np.lib.format.open_memmap(tmp_path / "map.npy", "w+", np.float16, (4096, 1024))
     array[:] = 1
     array.flush()
     del array
     data = synthetic(images=3)
     mapped = np.load(tmp_path / "map.npy", mmap_mode="r")
-    examples = dataclasses.replace(data.examples, features={"map": mapped, "pooled": np.zeros((3, 2))})
+    texts, features = data.examples.texts, {"pooled": np.zeros((3, 2))}
+    if kind == "features":
+        features["map"] = mapped
+    else:
+        texts = dataclasses.replace(texts, sentence=SentenceVectors(mapped, np.arange(len(texts))))
+    examples = dataclasses.replace(data.examples, features=features, texts=texts)
     before = _resident()
     assert float(mapped.sum(dtype=np.float64)) == mapped.size
     assert _resident() - before > 6_000_000

@@ -101,6 +101,12 @@ class TestKept:
         assert (again.words, again.form, again.fingerprint) == (WORDS, "text", first.fingerprint)
         assert again.row == {"cat": 1, "dog": 2}
 
+    def test_arrays_are_not_read_back_for_their_checksums(self, tmp_path, monkeypatch):
+        read, entry = [], Folder.entry
+        monkeypatch.setattr(Folder, "entry", lambda self, name: read.append(name) or entry(self, name))
+        word_vectors(file(tmp_path, "dog 1 2\n"), WORDS, place=Folder.open(tmp_path / "kept").child)
+        assert read == ["words.json"]
+
     def test_what_was_damaged_is_made_again(self, tmp_path):
         path, place = file(tmp_path, "cat 1 2\n"), Folder.open(tmp_path / "kept").child
         first = word_vectors(path, WORDS, place=place)

@@ -69,6 +69,23 @@ def test_adversaries_of_training_captions_reach_the_batch(stages, tmp_path):
         assert (slots[one] != slots[other]).mean() > 0.3
 
 
+def test_sentence_vectors_are_mapped_once_for_all_splits_and_single_in_batches(stages, tmp_path):
+    small = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("data", "features")}
+    config = override(preset("embedding_network_scenes"), small)
+    found = pipeline.prepare(config, stages(tmp_path / "workspace"))
+    data = training_inputs(config, found, family_inputs(config))
+    train, val = data.train.texts.sentence, data.val.texts.sentence
+    assert train is not None
+    assert val is not None
+    assert isinstance(train.values, np.memmap)
+    assert train.values is val.values
+    assert train.values.dtype == np.float16
+    rows = np.arange(7)
+    batch = make_collator(config, data, family_inputs(config), None)(rows, 1)
+    assert batch["sentence"].dtype == batch["sibling"].dtype == torch.float32
+    np.testing.assert_array_equal(batch["sentence"], train.values[train.row[rows]])
+
+
 def test_words_come_from_training_captions_only(material):
     _, data = opened(material)
     records, parses = material["univse_tiny"].records, material["univse_tiny"].parses

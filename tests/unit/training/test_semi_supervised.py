@@ -106,4 +106,4 @@ def test_scales_know_all_text_and_closed_forms_known_pairs(name, known_only, unp
     sentences = DATA.examples.texts.sentence
     assert sentences is not None
     mean = family.state_dict()["caption_mean" if known_only else "text_scale.mean"]
-    torch.testing.assert_close(mean.double(), torch.as_tensor(sentences[read]).mean(0), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(mean.double(), torch.as_tensor(sentences.values[read]).mean(0), rtol=1e-5, atol=1e-6)

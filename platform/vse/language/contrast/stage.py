@@ -28,7 +28,7 @@ from vse.language.lexicon.compact import knowledge
 from vse.language.parse import Parse
 from vse.language.parsing import main_can_be_imported, ray_runs
 from vse.progress import Progress
-from vse.storage import Folder
+from vse.storage import Folder, entry_of
 from vse.workspace import Workspace, dataset_name
 
 SHARD_CAPTIONS = 4096
@@ -119,8 +119,8 @@ def _make(
         with Progress("contrast", total=len(todo), unit="captions") as bar:
             for count in _run(shards, [len(group) for group in groups], recipe, num_workers, cluster):
                 bar.advance(count)
-    files = [table.WORDS]
-    folder.write_bytes(table.WORDS, table.words_to_json(recipe.words))
+    files, words = [table.WORDS], table.words_to_json(recipe.words)
+    folder.write_bytes(table.WORDS, words)
     wanted = {c.id for c in captions}
     seen: set[str] = set()
     for name, held in sorted(table.finished(folder, recipe.fingerprint).items()):
@@ -130,7 +130,9 @@ def _make(
     if seen != wanted:
         raise StorageError(f"{folder}: what was just made came back damaged; the same command makes it again")
     counted = {"kind": "candidates", "fingerprint": recipe.fingerprint, "revision": REVISION, "captions": len(captions)}
-    folder.commit_manifest(files, {**counted, **content, "numbers": _numbers(folder, files, len(captions))})
+    numbers, entries = _numbers(folder, files[1:], len(captions))
+    entries[table.WORDS] = entry_of(words)
+    folder.commit_manifest(files, {**counted, **content, "numbers": numbers, "files": entries})
 
 
 def _shards(captions: Sequence[Any]) -> list[list[Any]]:
@@ -203,17 +205,20 @@ def _run(
         yield make_shard(shard, recipe)
 
 
-def _numbers(folder: Folder, files: Sequence[str], num_captions: int) -> dict[str, dict[str, float]]:
-    """By paradigm and class: candidates a caption, and the shares of captions with one and with twenty of them."""
+def _numbers(
+    folder: Folder, files: Sequence[str], num_captions: int
+) -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
+    """By paradigm and class: candidates a caption, and the shares of captions with one and with twenty of them. And the
+    manifest entries of the files, for which a store would send them once more."""
+    entries: dict[str, Any] = {}
     counts: dict[str, Counter[str]] = {name: Counter() for name in {*sum(CLASSES.values(), ()), *CLASSES}}
     for name in files:
-        if name == table.WORDS:
-            continue
-        rows = table.read_counts(folder.read_bytes(name))
+        data = folder.read_bytes(name)
+        entries[name], rows = entry_of(data), table.read_counts(data)
         for caption, paradigm, number in rows:
             for key in {paradigm, *(c for c, inside in CLASSES.items() if paradigm in inside)}:
                 counts[key][caption] += number
-    return {
+    numbers = {
         name: {
             "per_caption": count.total() / max(num_captions, 1),
             "captions_with_one": len(count) / max(num_captions, 1),
@@ -221,3 +226,4 @@ def _numbers(folder: Folder, files: Sequence[str], num_captions: int) -> dict[st
         }
         for name, count in sorted(counts.items())
     }
+    return numbers, entries

@@ -83,11 +83,10 @@ class SentenceFeatures:
             arrays |= {f"mixture-{name}": getattr(self.mixture, name) for name in _MIXTURE}
         if self.pca is not None:
             arrays |= {f"pca-{name}": getattr(self.pca, name) for name in _PCA}
-        for name, values in arrays.items():
-            save_array(folder, f"{name}.npy", values)
+        entries = {f"{name}.npy": save_array(folder, f"{name}.npy", values) for name, values in arrays.items()}
         folder.write_json(_WORDS, list(self.words))
         content = {"kind": "sentence", "fingerprint": self.fingerprint, "dim": self.dim, "power": self.power}
-        folder.commit_manifest([*(f"{name}.npy" for name in arrays), _WORDS], content)
+        folder.commit_manifest([*entries, _WORDS], {**content, "files": entries})
 
     @classmethod
     def open(cls, folder: Folder) -> "SentenceFeatures":

@@ -63,6 +63,13 @@ def test_made_once_and_read_back(place, monkeypatch):
     assert set(manifest["numbers"]) == {"noun", "numeral", "shuffle", "preposition", "relation"}
 
 
+def test_what_was_read_for_its_numbers_is_not_read_for_its_checksums(place, small_shards, monkeypatch):
+    monkeypatch.setattr(Folder, "entry", lambda *a: pytest.fail("read again"))
+    first = made(place, num_workers=1)
+    monkeypatch.undo()
+    assert len(place.language(dataset_name(RECORDS), first.fingerprint).read_manifest()["files"]) > 2
+
+
 def test_a_stopped_run_goes_on(place, small_shards, monkeypatch):
     whole = rows(made(Workspace.open(f"{place.root.uri}/other"), num_workers=1))
     original, done = stage.make_shard, []

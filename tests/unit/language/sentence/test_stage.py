@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests import s3
 from vse import registry
 from vse.config import override, to_dict
 from vse.errors import InputError
@@ -66,6 +67,13 @@ def test_fit_keep_and_encode(tmp_path, vectors, kind, changes, dim):
     np.testing.assert_array_equal(again.encode(OTHERS), found)
 
 
+def test_fitted_arrays_are_not_read_back_from_a_store(vectors, s3_proxy, request):
+    features = registry.build("sentence", config("hglmm", **SMALL)).fit(TRAIN, vectors)
+    features.save(Folder.open(s3.address_of(request, s3_proxy.place)))
+    assert s3_proxy.seen.count("PUT") == 10
+    assert s3_proxy.seen.count("GET") == 1  # words.json
+
+
 def test_there_are_as_many_components_as_the_training_captions_have(vectors):
     features = registry.build("sentence", config("hglmm", num_components=3)).fit(TRAIN, vectors)
     whole = features.unreduced(features.bags(TRAIN)).astype(np.float64)
@@ -115,41 +123,96 @@ def test_captions_without_a_known_word_are_refused(vectors):
         HGLMM(HGLMM.Config()).fit(["dog"], vectors)
 
 
+def array(store, texts):
+    """Vectors of texts in single precision."""
+    return store.vectors(texts).of(np.arange(len(texts))).numpy()
+
+
 class TestStore:
     @pytest.fixture
-    def store(self, tmp_path, vectors, monkeypatch):
+    def make(self, tmp_path, vectors, monkeypatch):
+        """A store of the training captions in four shards, in a folder; `cache` is the node."""
         monkeypatch.setattr("vse.language.sentence.stage.SHARD_TEXTS", 4)
-        place = Folder.open(tmp_path).child
-        features = fitted(config("hglmm", **SMALL), TRAIN, vectors, place)
+        features = fitted(config("hglmm", **SMALL), TRAIN, vectors, Folder.open(tmp_path).child)
         assert features is not None
-        return SentenceStore.make(features, [*TRAIN, *TRAIN], place)
+
+        def made(folder, cache="cache"):
+            return SentenceStore.make(features, [*TRAIN, *TRAIN], folder.child, tmp_path / cache)
+
+        return made
+
+    @pytest.fixture
+    def place(self, tmp_path):
+        return Folder.open(tmp_path)
+
+    @pytest.fixture
+    def store(self, make, place):
+        return make(place)
 
     def test_kept_and_other_texts_in_any_order(self, store):
         texts = [TRAIN[9], OTHERS[0], TRAIN[0], OTHERS[0], TRAIN[9]]
-        found = store.array(texts)
+        found = array(store, texts)
         assert (found.dtype, found.shape) == (np.float32, (5, store.dim))
         np.testing.assert_allclose(found, store.features.encode(texts), atol=1e-3)
         np.testing.assert_array_equal(found[0], found[4])
-        assert store.array([]).shape == (0, store.dim)
+        np.testing.assert_array_equal(array(store, texts[::2]), found[::2])  # without another text beside them
+        assert array(store, []).shape == (0, store.dim)
 
     def test_kept_ones_are_not_computed_again(self, store, monkeypatch):
         monkeypatch.setattr(SentenceFeatures, "encode", lambda *a: pytest.fail("computed"))
-        assert np.isfinite(store.array(TRAIN)).all()
+        assert np.isfinite(array(store, TRAIN)).all()
 
-    def test_a_stopped_run_goes_on(self, store, tmp_path, monkeypatch):
-        before = store.array(TRAIN)
+    def test_a_stopped_run_goes_on(self, store, make, place, monkeypatch):
+        before = array(store, TRAIN)
         store.folder.delete("manifest.json")
         store.folder.delete("vectors-00001.npy")
         encoded = []
         encode = SentenceFeatures.encode
         monkeypatch.setattr(SentenceFeatures, "encode", lambda self, t: (encoded.extend(t), encode(self, t))[1])
-        again = SentenceStore.make(store.features, TRAIN, Folder.open(tmp_path).child)
+        again = make(place, "another node")
         assert encoded == TRAIN[4:8]
-        np.testing.assert_array_equal(again.array(TRAIN), before)
+        np.testing.assert_array_equal(array(again, TRAIN), before)
 
-    def test_mapped_is_the_same_and_made_once(self, store, tmp_path):
-        texts = [TRAIN[5], OTHERS[0]]
-        mapped = store.mapped(texts, tmp_path / "cache")
-        np.testing.assert_array_equal(mapped, store.array(texts).astype(np.float16))
-        assert store.mapped(texts, tmp_path / "cache").shape == mapped.shape
+    def test_a_node_has_them_once_mapped_in_half_precision(self, store, make, place, tmp_path, monkeypatch):
+        found = store.vectors(TRAIN[5:9]).values
+        assert isinstance(found, np.memmap)
+        assert (found.dtype, found.shape) == (np.float16, (len(TRAIN), store.dim))
+        assert store.vectors(TRAIN[:2]).values is found  # another split
+        monkeypatch.setattr("vse.language.sentence.stage.read_checked", lambda *a: pytest.fail("read again"))
+        np.testing.assert_array_equal(array(make(place), TRAIN), store.vectors(TRAIN).values)  # another process
         assert len(list((tmp_path / "cache").rglob("*.npy"))) == 1
+
+    @pytest.mark.parametrize("remote", [False, True])
+    def test_damage_is_found_and_made_again(self, remote, make, place, s3_server, request, tmp_path, monkeypatch):
+        monkeypatch.setenv("VSE_CACHE", str(tmp_path / "own cache"))
+        folder = Folder.open(s3.address_of(request, s3_server)) if remote else place
+        store = make(folder)
+        before, name = array(store, TRAIN), "vectors-00002.npy"
+        data = bytearray(store.folder.read_bytes(name))
+        data[-3] ^= 64
+        store.folder.write_bytes(name, bytes(data))
+        with pytest.raises(InputError, match=rf"{name}.*: damaged, its checksum differs from the manifest; delete it"):
+            array(make(folder, "another node"), TRAIN)
+        store.folder.delete(name)
+        np.testing.assert_array_equal(array(make(folder, "another node"), TRAIN), before)
+        store.folder.write_bytes(name, bytes(data[:-1]))  # cut short
+        np.testing.assert_array_equal(array(make(folder, "a third node"), TRAIN), before)
+
+    def test_a_shard_that_stands_beside_a_missing_one_keeps_its_checksum(self, store, make, place):
+        data = bytearray(store.folder.read_bytes("vectors-00002.npy"))
+        data[-3] ^= 64
+        store.folder.write_bytes("vectors-00002.npy", bytes(data))
+        store.folder.delete("vectors-00000.npy")
+        with pytest.raises(InputError, match=r"vectors-00002\.npy: damaged"):
+            array(make(place), TRAIN)
+
+    def test_a_store_sends_nothing_back_that_was_just_written(self, make, s3_proxy, request, tmp_path, monkeypatch):
+        monkeypatch.setenv("VSE_CACHE", str(tmp_path / "own cache"))
+        folder = Folder.open(s3.address_of(request, s3_proxy.place))
+        store = make(folder)
+        sent = s3_proxy.seen.count("GET")  # manifests and listings, and those of the lease
+        assert sent < 10
+        monkeypatch.setattr("vse.language.sentence.stage.SHARD_TEXTS", 1)
+        more = make(folder.child("more"))
+        assert len(more.manifest["files"]) == len(store.manifest["files"]) + 12
+        assert s3_proxy.seen.count("GET") == 2 * sent
