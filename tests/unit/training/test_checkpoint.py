@@ -117,7 +117,9 @@ def test_the_turn_of_a_phase_comes_back(tmp_path):
 def test_another_than_the_chosen_one_is_refused(tmp_path):
     checkpoints, one = Checkpoints(Folder.open(tmp_path)), Setup()
     one.save(checkpoints, Progress(epoch=1))
-    name, weights = checkpoints.chosen()
+    found = checkpoints.chosen()
+    assert found is not None
+    name, weights = found
     for chosen in ((name, "0" * 64), ("epoch-9999", weights)):
         with pytest.raises(StorageError, match="not here as worker 0 sees it; is this the same folder on every node"):
             checkpoints.restore(chosen, one.family, one.stepper.optimizers, one.stepper.scaler)

@@ -35,9 +35,9 @@ def test_a_gradient_that_no_scale_helps_is_divergence(tmp_path, monkeypatch):
     loop, scale = run.loop(), [8.0]
     step = loop.stepper.step
 
-    def overflowing(*arguments):
+    def overflowing(batch, epoch, number=0):
         scale[0] /= 2  # as the scaler does
-        return step(*arguments) | {"gradient": torch.tensor(torch.nan)}
+        return step(batch, epoch, number) | {"gradient": torch.tensor(torch.nan)}
 
     loop.stepper.step = overflowing
     monkeypatch.setattr(loop.stepper.scaler, "is_enabled", lambda: True)
