@@ -20,7 +20,7 @@ from vse.language import attacks as generator
 from vse.language.attacks import Adversary, ParsedCaption, Truth
 from vse.language.contrast import rules as contrast
 from vse.language.contrast.candidates import Generator, by_image
-from vse.language.contrast.evaluation_sets import PER_CLASS, PLURAL, SETS, evaluation_set, report
+from vse.language.contrast.evaluation_sets import SETS, evaluation_set, report
 from vse.language.contrast.rules import PARADIGMS, Rules
 from vse.language.contrast.words import ContrastWords
 from vse.language.corpus import Language
@@ -187,18 +187,6 @@ def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: in
         kept = np.sort(order[place < number])
         texts[name], owner[name] = tuple(adversaries.texts[name][k] for k in kept), own[kept]
     return dataclasses.replace(adversaries, texts=texts, owner=owner)
-
-
-def complete_images(adversaries: Adversaries, part: Split, per_class: int = PER_CLASS) -> np.ndarray:
-    """Rows of the images all of whose captions have `per_class` adversaries of each of the three classes."""
-    counts = [np.bincount(adversaries.owner[name], minlength=len(part.captions)) for name in contrast.CLASSES]
-    short = (np.stack(counts) < per_class).any(0)
-    return np.setdiff1d(part.caption_to_image, part.caption_to_image[short])
-
-
-def plural_images(adversaries: Adversaries, part: Split) -> np.ndarray:
-    """Rows of the images with a plural whose number is altered: the plural split (VSE-C, section 4.1)."""
-    return np.unique(part.caption_to_image[adversaries.owner[PLURAL]])
 
 
 def _generate(config: RunConfig, material: Material, part: Split, pools: WordPools, words: str) -> list[Adversary]:

@@ -2,20 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from vse.adversaries import Adversaries, complete_images, plural_images
+from vse.adversaries import Adversaries
 from vse.data.records import Split
 from vse.data.sources import true_pairs
-from vse.evaluation.attacks import AttackResult, AttackSet, evaluate_attacks, restrict
-from vse.evaluation.codes import Codes
+from vse.evaluation.attacks import evaluate_attacks
 from vse.evaluation.outcomes import Recorder
-from vse.evaluation.own_pool import evaluate_own_pool
-from vse.evaluation.protocol import Fold, Protocol
-from vse.evaluation.retrieval import evaluate_retrieval, slice_items
+from vse.evaluation.retrieval import evaluate_retrieval
 from vse.evaluation.true_pairs import evaluate_true_pairs
-from vse.language.contrast import rules as contrast
-from vse.language.contrast.evaluation_sets import PLURAL
+from vse.measuring.contrast import measure_contrast
 from vse.measuring.gaussian import measure_gaussian
 from vse.measuring.members import Members
 from vse.measuring.options import MeasureOptions, protocol_of
@@ -42,7 +36,7 @@ def measure_split(
     for (kind, words), made in attackers:
         sets = members.encode_attacks(made)
         if kind == "contrast":
-            attacked, more = _contrast(members, part, codes, protocol, made[0], sets)
+            attacked, more = measure_contrast(members, codes, protocol, made[0], sets)
             recorder.attacks(attacked.folds, words)
             add(metrics, _behind(more, words))
             continue
@@ -67,39 +61,3 @@ def _behind(metrics: dict[str, float], words: str) -> dict[str, float]:
         return metrics
     split = ((*key.rpartition("/"),) for key in metrics)
     return {f"{head}/{words}/{tail}": value for (head, _, tail), value in zip(split, metrics.values(), strict=True)}
-
-
-def _contrast(
-    members: Members,
-    part: Split,
-    codes: Codes,
-    protocol: Protocol,
-    adversaries: Adversaries,
-    sets: Mapping[str, AttackSet],
-) -> tuple[AttackResult, dict[str, float]]:
-    """VSE-C's evaluation (section 4.1): `attack_contrast_noun` among all adversaries, `own_pool_noun` among an image's
-    own.
-
-    The latter also on the images whose captions have all twenty of each class, and on the plural split.
-    """
-    owner, model, name = codes.owner.cpu().numpy(), members.model, protocol.split
-    named = {f"contrast_{attack}": each for attack, each in sets.items()}
-    attacked = evaluate_attacks(model, codes.images, codes.captions, owner, named, protocol)
-    own = evaluate_own_pool(model, codes.images, codes.captions, owner, sets, protocol, together=contrast.CLASSES)
-    found = dict(attacked.metrics)
-    add(found, own.metrics)
-    for attack, texts in adversaries.texts.items():
-        found[f"{name}/attack_contrast_{attack}/unknown_words"] = members.unknown_words(texts)
-    parts = {"complete": complete_images(adversaries, part), "plural_split": plural_images(adversaries, part)}
-    for label, rows in parts.items():
-        found[f"{name}/{label}/images"] = float(len(rows))
-        if not len(rows):
-            continue
-        fold = Fold(images=rows, captions=np.flatnonzero(np.isin(owner, rows)), owner=np.empty(0, dtype=np.int64))
-        wanted = (PLURAL,) if label == "plural_split" else tuple(contrast.CLASSES)
-        chosen = restrict({key: sets[key] for key in wanted if key in sets}, fold)
-        some, texts = slice_items(codes.images, rows), slice_items(codes.captions, fold.captions)
-        whole = Protocol(name=f"{name}, {label}", split=f"{name}/{label}")
-        inside = np.searchsorted(rows, owner[fold.captions])
-        add(found, evaluate_own_pool(model, some, texts, inside, chosen, whole).metrics)
-    return attacked, found

@@ -31,7 +31,7 @@ from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
-REVISION = 3
+REVISION = 4  # 4: the complete and the plural images are those of the protocol, fold by fold
 
 
 @dataclass(frozen=True, slots=True)
