@@ -100,9 +100,9 @@ def device_of(asked: str, key: str = "device") -> torch.device:
     return torch.device("cuda" if there and asked != "cpu" else "cpu")
 
 
-def encode_split(trained: Trained, material: Material, split: str) -> Codes:
-    """Codes of every image and caption of a split."""
-    part = material.records.split(split)
+def encode_split(trained: Trained, material: Material, split: str, images: int | None = None) -> Codes:
+    """Codes of every image and caption of a split, or of its first so many images and of their captions."""
+    part = material.records.split(split).first(images)
     return encode_examples(trained.family, split_examples(material, part, trained.family.inputs, trained.vocabulary))
 
 

@@ -34,11 +34,11 @@ class Member:
         """Parses as the run reads them at test: without a share `drop` of their attributes and relations."""
         return DroppedParses(parses, self.drop, self.drop_seed) if self.drop else parses
 
-    def encode(self, split: str) -> Codes:
-        """Every image and caption of a split."""
+    def encode(self, split: str, images: int | None = None) -> Codes:
+        """Every image and caption of a split, or its first so many images and all of their captions."""
         parses = self.material.parses
         read = replace(self.material, parses=None if parses is None else self.read(parses))
-        return encode_split(self.trained, read, split)
+        return encode_split(self.trained, read, split, images)
 
     def encode_attacks(self, found: Adversaries) -> dict[str, AttackSet]:
         """Every adversary, by attack."""
@@ -72,11 +72,10 @@ class Members:
                 )
         return first
 
-    def encode(self, split: str) -> Codes:
-        """Every image and caption of a split, as each member encodes it."""
-        codes = [member.encode(split) for member in self.each]
-        images, captions = (joined([getattr(one, side) for one in codes]) for side in ("images", "captions"))
-        return Codes(images, captions, codes[0].owner)
+    def encode(self, split: str, images: int | None = None) -> Codes:
+        """Every image and caption of a split, or of its first so many images, as each member encodes them."""
+        codes = [member.encode(split, images) for member in self.each]
+        return Codes(joined([one.images for one in codes]), joined([one.captions for one in codes]), codes[0].owner)
 
     def attackers(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, ...]:
         """The adversaries that `make` finds for each member: the same texts, as each reads them.

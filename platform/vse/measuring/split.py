@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from vse.adversaries import Adversaries
+import numpy as np
+
+from vse.adversaries import Adversaries, of_captions
 from vse.data.records import Split
 from vse.data.sources import true_pairs
 from vse.evaluation.attacks import evaluate_attacks
 from vse.evaluation.outcomes import Recorder
-from vse.evaluation.retrieval import evaluate_retrieval
+from vse.evaluation.retrieval import evaluate_retrieval, num_items
 from vse.evaluation.true_pairs import evaluate_true_pairs
 from vse.measuring.contrast import measure_contrast
 from vse.measuring.gaussian import measure_gaussian
@@ -21,8 +23,10 @@ Attackers = Sequence[tuple[tuple[str, str], tuple[Adversaries, ...]]]
 def measure_split(
     members: Members, part: Split, attackers: Attackers, options: MeasureOptions, recorder: Recorder
 ) -> dict[str, float]:
-    """Every task on a split but pairs."""
-    split, codes, protocol = part.name, members.encode(part.name), protocol_of(part.name, options)
+    """Every task on a split but pairs. What the protocol leaves out is not encoded, but where true pairs are measured,
+    which are those of the whole split."""
+    split, protocol = part.name, protocol_of(part.name, options)
+    codes = members.encode(split, None if options.true_pairs else protocol.num_images)
     owner, first = codes.owner.cpu().numpy(), members.each[0]
     plain = evaluate_retrieval(members.model, codes.images, codes.captions, owner, protocol)
     metrics = plain.metrics
@@ -33,7 +37,10 @@ def measure_split(
         add(metrics, evaluate_true_pairs(members.model, codes.images, codes.captions, truth, split))
     if options.gaussian:
         add(metrics, measure_gaussian(first, split))
-    for (kind, words), made in attackers:
+    folds = protocol.select(owner, num_items(codes.images))
+    taken = np.concatenate([fold.captions for fold in folds])
+    for (kind, words), every in attackers:
+        made = tuple(of_captions(each, taken) for each in every)
         sets = members.encode_attacks(made)
         if kind == "contrast":
             attacked, more = measure_contrast(members, codes, protocol, made[0], sets)
@@ -43,7 +50,7 @@ def measure_split(
         attacked = evaluate_attacks(members.model, codes.images, codes.captions, owner, sets, protocol)
         recorder.attacks(attacked.folds, words)
         found = attacked.metrics | {
-            f"{split}/attack_{attack}/unknown_words": members.unknown_words(texts)
+            f"{protocol.split}/attack_{attack}/unknown_words": members.unknown_words(texts)
             for attack, texts in made[0].texts.items()
         }
         add(metrics, _behind(found, words))
