@@ -1,27 +1,27 @@
 """VSE-C's evaluation (section 4.1): its adversaries among all candidates, and among those of an image's own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 from jaxtyping import Int
 
 from vse.adversaries import Adversaries
-from vse.evaluation.attacks import AttackResult, AttackSet, evaluate_attacks, restrict
+from vse.evaluation.attacks import AnySet, AttackResult, OwnScores, evaluate_attacks
 from vse.evaluation.codes import Codes
-from vse.evaluation.metrics import mean_over_folds
-from vse.evaluation.own_pool import evaluate_own_pool
-from vse.evaluation.protocol import Fold, Protocol
-from vse.evaluation.retrieval import Encoded, ScoresParts, slice_items
+from vse.evaluation.metrics import Ranks
+from vse.evaluation.own_pool import own_pool_metrics, own_pool_ranks
+from vse.evaluation.protocol import Protocol
+from vse.evaluation.retrieval import Encoded, ScoresParts, count_retrieval, num_items, slice_items
 from vse.language.contrast.evaluation_sets import PER_CLASS, PLURAL
 from vse.language.contrast.rules import CLASSES
 from vse.measuring.members import Members
 
 COMPLETE, PLURALS = "complete", "plural_split"
-_PART = Protocol(name="part of a fold", split="")
 
 
 def measure_contrast(
-    members: Members, codes: Codes, protocol: Protocol, adversaries: Adversaries, sets: Mapping[str, AttackSet]
+    members: Members, codes: Codes, protocol: Protocol, adversaries: Adversaries, sets: Mapping[str, AnySet]
 ) -> tuple[AttackResult, dict[str, float]]:
     """`attack_contrast_noun` among all adversaries, `own_pool_noun` among an image's own.
 
@@ -30,8 +30,10 @@ def measure_contrast(
     owner, model, name = codes.owner.cpu().numpy(), members.model, protocol.split
     named = {f"contrast_{attack}": each for attack, each in sets.items()}
     attacked = evaluate_attacks(model, codes.images, codes.captions, owner, named, protocol)
-    own = evaluate_own_pool(model, codes.images, codes.captions, owner, sets, protocol, together=CLASSES)
-    found = attacked.metrics | own.metrics | chosen_images(model, codes.images, codes.captions, owner, sets, protocol)
+    own = [{attack: fold[f"contrast_{attack}"] for attack in sets} for fold in attacked.own]
+    pools = [own_pool_ranks(*each, CLASSES) for each in zip(attacked.counters, own, strict=True)]
+    found = attacked.metrics | {f"{name}/{key}": value for key, value in own_pool_metrics(pools).items()}
+    found |= chosen_images(model, codes.images, codes.captions, owner, own, protocol)
     for attack, texts in adversaries.texts.items():
         found[f"{name}/attack_contrast_{attack}/unknown_words"] = members.unknown_words(texts)
     return attacked, found
@@ -42,22 +44,22 @@ def chosen_images(
     images: Encoded,
     captions: Encoded,
     owner: Int[np.ndarray, " captions"],
-    sets: Mapping[str, AttackSet],
+    own: Sequence[Mapping[str, OwnScores]],
     protocol: Protocol,
     per_class: int = PER_CLASS,
 ) -> dict[str, float]:
     """`{split}/complete/own_pool_noun/r1` ... and `{split}/plural_split/own_pool_plural/r1` ...: an image's own
     adversaries where only the images chosen by their adversaries, and the captions of these, are candidates.
 
-    Images are chosen within each fold of the protocol, by the captions that it takes. Numbers are means over the folds
-    in which an image is chosen; `{split}/complete/images` says how many are, in all folds together.
+    own: by class, adversaries of every fold of the protocol. Images are chosen within each fold, by the captions that
+    it takes. Numbers are means over the folds in which an image is chosen; `{split}/complete/images` says how many are,
+    in all folds together.
     """
-    parts: dict[str, list[dict[str, float]]] = {COMPLETE: [], PLURALS: []}
+    parts: dict[str, list[dict[str, Ranks]]] = {COMPLETE: [], PLURALS: []}
     number = dict.fromkeys(parts, 0)
-    for fold in protocol.select(owner, len(next(iter(images.values())))):
+    for fold, found in zip(protocol.select(owner, num_items(images)), own, strict=True):
         some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
-        inside = restrict(sets, fold)
-        attacked = {name: each.caption for name, each in inside.items()}
+        attacked = {name: each.caption.cpu().numpy() for name, each in found.items()}
         for label, rows, wanted in (
             (COMPLETE, complete_images(fold.owner, attacked, per_class), tuple(CLASSES)),
             (PLURALS, plural_images(fold.owner, attacked), (PLURAL,)),
@@ -66,18 +68,28 @@ def chosen_images(
             if not len(rows):
                 continue  # nothing is asked in this fold: it counts for nothing in the mean
             kept = np.flatnonzero(np.isin(fold.owner, rows))
-            part = Fold(images=rows, captions=kept, owner=np.searchsorted(rows, fold.owner[kept]))
-            chosen = restrict({key: inside[key] for key in wanted if key in inside}, part)
-            own = evaluate_own_pool(
-                model, slice_items(some, part.images), slice_items(texts, part.captions), part.owner, chosen, _PART
+            counter = count_retrieval(
+                model, slice_items(some, rows), slice_items(texts, kept), np.searchsorted(rows, fold.owner[kept])
             )
-            parts[label].append(own.metrics)
+            chosen = {name: _among(found[name], rows, kept) for name in wanted if name in found}
+            parts[label].append(own_pool_ranks(counter, chosen))
     means = {
-        f"{protocol.split}/{label}{key}": value
+        f"{protocol.split}/{label}/{key}": value
         for label, folds in parts.items()
-        for key, value in mean_over_folds(folds).items()
+        for key, value in own_pool_metrics(folds).items()
     }
     return means | {f"{protocol.split}/{label}/images": float(count) for label, count in number.items()}
+
+
+def _among(own: OwnScores, images: np.ndarray, captions: np.ndarray) -> OwnScores:
+    """Adversaries of some images and captions, by their positions among these; both ascend."""
+    rows, texts = (torch.as_tensor(each, device=own.image.device) for each in (images, captions))
+    inside = torch.isin(own.caption, texts)
+    return OwnScores(
+        scores=own.scores[inside],
+        caption=torch.searchsorted(texts, own.caption[inside]),
+        image=torch.searchsorted(rows, own.image[inside]),
+    )
 
 
 def complete_images(

@@ -41,7 +41,7 @@ def measure_split(
     taken = np.concatenate([fold.captions for fold in folds])
     for (kind, words), every in attackers:
         made = tuple(of_captions(each, taken) for each in every)
-        sets = members.encode_attacks(made)
+        sets = members.attacks(made)
         if kind == "contrast":
             attacked, more = measure_contrast(members, codes, protocol, made[0], sets)
             recorder.attacks(attacked.folds, words)

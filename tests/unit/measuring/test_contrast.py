@@ -6,8 +6,9 @@ import torch
 
 from tests.unit.evaluation.models import Cosine
 from vse.config import override
-from vse.evaluation.attacks import AttackSet
+from vse.evaluation.attacks import AttackSet, own_scores, restrict
 from vse.evaluation.protocol import Protocol
+from vse.evaluation.retrieval import slice_items
 from vse.measuring.contrast import chosen_images
 from vse.measuring.options import PUBLISHED, MeasureOptions
 from vse.measuring.stage import measure_run
@@ -32,6 +33,18 @@ def made_up(seed=0, sizes=(3, 1, 0, 4, 2, 5, 1, 2, 3)):
         caption = rng.permutation(np.repeat(np.arange(len(owner)), number))
         sets[name] = AttackSet(encoded={"u": torch.randn(len(caption), 4, generator=draw)}, caption=caption)
     return images, captions, owner, sets
+
+
+def own_of_folds(images, owner, sets, protocol):
+    return [
+        {
+            name: own_scores(
+                Cosine(), slice_items(images, fold.images), torch.from_numpy(fold.owner), restrict(each, fold)
+            )
+            for name, each in sets.items()
+        }
+        for fold in protocol.select(owner, len(images["v"]))
+    ]
 
 
 def by_hand(images, captions, owner, sets, protocol):
@@ -76,7 +89,8 @@ def by_hand(images, captions, owner, sets, protocol):
 def test_chosen_images_are_those_of_the_protocol(protocol, seed):
     images, captions, owner, sets = made_up(seed)
     expected = by_hand(images, captions, owner, sets, protocol)
-    found = chosen_images(Cosine(), images, captions, owner, sets, protocol, PER_CLASS)
+    own = own_of_folds(images, owner, sets, protocol)
+    found = chosen_images(Cosine(), images, captions, owner, own, protocol, PER_CLASS)
     ours = {key: value for key, value in found.items() if key.rpartition("/")[2] in ("images", "meanr", "r1")}
     assert ours == pytest.approx(
         {
@@ -90,7 +104,9 @@ def test_chosen_images_are_those_of_the_protocol(protocol, seed):
 
 def test_where_no_image_is_complete_there_is_their_number_alone():
     images, captions, owner, sets = made_up()
-    found = chosen_images(Cosine(), images, captions, owner, {"noun": sets["noun"]}, Protocol(name="whole"), PER_CLASS)
+    whole = Protocol(name="whole")
+    own = own_of_folds(images, owner, {"noun": sets["noun"]}, whole)
+    found = chosen_images(Cosine(), images, captions, owner, own, whole, PER_CLASS)
     assert found == {"test/complete/images": 0.0, "test/plural_split/images": 0.0}
 
 

@@ -1,14 +1,16 @@
-"""A protocol that takes a part of a split: nothing else is encoded, and the numbers are those of encoding all."""
+"""What is encoded of a split: what the protocol takes, adversaries attack by attack, and the numbers stay."""
 
+import weakref
 from dataclasses import replace
 
 import pytest
+import torch
 
 from vse import trained
 from vse.config import override
 from vse.data.records import Split
 from vse.evaluation.protocol import Protocol
-from vse.measuring import stage
+from vse.measuring import members, stage
 from vse.measuring.options import PUBLISHED, MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import preset
@@ -39,14 +41,15 @@ def test_what_a_protocol_leaves_out_is_not_encoded_and_changes_no_number(monkeyp
     few = Protocol(name="four images in folds", num_images=4, folds=2, captions_per_image=2)
     monkeypatch.setitem(PUBLISHED, "coco_1k_first", few)
     options = MeasureOptions(protocol="coco_1k_first", contrast=("all",))
-    encoded, encode = list[int](), trained.encode_captions
+    encoded, encode = list[int](), members.encode_split
 
-    def watched(model, texts, *more):
-        encoded.append(len(texts.tokens.lengths))
-        return encode(model, texts, *more)
+    def watched(*arguments):
+        codes = encode(*arguments)
+        encoded.extend(map(len, (*codes.images.values(), codes.owner)))
+        return codes
 
-    monkeypatch.setattr(trained, "encode_captions", watched)
-    found, texts = measure_run(run, place, options), sum(encoded)
+    monkeypatch.setattr(members, "encode_split", watched)
+    found, items = measure_run(run, place, options), sum(encoded)
     with monkeypatch.context() as patched:
         patched.setattr(Split, "first", lambda whole, images: whole)
         assert measure_run(run, place, options) == found
@@ -57,9 +60,24 @@ def test_what_a_protocol_leaves_out_is_not_encoded_and_changes_no_number(monkeyp
         patched.setattr(stage, "REVISION", 99)
         encoded.clear()
         whole = measure_run(run, place, options)
-    assert texts < 0.5 * sum(encoded)  # adversaries of eight captions, not of some thirty
+    assert items < 0.7 * sum(encoded)  # four of eight images
     for key, value in found.items():
         assert whole[key] == value or ("attack" in key and key.endswith("unknown_words")), key
+
+
+def test_codes_of_an_attack_are_forgotten_before_the_next_is_encoded(monkeypatch, place, univse):
+    """Those of SCAN are of every word: an attack on COCO's test split would take 6 to 24 GiB."""
+    before, encode = list[weakref.ref[torch.Tensor]](), trained.encode_captions
+
+    def watched(model, texts, *more):
+        assert not [ref for ref in before if ref() is not None]
+        codes = encode(model, texts, *more)
+        before.extend(weakref.ref(each) for each in codes.values())
+        return codes
+
+    monkeypatch.setattr(trained, "encode_captions", watched)
+    measure_run(univse, place, MeasureOptions(contrast=("shared", "disjoint")))
+    assert len(before) > 10
 
 
 def test_true_pairs_under_a_protocol_are_those_of_the_whole_split(monkeypatch, place, vsepp):
