@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from vse.language import attacks as generator
 from vse.language.attacks import Adversary, ParsedCaption, Truth
 from vse.language.contrast import rules as contrast
 from vse.language.contrast.candidates import Generator, by_image
-from vse.language.contrast.evaluation_sets import PER_CLASS, PLURAL, SETS, evaluation_set, report
+from vse.language.contrast.evaluation_sets import SETS, evaluation_set, report
 from vse.language.contrast.rules import PARADIGMS, Rules
 from vse.language.contrast.words import ContrastWords
 from vse.language.corpus import Language
@@ -53,11 +54,14 @@ class Adversaries:
     parses: Parses
 
 
-def attack_split(config: RunConfig, workspace: Workspace, material: Material, split: str, words: str) -> Adversaries:
+def attack_split(
+    config: RunConfig, workspace: Workspace, material: Material, split: str, words: str, images: int | None = None
+) -> Adversaries:
     """The adversaries of a split, `shared` or `disjoint` in words with training negatives; made if they are missing.
 
-    `words` is `published` for shared words put in as supplement B.2 prints it: at random, some of them true. Raises
-    InputError for disjoint words where training negatives take all words.
+    `words` is `published` for shared words put in as supplement B.2 prints it: at random, some of them true. images:
+    of the first so many alone, kept by themselves; they are those that these images have among all. Raises InputError
+    for disjoint words where training negatives take all words.
     """
     if words == "disjoint" and not config.text.pools.held_out:
         raise InputError(
@@ -68,9 +72,9 @@ def attack_split(config: RunConfig, workspace: Workspace, material: Material, sp
     key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
     if added := [attack for attack in generator.ATTACKS if attack not in generator.OF_PAPER]:
         key.append(added)  # adversaries that were kept before lack these
+    part = _part(material, split, images, key)
     digits = fingerprint(["attacks", generator.REVISION, *key])
     folder = workspace.language(dataset_name(material.records), digits)
-    part = material.records.split(split)
 
     def make() -> None:
         made = tuple(_generate(config, material, part, pools, words))
@@ -114,12 +118,14 @@ def contrast_split(
     words: str,
     rules: Rules | None = None,
     seed: int = SEED,
+    images: int | None = None,
 ) -> Adversaries:
     """VSE-C's evaluation set of a split, made if it is missing: noun, numeral, relation, shuffle, preposition, plural.
 
-    `words` as in `attack_split`, or `all`. rules: by default those of `text.contrast` with every paradigm, so that a
-    lexicon or rules of the user's own hold here too; models that are compared must agree in them, whether or not they
-    were trained on such captions. The manifest says how many captions have all twenty of each class.
+    `words` as in `attack_split`, or `all`; `images` as there. rules: by default those of `text.contrast` with every
+    paradigm, so that a lexicon or rules of the user's own hold here too; models that are compared must agree in them,
+    whether or not they were trained on such captions. The manifest says how many captions have all twenty of each
+    class.
     """
     assert material.parses is not None, "attacks need the parses of the captions"
     rules = rules or dataclasses.replace(config.text.contrast, paradigms=PARADIGMS)
@@ -130,9 +136,9 @@ def contrast_split(
     vocabulary = build_vocabulary([c.text for c in train], config.text.min_count)
     key = [records.fingerprint, parses.fingerprint, chosen.fingerprint, known.fingerprint, split, seed]
     key.append(vocabulary.fingerprint)
+    part = _part(material, split, images, key)
     digits = fingerprint(["contrast set", contrast.REVISION, rules, *key])
     folder = workspace.language(dataset_name(records), digits)
-    part = records.split(split)
 
     def make() -> None:
         captions = _parsed(material, part)
@@ -151,6 +157,15 @@ def contrast_split(
         folder.commit_manifest([FILE], content)
 
     return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(SETS), make))
+
+
+def _part(material: Material, split: str, images: int | None, key: list[Any]) -> Split:
+    """The images of a split that are attacked. `key` learns of it where they are not all."""
+    whole = material.records.split(split)
+    part = whole.first(images)
+    if len(part.images) < len(whole.images):
+        key.append(["first", len(part.images)])
+    return part
 
 
 def _kept(
@@ -187,6 +202,16 @@ def _read(
     return None if data is None else _by_attack(generator.from_json_lines(data, f"{folder}/{FILE}"), part, attacks)
 
 
+def of_captions(adversaries: Adversaries, captions: np.ndarray) -> Adversaries:
+    """The adversaries of some captions (rows of the split, ascending); rows stay those of the split."""
+    inside = {name: np.isin(rows, captions) for name, rows in adversaries.owner.items()}
+    if all(each.all() for each in inside.values()):
+        return adversaries
+    texts = {name: tuple(itertools.compress(adversaries.texts[name], each)) for name, each in inside.items()}
+    owner = {name: adversaries.owner[name][each] for name, each in inside.items()}
+    return dataclasses.replace(adversaries, texts=texts, owner=owner)
+
+
 def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: int) -> Adversaries:
     """The first `number` adversaries of every caption under some of the attacks."""
     texts, owner = {}, {}
@@ -198,18 +223,6 @@ def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: in
         kept = np.sort(order[place < number])
         texts[name], owner[name] = tuple(adversaries.texts[name][k] for k in kept), own[kept]
     return dataclasses.replace(adversaries, texts=texts, owner=owner)
-
-
-def complete_images(adversaries: Adversaries, part: Split, per_class: int = PER_CLASS) -> np.ndarray:
-    """Rows of the images all of whose captions have `per_class` adversaries of each of the three classes."""
-    counts = [np.bincount(adversaries.owner[name], minlength=len(part.captions)) for name in contrast.CLASSES]
-    short = (np.stack(counts) < per_class).any(0)
-    return np.setdiff1d(part.caption_to_image, part.caption_to_image[short])
-
-
-def plural_images(adversaries: Adversaries, part: Split) -> np.ndarray:
-    """Rows of the images with a plural whose number is altered: the plural split (VSE-C, section 4.1)."""
-    return np.unique(part.caption_to_image[adversaries.owner[PLURAL]])
 
 
 def _generate(config: RunConfig, material: Material, part: Split, pools: WordPools, words: str) -> list[Adversary]:

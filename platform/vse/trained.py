@@ -4,6 +4,7 @@ import platform
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from vse import registry
@@ -13,9 +14,10 @@ from vse.config import flatten, override
 from vse.data.examples import encode_texts
 from vse.data.vocabulary import Vocabulary
 from vse.errors import InputError
-from vse.evaluation.attacks import AttackSet
+from vse.evaluation.attacks import AttackSet, UnencodedSet
 from vse.evaluation.codes import Codes, encode_captions, encode_examples
-from vse.models.family import Context, Family
+from vse.language.tokens import words
+from vse.models.family import Context, Encoded, Family
 from vse.presets import from_data
 from vse.storage import Folder
 from vse.training.checkpoint import Checkpoints, load_weights, weights_of
@@ -100,22 +102,31 @@ def device_of(asked: str, key: str = "device") -> torch.device:
     return torch.device("cuda" if there and asked != "cpu" else "cpu")
 
 
-def encode_split(trained: Trained, material: Material, split: str) -> Codes:
-    """Codes of every image and caption of a split."""
-    part = material.records.split(split)
+def encode_split(trained: Trained, material: Material, split: str, images: int | None = None) -> Codes:
+    """Codes of every image and caption of a split, or of its first so many images and of their captions."""
+    part = material.records.split(split).first(images)
     return encode_examples(trained.family, split_examples(material, part, trained.family.inputs, trained.vocabulary))
 
 
-def encode_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, AttackSet]:
-    """Codes of the adversaries of each attack, beside the captions they attack."""
+def unencoded_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, UnencodedSet]:
+    """The adversaries of each attack that has any, encoded by the trained family when they are met."""
     inputs = trained.family.inputs
     parses = adversaries.parses if inputs.components else None
     sentences = material.sentences if inputs.sentence else None
+
+    def of(texts: tuple[str, ...], caption: np.ndarray) -> UnencodedSet:
+        def encode(rows: np.ndarray) -> Encoded:
+            some = encode_texts([texts[k] for k in rows], trained.vocabulary, parses, sentences)
+            return encode_captions(trained.family, some)
+
+        return UnencodedSet(caption=caption, lengths=np.array([max(len(words(t)), 1) for t in texts]), encode=encode)
+
+    return {attack: of(texts, adversaries.owner[attack]) for attack, texts in adversaries.texts.items() if texts}
+
+
+def encode_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, AttackSet]:
+    """Codes of the adversaries of each attack, beside the captions they attack: of all of them at once."""
     return {
-        attack: AttackSet(
-            encoded=encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses, sentences)),
-            caption=adversaries.owner[attack],
-        )
-        for attack, texts in adversaries.texts.items()
-        if texts
+        attack: AttackSet(encoded=each.encode(np.arange(len(each.caption))), caption=each.caption)
+        for attack, each in unencoded_adversaries(trained, adversaries, material).items()
     }

@@ -7,7 +7,7 @@ import pytest
 
 from vse import adversaries as stage
 from vse import pipeline
-from vse.adversaries import FILE, attack_split, contrast_split, some_adversaries
+from vse.adversaries import FILE, attack_split, contrast_split, of_captions, some_adversaries
 from vse.config import override
 from vse.data.scenes.source import Scenes
 from vse.errors import InputError
@@ -142,6 +142,34 @@ def test_splits_and_words_have_their_own(place, made, monkeypatch):
     assert (val.split, made.split) == ("val", "test")
     monkeypatch.setattr(stage.generator, "REVISION", 99)
     assert attack_split(CONFIG, workspace, material, "val", "shared").fingerprint != val.fingerprint
+
+
+@pytest.mark.parametrize("make", [attack_split, contrast_split], ids=lambda make: make.__name__)
+def test_the_first_images_have_the_adversaries_that_they_have_among_all(place, monkeypatch, make):
+    workspace, material = place
+    part = material.records.split("test")
+    whole = make(CONFIG, workspace, material, "test", "shared")
+    inside = [k for k, caption in enumerate(part.captions) if caption.image in {i.id for i in part.images[:3]}]
+    read = list[int]()
+    parsed = stage._parsed
+    monkeypatch.setattr(stage, "_parsed", lambda all_, some: read.append(len(some.captions)) or parsed(all_, some))
+    few = make(CONFIG, workspace, material, "test", "shared", images=3)
+    assert read == [len(inside)]  # nothing is made for the others
+    for attack, texts in whole.texts.items():
+        kept = [k for k, row in enumerate(whole.owner[attack]) if row in inside]
+        assert few.owner[attack].tolist() == [whole.owner[attack][k] for k in kept]
+        assert few.texts[attack] == tuple(texts[k] for k in kept)
+    assert few.fingerprint != whole.fingerprint
+    assert make(CONFIG, workspace, material, "test", "shared", images=8).fingerprint == whole.fingerprint
+
+
+def test_adversaries_of_some_captions(place, made):
+    captions = np.array([1, 4, 5])
+    some = of_captions(made, captions)
+    for attack, texts in made.texts.items():
+        expected = [(t, c) for t, c in zip(texts, made.owner[attack], strict=True) if c in captions]
+        assert list(zip(some.texts[attack], some.owner[attack], strict=True)) == expected
+    assert of_captions(made, np.arange(1000)) is made
 
 
 def test_a_file_that_was_cut_off_is_made_again(place):

@@ -48,6 +48,14 @@ class Split:
     captions: tuple[Caption, ...]
     caption_to_image: np.ndarray
 
+    def first(self, images: int | None) -> "Split":
+        """Its first so many images with all of their captions, in the rows that they have in the whole; the split
+        itself where that is all of it, or where None is asked for."""
+        if images is None or images >= len(self.images):
+            return self
+        number = int(np.searchsorted(self.caption_to_image, images))
+        return Split(self.name, self.images[:images], self.captions[:number], self.caption_to_image[:number])
+
 
 @dataclass(frozen=True, eq=False)
 class Records:

@@ -4,7 +4,7 @@ The candidates are all true captions and all adversaries of one kind: 30,000 for
 five adversaries per caption. Pair accuracy asks the sharper question whether a caption beats its own adversary.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,9 @@ from vse.evaluation.retrieval import (
     count_retrieval,
     num_items,
     pair_parts,
-    part_blocks,
+    score_blocks,
     slice_items,
+    spans,
 )
 from vse.language.tokens import words
 
@@ -35,6 +36,53 @@ class AttackSet:
 
     encoded: Encoded
     caption: np.ndarray
+
+    def blocks(self, size: int) -> Iterator[tuple[np.ndarray, Encoded]]:
+        """(positions, codes) of every adversary, at most `size` at once."""
+        for rows in spans(len(self.caption), size):
+            yield np.arange(rows.start, rows.stop), slice_items(self.encoded, rows)
+
+    def of(self, inside: np.ndarray, caption: np.ndarray) -> "AttackSet":
+        """The adversaries at the positions `inside`, beside captions that are counted anew."""
+        return AttackSet(encoded=slice_items(self.encoded, inside), caption=caption)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnencodedSet:
+    """Adversaries of one kind that are encoded while they are counted, block by block, and forgotten.
+
+    Where every word has a code (SCAN), those of 125,000 adversaries would fill the memory of most machines. Blocks go
+    from short adversaries to long ones, as `encode_captions` takes them, so that they hold little padding.
+    `caption` as in `AttackSet`; lengths: tokens of each adversary; encode: codes of those at these positions.
+    """
+
+    caption: np.ndarray
+    lengths: np.ndarray
+    encode: Callable[[np.ndarray], Encoded]
+
+    def blocks(self, size: int) -> Iterator[tuple[np.ndarray, Encoded]]:
+        """(positions, codes) of every adversary, at most `size` at once."""
+        order = np.argsort(self.lengths, kind="stable")
+        for rows in spans(len(order), size):
+            yield order[rows], self.encode(order[rows])
+
+    def of(self, inside: np.ndarray, caption: np.ndarray) -> "UnencodedSet":
+        """The adversaries at the positions `inside`, beside captions that are counted anew."""
+        return UnencodedSet(
+            caption=caption, lengths=self.lengths[inside], encode=lambda rows: self.encode(inside[rows])
+        )
+
+
+AnySet = AttackSet | UnencodedSet
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnScores:
+    """Each adversary with the image of the caption that it was made from, both by their positions."""
+
+    scores: Float[Tensor, " adversaries"]
+    caption: Int[Tensor, " adversaries"]
+    image: Int[Tensor, " adversaries"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,10 +104,13 @@ class Attacked:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackResult:
-    """`metrics` are named `{split}/attack_object/r1` …; `folds` keep every query's results by attack."""
+    """`metrics` are named `{split}/attack_object/r1` …; `folds` keep every query's results by attack, `own` the scores
+    of adversaries with their own images, and `counters` what the true captions alone gave."""
 
     metrics: dict[str, float]
     folds: tuple[dict[str, Attacked], ...]
+    own: tuple[dict[str, OwnScores], ...]
+    counters: tuple[RetrievalCounter, ...]
 
 
 def pair_wins(true: Float[Tensor, " pairs"], adversary: Float[Tensor, " pairs"], ties: Ties) -> Float[Tensor, " pairs"]:
@@ -74,52 +125,93 @@ def pair_wins(true: Float[Tensor, " pairs"], adversary: Float[Tensor, " pairs"],
 
 
 @torch.inference_mode()
+def own_scores(
+    model: ScoresParts,
+    images: Encoded,
+    owner: Int[Tensor, " captions"],
+    adversaries: AnySet,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    blocks: Blocks | None = None,
+) -> OwnScores:
+    """Each adversary scored with its own image alone; owner: caption -> image."""
+    found = _unscored(images, owner, adversaries)
+    for positions, encoded in adversaries.blocks((blocks or Blocks()).captions):
+        _score_own(model, images, found, positions, encoded, settings)
+    return found
+
+
+@torch.inference_mode()
 def own_pairs(
     model: ScoresParts,
     images: Encoded,
     counter: RetrievalCounter,
-    adversaries: AttackSet,
+    adversaries: AnySet,
     *,
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[Float[Tensor, " adversaries"], Int[Tensor, " adversaries"]]:
     """(wins, image) of each adversary against the caption that it was made from, both scored with that image alone."""
-    caption = as_owner(adversaries.caption, images)
-    image = counter.owner[caption]
-    if len(caption) == 0:
-        return torch.zeros(0, dtype=torch.float64), image
-    assert num_items(adversaries.encoded) == len(caption), "one caption position for each adversary"
-    own = model.combine(pair_parts(model, images, adversaries.encoded, image), **(settings or {}))[0].float()
-    return pair_wins(counter.pairs[caption], own, counter.ties), image
+    own = own_scores(model, images, counter.owner, adversaries, settings=settings)
+    return pair_wins(counter.pairs[own.caption], own.scores, counter.ties), own.image
 
 
-@torch.inference_mode()
 def attack(
     model: ScoresParts,
     images: Encoded,
     counter: RetrievalCounter,
-    adversaries: AttackSet,
+    adversaries: AnySet,
     *,
     settings: Mapping[str, Any] | None = None,
     blocks: Blocks | None = None,
 ) -> Attacked:
     """Add one kind of adversaries to what plain retrieval has counted; `counter` itself is left as it was."""
-    attacked = counter.fork()
-    wins, image = own_pairs(model, images, counter, adversaries, settings=settings)
-    if len(wins):
-        for rows, _, parts in part_blocks(model, images, adversaries.encoded, blocks or Blocks()):
-            attacked.add_distractors(model.combine(parts, **(settings or {})).float(), rows)
-    return Attacked(i2t=attacked.result().i2t, wins=wins, image=image)
+    return _attack(model, images, counter, adversaries, settings, blocks or Blocks())[0]
 
 
-def restrict(attacks: Mapping[str, AttackSet], fold: protocols.Fold) -> dict[str, AttackSet]:
+@torch.inference_mode()
+def _attack(
+    model: ScoresParts,
+    images: Encoded,
+    counter: RetrievalCounter,
+    adversaries: AnySet,
+    settings: Mapping[str, Any] | None,
+    blocks: Blocks,
+) -> tuple[Attacked, OwnScores]:
+    """A block of adversaries is scored with its own images and with all of them before the next is looked at."""
+    attacked, own = counter.fork(), _unscored(images, counter.owner, adversaries)
+    for positions, encoded in adversaries.blocks(blocks.captions):
+        _score_own(model, images, own, positions, encoded, settings)
+        for rows, _, scores in score_blocks(model, images, encoded, settings=settings, blocks=blocks):
+            attacked.add_distractors(scores, rows)
+    wins = pair_wins(counter.pairs[own.caption], own.scores, counter.ties)
+    return Attacked(i2t=attacked.result().i2t, wins=wins, image=own.image), own
+
+
+def _unscored(images: Encoded, owner: Int[Tensor, " captions"], adversaries: AnySet) -> OwnScores:
+    caption = as_owner(adversaries.caption, images)
+    return OwnScores(scores=torch.zeros(len(caption), device=owner.device), caption=caption, image=owner[caption])
+
+
+def _score_own(
+    model: ScoresParts,
+    images: Encoded,
+    own: OwnScores,
+    positions: np.ndarray,
+    encoded: Encoded,
+    settings: Mapping[str, Any] | None,
+) -> None:
+    """Fills in the scores of one block of adversaries."""
+    assert num_items(encoded) == len(positions), "one caption position for each adversary"
+    place = torch.as_tensor(positions, device=own.image.device)
+    own.scores[place] = model.combine(pair_parts(model, images, encoded, own.image[place]), **(settings or {}))[
+        0
+    ].float()
+
+
+def restrict(adversaries: AnySet, fold: protocols.Fold) -> AnySet:
     """The adversaries of a fold's captions, with positions within the fold."""
-    chosen = {}
-    for name, adversaries in attacks.items():
-        inside = np.flatnonzero(np.isin(adversaries.caption, fold.captions))
-        position = np.searchsorted(fold.captions, adversaries.caption[inside])
-        encoded = slice_items(adversaries.encoded, inside)
-        chosen[name] = AttackSet(encoded=encoded, caption=position)
-    return chosen
+    inside = np.flatnonzero(np.isin(adversaries.caption, fold.captions))
+    return adversaries.of(inside, np.searchsorted(fold.captions, adversaries.caption[inside]))
 
 
 def evaluate_attacks(
@@ -127,7 +219,7 @@ def evaluate_attacks(
     images: Encoded,
     captions: Encoded,
     owner: np.ndarray,
-    attacks: Mapping[str, AttackSet],
+    attacks: Mapping[str, AnySet],
     protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
     *,
     settings: Mapping[str, Any] | None = None,
@@ -138,22 +230,23 @@ def evaluate_attacks(
 
     True captions are scored once for all attacks.
     """
-    folds = []
+    folds, own, counters = list[dict[str, Attacked]](), list[dict[str, OwnScores]](), list[RetrievalCounter]()
     for fold in protocol.select(owner, num_items(images)):
         some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
         counter = count_retrieval(model, some, texts, fold.owner, settings=settings, ties=ties, blocks=blocks)
-        folds.append(
-            {
-                name: attack(model, some, counter, adversaries, settings=settings, blocks=blocks)
-                for name, adversaries in restrict(attacks, fold).items()
-            }
-        )
+        met = {
+            name: _attack(model, some, counter, restrict(adversaries, fold), settings, blocks or Blocks())
+            for name, adversaries in attacks.items()
+        }
+        folds.append({name: attacked for name, (attacked, _) in met.items()})
+        own.append({name: scores for name, (_, scores) in met.items()})
+        counters.append(counter)
     metrics = {
         f"{protocol.split}/attack_{name}/{metric}": value
         for name in attacks
         for metric, value in mean_over_folds(fold[name].metrics() for fold in folds).items()
     }
-    return AttackResult(metrics=metrics, folds=tuple(folds))
+    return AttackResult(metrics=metrics, folds=tuple(folds), own=tuple(own), counters=tuple(counters))
 
 
 def unknown_word_rate(texts: Iterable[str], vocabulary: Set[str]) -> float:

@@ -4,7 +4,7 @@ Each image ranks all true captions of the split and the adversaries of its own c
 image, 5,000 + 100 for one class of adversaries and 5,000 + 300 for all three. The rank is that of its best caption.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,16 +14,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vse.evaluation import protocol as protocols
-from vse.evaluation.attacks import AttackSet, restrict
+from vse.evaluation.attacks import AnySet, OwnScores, own_scores, restrict
 from vse.evaluation.metrics import Ranks, RetrievalCounter, Ties, mean_over_folds, refuse_nan
 from vse.evaluation.retrieval import (
     Blocks,
     Encoded,
     ScoresParts,
-    as_owner,
     count_retrieval,
     num_items,
-    pair_parts,
     slice_items,
 )
 
@@ -57,19 +55,30 @@ def add_own(
     return twin
 
 
-@torch.inference_mode()
-def own_scores(
-    model: ScoresParts,
-    images: Encoded,
-    adversaries: AttackSet,
-    owner: Int[Tensor, " captions"],
-    **settings: Any,
-) -> tuple[Float[Tensor, " adversaries"], Int[Tensor, " adversaries"]]:
-    """(scores, image) of each adversary with the image of the caption that it was made from."""
-    image = owner[as_owner(adversaries.caption, images)]
-    if not len(image):
-        return torch.zeros(0, device=owner.device), image
-    return model.combine(pair_parts(model, images, adversaries.encoded, image), **settings)[0].float(), image
+def own_pool_ranks(
+    counter: RetrievalCounter, own: Mapping[str, OwnScores], together: Iterable[str] | None = None
+) -> dict[str, Ranks]:
+    """Ranks of the images without adversaries (`none`), with each class of them, and with those of `together` (`all`).
+
+    counter: of the true captions; together: every class where not given.
+    """
+    wanted = tuple(own) if together is None else tuple(together)
+    ranks, every = {NONE: counter.result().i2t}, counter
+    for name, each in own.items():
+        ranks[name] = add_own(counter, each.scores, each.image).result().i2t
+        if name in wanted:
+            every = add_own(every, each.scores, each.image)
+    return {**ranks, ALL: every.result().i2t}
+
+
+def own_pool_metrics(folds: Sequence[Mapping[str, Ranks]]) -> dict[str, float]:
+    """`own_pool_noun/r1` ...: R@1, R@10, Med r and Mean r of `own_pool_ranks`, means over folds; nothing of no fold."""
+    return {
+        f"own_pool_{name}/{metric}": value
+        for name in (folds[0] if folds else ())
+        for metric, value in mean_over_folds(fold[name].metrics() for fold in folds).items()
+        if metric in METRICS
+    }
 
 
 def evaluate_own_pool(
@@ -77,7 +86,7 @@ def evaluate_own_pool(
     images: Encoded,
     captions: Encoded,
     owner: np.ndarray,
-    attacks: Mapping[str, AttackSet],
+    attacks: Mapping[str, AnySet],
     protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
     *,
     together: Iterable[str] | None = None,
@@ -85,24 +94,15 @@ def evaluate_own_pool(
     ties: Ties | None = None,
     blocks: Blocks | None = None,
 ) -> OwnPoolResult:
-    """R@1, R@10, Med r and Mean r without adversaries, with each class of them, and with those of `together` (all)."""
-    wanted = tuple(attacks) if together is None else tuple(together)
+    """`own_pool_ranks` of every fold of a split, from codes of the whole split and of its adversaries."""
     folds = []
     for fold in protocol.select(owner, num_items(images)):
         some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
         counter = count_retrieval(model, some, texts, fold.owner, settings=settings, ties=ties, blocks=blocks)
-        ranks = {NONE: counter.result().i2t}
-        every = counter
-        for name, adversaries in restrict(attacks, fold).items():
-            scores, image = own_scores(model, some, adversaries, counter.owner, **(settings or {}))
-            ranks[name] = add_own(counter, scores, image).result().i2t
-            if name in wanted:
-                every = add_own(every, scores, image)
-        folds.append({**ranks, ALL: every.result().i2t})
-    metrics = {
-        f"{protocol.split}/own_pool_{name}/{metric}": value
-        for name in folds[0]
-        for metric, value in mean_over_folds(fold[name].metrics() for fold in folds).items()
-        if metric in METRICS
-    }
+        own = {
+            name: own_scores(model, some, counter.owner, restrict(each, fold), settings=settings, blocks=blocks)
+            for name, each in attacks.items()
+        }
+        folds.append(own_pool_ranks(counter, own, together))
+    metrics = {f"{protocol.split}/{name}": value for name, value in own_pool_metrics(folds).items()}
     return OwnPoolResult(metrics=metrics, folds=tuple(folds))

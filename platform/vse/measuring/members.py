@@ -5,14 +5,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from vse.adversaries import Adversaries
 from vse.data.records import Split
 from vse.errors import InputError
-from vse.evaluation.attacks import AttackSet, unknown_word_rate
+from vse.evaluation.attacks import UnencodedSet, unknown_word_rate
 from vse.evaluation.codes import Codes
 from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined
-from vse.trained import Trained, encode_adversaries, encode_split
+from vse.models.family import Encoded
+from vse.trained import Trained, encode_split, unencoded_adversaries
 from vse.training.inputs import Material, Parses
 
 
@@ -34,15 +37,15 @@ class Member:
         """Parses as the run reads them at test: without a share `drop` of their attributes and relations."""
         return DroppedParses(parses, self.drop, self.drop_seed) if self.drop else parses
 
-    def encode(self, split: str) -> Codes:
-        """Every image and caption of a split."""
+    def encode(self, split: str, images: int | None = None) -> Codes:
+        """Every image and caption of a split, or its first so many images and all of their captions."""
         parses = self.material.parses
         read = replace(self.material, parses=None if parses is None else self.read(parses))
-        return encode_split(self.trained, read, split)
+        return encode_split(self.trained, read, split, images)
 
-    def encode_attacks(self, found: Adversaries) -> dict[str, AttackSet]:
-        """Every adversary, by attack."""
-        return encode_adversaries(self.trained, replace(found, parses=self.read(found.parses)), self.material)
+    def attacks(self, found: Adversaries) -> dict[str, UnencodedSet]:
+        """Every adversary, by attack, to be encoded when it is met."""
+        return unencoded_adversaries(self.trained, replace(found, parses=self.read(found.parses)), self.material)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +75,10 @@ class Members:
                 )
         return first
 
-    def encode(self, split: str) -> Codes:
-        """Every image and caption of a split, as each member encodes it."""
-        codes = [member.encode(split) for member in self.each]
-        images, captions = (joined([getattr(one, side) for one in codes]) for side in ("images", "captions"))
-        return Codes(images, captions, codes[0].owner)
+    def encode(self, split: str, images: int | None = None) -> Codes:
+        """Every image and caption of a split, or of its first so many images, as each member encodes them."""
+        codes = [member.encode(split, images) for member in self.each]
+        return Codes(joined([one.images for one in codes]), joined([one.captions for one in codes]), codes[0].owner)
 
     def attackers(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, ...]:
         """The adversaries that `make` finds for each member: the same texts, as each reads them.
@@ -94,13 +96,17 @@ class Members:
                 )
         return tuple(made)
 
-    def encode_attacks(self, made: Sequence[Adversaries]) -> dict[str, AttackSet]:
-        """Every adversary, by attack, as each member encodes it; `made` as `attackers` gives them."""
-        sets = [member.encode_attacks(found) for member, found in zip(self.each, made, strict=True)]
-        return {
-            attack: AttackSet(encoded=joined([one[attack].encoded for one in sets]), caption=first.caption)
-            for attack, first in sets[0].items()
-        }
+    def attacks(self, made: Sequence[Adversaries]) -> dict[str, UnencodedSet]:
+        """Every adversary, by attack, to be encoded by each member when it is met; `made` as `attackers` gives them."""
+        sets = [member.attacks(found) for member, found in zip(self.each, made, strict=True)]
+
+        def together(attack: str) -> UnencodedSet:
+            def encode(rows: np.ndarray) -> Encoded:
+                return joined([one[attack].encode(rows) for one in sets])
+
+            return replace(sets[0][attack], encode=encode)
+
+        return {attack: together(attack) for attack in sets[0]}
 
     def unknown_words(self, texts: Iterable[str]) -> float:
         """Share of tokens, in percent, that a vocabulary does not hold; the mean over the members' vocabularies."""

@@ -4,18 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vse.adversaries import Adversaries, complete_images, plural_images
+from vse.adversaries import Adversaries, of_captions
 from vse.data.records import Split
 from vse.data.sources import true_pairs
-from vse.evaluation.attacks import AttackResult, AttackSet, evaluate_attacks, restrict
-from vse.evaluation.codes import Codes
+from vse.evaluation.attacks import evaluate_attacks
 from vse.evaluation.outcomes import Recorder
-from vse.evaluation.own_pool import evaluate_own_pool
-from vse.evaluation.protocol import Fold, Protocol
-from vse.evaluation.retrieval import evaluate_retrieval, slice_items
+from vse.evaluation.retrieval import evaluate_retrieval, num_items
 from vse.evaluation.true_pairs import evaluate_true_pairs
-from vse.language.contrast import rules as contrast
-from vse.language.contrast.evaluation_sets import PLURAL
+from vse.measuring.contrast import measure_contrast
 from vse.measuring.gaussian import measure_gaussian
 from vse.measuring.members import Members
 from vse.measuring.options import MeasureOptions, protocol_of
@@ -27,8 +23,10 @@ Attackers = Sequence[tuple[tuple[str, str], tuple[Adversaries, ...]]]
 def measure_split(
     members: Members, part: Split, attackers: Attackers, options: MeasureOptions, recorder: Recorder
 ) -> dict[str, float]:
-    """Every task on a split but pairs."""
-    split, codes, protocol = part.name, members.encode(part.name), protocol_of(part.name, options)
+    """Every task on a split but pairs. What the protocol leaves out is not encoded, but where true pairs are measured,
+    which are those of the whole split."""
+    split, protocol = part.name, protocol_of(part.name, options)
+    codes = members.encode(split, None if options.true_pairs else protocol.num_images)
     owner, first = codes.owner.cpu().numpy(), members.each[0]
     plain = evaluate_retrieval(members.model, codes.images, codes.captions, owner, protocol)
     metrics = plain.metrics
@@ -39,17 +37,20 @@ def measure_split(
         add(metrics, evaluate_true_pairs(members.model, codes.images, codes.captions, truth, split))
     if options.gaussian:
         add(metrics, measure_gaussian(first, split))
-    for (kind, words), made in attackers:
-        sets = members.encode_attacks(made)
+    folds = protocol.select(owner, num_items(codes.images))
+    taken = np.concatenate([fold.captions for fold in folds])
+    for (kind, words), every in attackers:
+        made = tuple(of_captions(each, taken) for each in every)
+        sets = members.attacks(made)
         if kind == "contrast":
-            attacked, more = _contrast(members, part, codes, protocol, made[0], sets)
+            attacked, more = measure_contrast(members, codes, protocol, made[0], sets)
             recorder.attacks(attacked.folds, words)
             add(metrics, _behind(more, words))
             continue
         attacked = evaluate_attacks(members.model, codes.images, codes.captions, owner, sets, protocol)
         recorder.attacks(attacked.folds, words)
         found = attacked.metrics | {
-            f"{split}/attack_{attack}/unknown_words": members.unknown_words(texts)
+            f"{protocol.split}/attack_{attack}/unknown_words": members.unknown_words(texts)
             for attack, texts in made[0].texts.items()
         }
         add(metrics, _behind(found, words))
@@ -67,39 +68,3 @@ def _behind(metrics: dict[str, float], words: str) -> dict[str, float]:
         return metrics
     split = ((*key.rpartition("/"),) for key in metrics)
     return {f"{head}/{words}/{tail}": value for (head, _, tail), value in zip(split, metrics.values(), strict=True)}
-
-
-def _contrast(
-    members: Members,
-    part: Split,
-    codes: Codes,
-    protocol: Protocol,
-    adversaries: Adversaries,
-    sets: Mapping[str, AttackSet],
-) -> tuple[AttackResult, dict[str, float]]:
-    """VSE-C's evaluation (section 4.1): `attack_contrast_noun` among all adversaries, `own_pool_noun` among an image's
-    own.
-
-    The latter also on the images whose captions have all twenty of each class, and on the plural split.
-    """
-    owner, model, name = codes.owner.cpu().numpy(), members.model, protocol.split
-    named = {f"contrast_{attack}": each for attack, each in sets.items()}
-    attacked = evaluate_attacks(model, codes.images, codes.captions, owner, named, protocol)
-    own = evaluate_own_pool(model, codes.images, codes.captions, owner, sets, protocol, together=contrast.CLASSES)
-    found = dict(attacked.metrics)
-    add(found, own.metrics)
-    for attack, texts in adversaries.texts.items():
-        found[f"{name}/attack_contrast_{attack}/unknown_words"] = members.unknown_words(texts)
-    parts = {"complete": complete_images(adversaries, part), "plural_split": plural_images(adversaries, part)}
-    for label, rows in parts.items():
-        found[f"{name}/{label}/images"] = float(len(rows))
-        if not len(rows):
-            continue
-        fold = Fold(images=rows, captions=np.flatnonzero(np.isin(owner, rows)), owner=np.empty(0, dtype=np.int64))
-        wanted = (PLURAL,) if label == "plural_split" else tuple(contrast.CLASSES)
-        chosen = restrict({key: sets[key] for key in wanted if key in sets}, fold)
-        some, texts = slice_items(codes.images, rows), slice_items(codes.captions, fold.captions)
-        whole = Protocol(name=f"{name}, {label}", split=f"{name}/{label}")
-        inside = np.searchsorted(rows, owner[fold.captions])
-        add(found, evaluate_own_pool(model, some, texts, inside, chosen, whole).metrics)
-    return attacked, found

@@ -31,7 +31,7 @@ from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
-REVISION = 3
+REVISION = 4  # 4: the complete and the plural images are those of the protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,20 +246,25 @@ def _part(members: Members, split: str) -> Split:
 
 
 def _attackers(members: Members, workspace: Workspace, split: str, options: MeasureOptions) -> Attackers:
-    """The adversaries of a split, made where they are missing: UniVSE's, then VSE-C's."""
+    """The adversaries of the images that the protocol takes, made where they are missing: UniVSE's, then VSE-C's."""
+    images = protocol_of(split, options).num_images
     found = list[tuple[tuple[str, str], tuple[Adversaries, ...]]]()
     for words in dict.fromkeys(options.attacks):
         if words == "disjoint" and not all(member.trained.config.text.pools.held_out for member in members.each):
             continue  # training negatives had them all
         made = members.attackers(
-            lambda each, words=words: attack_split(each.trained.config, workspace, each.material, split, words)
+            lambda each, words=words: attack_split(
+                each.trained.config, workspace, each.material, split, words, images=images
+            )
         )
         found.append((("attack", words), tuple(map(of_some, made))))
     for words in dict.fromkeys(options.contrast):
         if words == "disjoint" and not all(member.trained.config.text.contrast.held_out for member in members.each):
             continue
         made = members.attackers(
-            lambda each, words=words: contrast_split(each.trained.config, workspace, each.material, split, words)
+            lambda each, words=words: contrast_split(
+                each.trained.config, workspace, each.material, split, words, images=images
+            )
         )
         found.append((("contrast", words), tuple(map(of_some, made))))
     return found

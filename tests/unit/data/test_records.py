@@ -46,6 +46,17 @@ def test_an_image_without_captions_stays() -> None:
     assert split.caption_to_image.tolist() == [1, 1, 1, 2]
 
 
+def test_the_first_images_keep_their_rows() -> None:
+    split = made([("test", 2), ("test", 0), ("test", 3), ("test", 1)]).split("test")
+    for number in range(4):
+        first = split.first(number)
+        kept = [k for k, row in enumerate(split.caption_to_image) if row < number]
+        assert first.images == split.images[:number]
+        assert first.captions == tuple(split.captions[k] for k in kept)
+        assert first.caption_to_image.tolist() == split.caption_to_image[kept].tolist()
+    assert split.first(4) is split.first(9) is split.first(None) is split
+
+
 def test_an_unknown_split_lists_the_known_ones() -> None:
     with pytest.raises(InputError, match="toy: no split 'dev'; it has train, test"):
         made([("train", 1), ("test", 1)]).split("dev")

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.unit.evaluation.models import Cosine, unit
-from vse.evaluation.attacks import AttackSet, attack, evaluate_attacks, pair_wins, unknown_word_rate
+from vse.evaluation.attacks import AttackSet, UnencodedSet, attack, evaluate_attacks, pair_wins, unknown_word_rate
 from vse.evaluation.metrics import Ties
 from vse.evaluation.protocol import Protocol
 from vse.evaluation.retrieval import Blocks, count_retrieval
@@ -65,6 +65,41 @@ def test_folds_keep_adversaries_with_their_captions():
     r1, pairs = np.mean(accuracies, axis=0)
     assert result.metrics["val/attack_relation/r1"] == pytest.approx(r1)
     assert result.metrics["val/attack_relation/pair_accuracy"] == pytest.approx(pairs)
+
+
+@pytest.mark.parametrize("blocks", [Blocks(images=4, captions=7), Blocks(images=100, captions=1000)])
+def test_adversaries_that_are_encoded_while_they_are_counted(blocks):
+    """In blocks from short to long: the same as all of them at once, in every fold."""
+    images, captions, owner, attacked = planted(20)
+    lengths = np.random.default_rng(0).integers(2, 9, len(attacked.caption))
+    asked = []
+
+    def encode(rows):
+        asked.append(rows)
+        return {"u": attacked.encoded["u"][torch.as_tensor(rows)]}
+
+    halves = Protocol(name="halves", folds=2, captions_per_image=2)
+    sets = {"object": UnencodedSet(caption=attacked.caption, lengths=lengths, encode=encode)}
+    found = evaluate_attacks(Cosine(), images, captions, owner, sets, halves, blocks=blocks)
+    expected = evaluate_attacks(Cosine(), images, captions, owner, {"object": attacked}, halves, blocks=blocks)
+    assert found.metrics == expected.metrics
+    for one, other in zip(found.folds, expected.folds, strict=True):
+        assert torch.equal(one["object"].i2t.above, other["object"].i2t.above)
+        assert torch.equal(one["object"].wins, other["object"].wins)
+    assert max(map(len, asked)) <= blocks.captions
+    taken = np.concatenate([fold.captions for fold in halves.select(owner, 20)])
+    inside = np.flatnonzero(np.isin(attacked.caption, taken))
+    assert sorted(np.concatenate(asked)) == inside.tolist()  # each once, and no other
+    if blocks.captions > len(lengths):
+        assert [lengths[rows].tolist() for rows in asked] == [sorted(lengths[rows]) for rows in asked]
+
+
+def test_own_scores_are_those_of_a_loop():
+    images, captions, owner, attacked = planted()
+    found = evaluate_attacks(Cosine(), images, captions, owner, {"object": attacked}).own[0]["object"]
+    expected = [float(images["v"][owner[c]] @ u) for c, u in zip(attacked.caption, attacked.encoded["u"], strict=True)]
+    assert found.scores.tolist() == pytest.approx(expected, abs=1e-6)
+    assert found.image.tolist() == owner[attacked.caption].tolist()
 
 
 def test_ties_count_half():

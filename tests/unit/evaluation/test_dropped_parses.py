@@ -134,13 +134,13 @@ def test_all_dropped_is_a_bag_of_objects(place, runs):
 
 def test_adversaries_are_made_of_whole_parses(place, runs, monkeypatch):
     seen = []
-    original = members.encode_adversaries
+    original = members.unencoded_adversaries
 
     def watching(trained, found, material):
         seen.append((found, material.parses))
         return original(trained, found, material)
 
-    monkeypatch.setattr(members, "encode_adversaries", watching)
+    monkeypatch.setattr(members, "unencoded_adversaries", watching)
     for share in (0.0, 0.7):
         measure_run(runs["univse"], place, MeasureOptions(attacks=("shared",), drop_components=share, drop_seed=9))
     (whole, _), (dropped, parses) = seen

@@ -327,8 +327,8 @@ def test_other_adversaries_are_measured_anew(place, univse, monkeypatch):
     for changed in (stage.attack_split, stage.contrast_split):
         name = changed.__name__
 
-        def other(*arguments, changed=changed):
-            return replace(changed(*arguments), fingerprint="other")
+        def other(*arguments, changed=changed, **more):
+            return replace(changed(*arguments, **more), fingerprint="other")
 
         with monkeypatch.context() as patched:
             patched.setattr(stage, name, other)
