@@ -1,6 +1,6 @@
 """Several models scored as one by the mean of their similarity matrices, as SCAN's published t-i + i-t ensemble."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,13 @@ class Ensemble:
     """Models whose scores are averaged with equal weights, block by block: no matrix of a whole split is ever held.
 
     Scores are averaged as they are, so a model whose scores spread more counts for more. `settings[k]` are arguments of
-    the k-th model's `combine`, such as its own α. Codes of all models travel together, as `joined` puts them.
+    the k-th model's `combine`, such as its own α. Codes of all models travel together, as `joined` puts them. `scored`
+    is told of how many pairs each block was.
     """
 
     models: Sequence[ScoresParts]
     settings: Sequence[Mapping[str, Any]]
+    scored: Callable[[int], object] | None = None
 
     def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]:
         """The one part `mean`, images x captions; parts of one model at a time are in memory beside the sum."""
@@ -27,6 +29,8 @@ class Ensemble:
             scores = model.combine(model.score_parts(_of_model(images, k), _of_model(captions, k)), **settings)
             total = scores if total is None else total + scores
         assert total is not None, "an ensemble of no model"
+        if self.scored is not None:
+            self.scored(total.numel())
         return {"mean": total / len(self.models)}
 
     def combine(self, parts: Mapping[str, Tensor]) -> Tensor:

@@ -50,14 +50,16 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """One run or more. What is encoded for them is to be scored by `model`."""
+    """One run or more. What is encoded for them is to be scored by `model`, which tells `scored` of its pairs."""
 
     each: tuple[Member, ...]
+    scored: Callable[[int], object] | None = None
 
     @cached_property
     def model(self) -> Ensemble:
         """The mean of the members' scores; of one member, its scores."""
-        return Ensemble([member.trained.family for member in self.each], [member.settings for member in self.each])
+        families, settings = zip(*((member.trained.family, member.settings) for member in self.each), strict=True)
+        return Ensemble(families, settings, self.scored)
 
     @property
     def names(self) -> str:

@@ -23,6 +23,7 @@ from vse.measuring.caption_pairs import PAIRS_REVISION, measure_pairs
 from vse.measuring.members import Member, Members
 from vse.measuring.options import MeasureOptions, Size, other_data, protocol_of, size_of
 from vse.measuring.split import Attackers, add, measure_split
+from vse.progress import Progress
 from vse.storage import Folder
 from vse.trained import device_of, load_run
 from vse.training.config import RunConfig
@@ -197,8 +198,10 @@ def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool =
     metrics, rows = dict[str, float](), list[pa.Table]()
     try:
         for part in plan.parts:
-            recorder = Recorder(part, protocol_of(part.name, options))
-            add(metrics, measure_split(members, part, plan.attackers[part.name], options, recorder))
+            recorder, attackers = Recorder(part, protocol_of(part.name, options)), plan.attackers[part.name]
+            with Progress(f"scores of {part.name}", unit="pairs") as bar:
+                counted = replace(members, scored=bar.advance)
+                add(metrics, measure_split(counted, part, attackers, options, recorder))
             rows += recorder.rows() if outcomes else []
         if options.pairs:
             add(metrics, measure_pairs(members, workspace, plan.pairs, ",".join(options.pairs)))
