@@ -1,5 +1,6 @@
 """What the README says can be done, can be done."""
 
+import os
 import re
 import shlex
 import sys
@@ -7,6 +8,8 @@ import types
 from pathlib import Path
 from typing import Any
 
+import mlflow
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -16,10 +19,15 @@ from vse import presets, registry
 from vse.config import flatten, override
 from vse.data.karpathy import Karpathy
 from vse.data.table import Table
+from vse.measuring.options import MeasureOptions
+from vse.measuring.stage import measure_with_outcomes
 from vse.objectives.ranking import Ranking
 from vse.presets import catalogue
+from vse.tracking.shipping import ship_all
 from vse.training.config import OptimConfig
+from vse.training.run import run_training
 from vse.training.step import Stepper
+from vse.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -124,13 +132,41 @@ def test_the_example_from_python_runs(tmp_path, monkeypatch):
     """On fewer images, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (40, 30), "red").save("ball.png")
-    (source,) = blocks("py")
+    source, _ = blocks("py")
     assert '"vsepp_small"' in source
     names: dict[str, Any] = {}
     exec(source.replace("vsepp_small", "vsepp_tiny"), names)
     assert names["sentences"].shape == names["pictures"].shape == (1, names["embedder"].dim)
     assert names["scores"].shape == (1, 2)
     assert names["scores"][0, 0] == pytest.approx((names["pictures"] @ names["sentences"].T).item(), abs=1e-5)
+
+
+def test_what_is_said_of_results_in_pandas_holds(tmp_path, monkeypatch):
+    """The columns of outcomes and the snippet, on a run that was evaluated."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    workspace = Workspace.open("workspace")
+    run = run_training(presets.preset("vsepp_tiny"), workspace).folder
+    found = measure_with_outcomes([run], run.child("evaluation"), workspace, MeasureOptions(attacks=("shared",)))
+    ship_all("workspace")
+    section = README.split("### Results in pandas, metrics of your own")[1].split("\n## ")[0]
+    kept = pq.read_table(f"{run.child('evaluation').local()}/{found.file}")
+    assert set(kept.column_names) <= set(re.findall(r"`(\w+)`", section))
+    assert {"i2t", "t2i", "attack_object"} <= set(kept["task"].to_pylist())
+    _, source = blocks("py")
+    assert source in section
+    names: dict[str, Any] = {}
+    try:
+        exec(source.replace("RUN", run.name), names)
+    finally:
+        mlflow.set_tracking_uri(None)  # type: ignore[arg-type]  # which takes it out of the environment again
+    assert "MLFLOW_TRACKING_URI" not in os.environ
+    assert names["trainings"]["tags.mlflow.runName"].tolist() == [run.name]
+    part = names["material"].records.split("test")
+    assert names["scores"].shape == (len(part.images), len(part.captions))
+    ranks = 1 + (names["scores"] > names["right"]).sum(0)
+    assert ranks.double().mean().item() == pytest.approx(found.metrics["test/t2i/meanr"], abs=0.05)
+    assert names["reciprocal_rank"].item() == pytest.approx((1 / ranks).mean().item())
 
 
 def test_every_published_system_stands_in_the_table():
