@@ -32,8 +32,8 @@ def less(monkeypatch):
     """Objects, relations and plurals as on captions that have none."""
     for make in (stage.attack_split, stage.contrast_split):
 
-        def without(*arguments, make=make):
-            made = make(*arguments)
+        def without(*arguments, make=make, **named):
+            made = make(*arguments, **named)
             gone = made.owner.keys() & {"object", "relation", "plural"}
             owner = {key: np.empty(0, np.int64) if key in gone else rows for key, rows in made.owner.items()}
             texts = {key: () if key in gone else each for key, each in made.texts.items()}
