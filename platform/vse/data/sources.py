@@ -41,6 +41,7 @@ class Source(ABC):
     """
 
     knows_truth: ClassVar[bool] = False
+    image_keys: ClassVar[tuple[str, ...]] = ()  # keys that say where image files are
 
     @property
     @abstractmethod

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import posixpath
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -36,11 +37,14 @@ class _Row:
 @register("source", "table")
 class Table(Source):
     """A line for each caption; captions of one image need not stand together. An image's id is its path, in one
-    spelling: `./a.jpg` and `b/../a.jpg` are `a.jpg`.
+    spelling: `./a.jpg` and `b/../a.jpg` are `a.jpg`. Where accented letters are composed in one line and decomposed in
+    another, the first has its name.
 
     Without a column `split`, an image is in the split that a hash of its path says: its captions lie together, and
     images that are added move no others.
     """
+
+    image_keys = ("data.root", "data.file")
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
@@ -68,7 +72,7 @@ class Table(Source):
         gathered, first, number = Gathered(path), dict[str, _Row](), Counter[str]()
         for row in _rows(path):
             where = f"{path}: {row.place}"
-            before = first.setdefault(row.image, row)
+            before = first.setdefault(unicodedata.normalize("NFC", row.image), row)
             if row is before:
                 self._agree(row, next(iter(first.values())), where)
                 gathered.image(Image(row.image, row.image, row.split or self._drawn(row.image)), where)
@@ -77,9 +81,10 @@ class Table(Source):
                     f"{where}: image {row.image!r} has split {row.split!r} here and {before.split!r} in "
                     f"{before.place}; all captions of an image share one"
                 )
-            caption = row.id or f"{row.image}#{number[row.image]}"
-            number[row.image] += 1
-            gathered.caption(Caption(caption, row.image, row.caption), where)
+            image = before.image
+            caption = row.id or f"{image}#{number[image]}"
+            number[image] += 1
+            gathered.caption(Caption(caption, image, row.caption), where)
         return arranged(gathered.records(readable_name(name_of(path), "table"), {"source": "table"}), self.config)
 
     def _file(self) -> str:

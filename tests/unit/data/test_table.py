@@ -1,6 +1,7 @@
 """Tables of captions as people write them: CSV, TSV, JSON; splits by name or by hash; errors by line."""
 
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,6 +96,14 @@ def test_one_image_under_several_spellings_is_one(tmp_path: Path) -> None:
     assert described(tmp_path, "\n".join(lines)).fingerprint == records.fingerprint
     with pytest.raises(InputError, match=r"line 3: image '0\.jpg' has split 'test' here and 'train' in line 2"):
         described(tmp_path, "image,caption,split\n0.jpg,A dog,train\n./0.jpg,A dog,test\n")
+
+
+def test_one_image_in_two_forms_of_unicode_is_one(tmp_path: Path) -> None:
+    """Both name the same file (`open_image`)."""
+    one, other = (unicodedata.normalize(form, "\u00e9.jpg") for form in ("NFD", "NFC"))
+    records = described(tmp_path, f"image,caption\n{one},A dog\n{other},A cat\n")
+    assert [(i.id, i.uri) for i in records.images] == [(one, one)]  # as written first
+    assert [(c.id, c.image) for c in records.captions] == [(f"{one}#{k}", one) for k in range(2)]
 
 
 OUTSIDE = ["../0.jpg", "a/../../0.jpg", "/etc/x.jpg", "s3://other/x.jpg", "file:///etc/x.jpg"]
