@@ -55,6 +55,10 @@ class Source(ABC):
     def describe(self) -> Records:
         """All images and captions; raises InputError where the data set is missing or broken."""
 
+    def larger(self, split: str) -> str:
+        """The setting `data.KEY=VALUE` that gives a split more images; empty where there is none."""
+        return ""
+
     @staticmethod
     def truth(records: Records) -> Truth:
         """A judge of any text about the images of these records, where the source knows the truth."""
