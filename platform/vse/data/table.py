@@ -145,7 +145,7 @@ def _of_list(path: str, text: str) -> Iterator[_Row]:
     except RecursionError:
         raise InputError(f"{path}: is nested too deeply to be a table of captions") from None
     for number, item in enumerate(items, start=1):
-        yield _of_object(f"entry {number}", item, path)
+        yield from _of_object(f"entry {number}", item, path)
 
 
 def _of_lines(path: str, text: str) -> Iterator[_Row]:
@@ -162,15 +162,35 @@ def _of_lines(path: str, text: str) -> Iterator[_Row]:
             raise InputError(f"{where}: holds an integer of thousands of digits; no caption has one") from None
         except RecursionError:
             raise InputError(f"{where}: is nested too deeply to be a caption") from None
-        yield _of_object(f"line {number}", item, path)
+        yield from _of_object(f"line {number}", item, path)
 
 
-def _of_object(place: str, item: Any, path: str) -> _Row:
+def _of_object(place: str, item: Any, path: str) -> Iterator[_Row]:
+    """Its caption, or those of its list `captions`, each with its number behind the id if there is one. A null is an
+    empty cell, as in what pandas writes."""
     where = f"{path}: {place}"
-    found: dict[str, Any] = {key: field(item, key, str, where) for key in ("image", "caption")}
+    found: dict[str, Any] = {"image": field(item, "image", str, where)}
     for key, kinds in (("id", (int, str)), ("split", (str,))):
         found[key] = str(field(item, key, kinds, where)) if item.get(key) is not None else ""
-    return _row(place, found, where)
+    listed = found["id"] and item.get("captions") is not None
+    for number, text in enumerate(_texts(item, where)):
+        own = {"caption": text, "id": f"{found['id']}#{number}" if listed else found["id"]}
+        yield _row(place, found | own, where)
+
+
+def _texts(item: Mapping[str, Any], where: str) -> list[str]:
+    """What an object says of its image; an empty list is an empty text, and its image is told to have no caption."""
+    one, several = item.get("caption"), item.get("captions")
+    if "caption" not in item and "captions" not in item:
+        raise InputError(f"{where}: lacks the key 'caption' (str), or 'captions' (a list of them)")
+    if one is not None and several is not None:
+        raise InputError(f"{where}: has 'caption' and 'captions'; give it one of them")
+    texts = [one] if several is None else field(item, "captions", list, where) or [None]
+    for text in texts:
+        if text is not None and not isinstance(text, str):
+            key = "'caption'" if several is None else "each of 'captions'"
+            raise InputError(f"{where}: {key} must be str, got {type(text).__name__}")
+    return [text or "" for text in texts]
 
 
 def _of_columns(path: str, text: str) -> Iterator[_Row]:
