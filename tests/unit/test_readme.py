@@ -18,6 +18,7 @@ from vse import pipeline, presets, registry
 from vse.config import flatten, override
 from vse.data.karpathy import Karpathy
 from vse.data.table import Table
+from vse.features.torchvision_backbone import FAMILIES
 from vse.objectives.ranking import Ranking
 from vse.presets import catalogue
 from vse.training.config import OptimConfig
@@ -142,6 +143,11 @@ def test_rows_of_an_array_with_any_number_of_captions_are_trained_on(tmp_path, p
     records = pipeline.describe(config, workspace)
     assert len(records.captions) == len(rows) == 120
     assert set(records.split_names) == {"train", "val", "test"}
+
+
+def test_the_families_of_backbones_are_listed():
+    (listed,) = re.findall(r"^\*\*Backbones\*\* .*?: (.*?)\.", README, re.MULTILINE | re.DOTALL)
+    assert tuple(re.findall(r"\b(?!and\b)\w+", listed)) == FAMILIES
 
 
 def test_the_example_from_python_runs(tmp_path, monkeypatch):
