@@ -38,7 +38,8 @@ def run(request: Request) -> str:
     workspace = Workspace.open(request.workspace).check_writable()
     if options.extraction.workers != 0:
         list(check_reach(config, request.workspace, options.ray, _outputs(request), captions=False))
-    records, root, outputs = describe(config, workspace), _root(config), _outputs(request)
+    records, source, outputs = describe(config, workspace), registry.build("source", config.data), _outputs(request)
+    root = source.image_root
     fingerprint = features_fingerprint(records, config.features.backbone, outputs, root)
     folder = workspace.features(dataset_name(records), fingerprint)
     if options.extraction.workers != 0:
@@ -50,6 +51,7 @@ def run(request: Request) -> str:
         outputs,
         folder,
         root=root,
+        keys=source.image_keys,
         options=options.extraction,
         cluster=functools.partial(running_ray, options.ray),
     )
@@ -76,10 +78,6 @@ def run(request: Request) -> str:
         headline=headline,
         outputs={"features": folder.uri},
     )
-
-
-def _root(config: Any) -> str:
-    return registry.build("source", config.data).image_root
 
 
 def _outputs(request: Request) -> tuple[str, ...]:

@@ -192,8 +192,9 @@ def extract_features(
     if store is None:
         check_rows(config, records, outputs)
         folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
-        root = registry.build("source", config.data).image_root
-        store = extract(records, config.features.backbone, sorted(outputs), folder, root=root, cluster=cluster)
+        source, backbone = registry.build("source", config.data), config.features.backbone
+        root, keys = source.image_root, source.image_keys
+        store = extract(records, backbone, sorted(outputs), folder, root=root, keys=keys, cluster=cluster)
         if told := _counted(store.rejects.values()):
             log.info("%s: of the images, %s; each is listed in %s", records.name, told, store.folder.address(REJECTS))
     for some in (outputs, *((name,) for name in outputs)):

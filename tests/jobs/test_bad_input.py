@@ -219,7 +219,7 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         KARPATHY,
         (
             "3 of 8 images cannot be read, more than max_rejected=0.05 allows",
-            "for one, 'no plain 2.png': file is missing",
+            "no plain 2.png; data.root, data.file, data.images say where images are",
             "let jobs/extract_features.py pass with extraction.max_rejected=0.4",
         ),
     ),

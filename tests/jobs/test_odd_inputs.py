@@ -124,7 +124,7 @@ def test_features_that_are_no_numbers_and_a_server_in_trouble(tmp_path: Path) ->
     job = ["train", *given]
     ((status, _, error),) = run_many([job], tmp_path)
     assert status == 2
-    assert "train: 3 of 16 images cannot be read, more than max_rejected=0.05 allows" in error.splitlines()[-1]
+    assert "train: of the first 8 of 16 images 3 cannot be read, more than max_rejected=0.05" in error.splitlines()[-1]
     ((status, _, error),) = run_many([["extract_features", *given, "extraction.max_rejected=0.2"]], tmp_path)
     assert status == 0, error
     assert "rejected train_000004: pooled: not finite in half precision" in error.splitlines()

@@ -308,7 +308,9 @@ def test_rows_without_numbers_are_told_once_as_unreadable_images_are(tmp_path, c
     told, _, listed = line.partition("; each is listed in ")
     assert told == "mine: of the images, 2 left out (2 x pooled: not finite in half precision)"
     assert Path(listed).is_file()
-    with pytest.raises(InputError, match=r"^4 of 44 images cannot be read, more than max_rejected=0\.05 allows"):
+    with pytest.raises(
+        InputError, match=r"^of the first 40 of 44 images 4 cannot be read, more than max_rejected=0\.05 allows"
+    ):
         pipeline.prepare(ready_made(tmp_path / "other", {"train": [3, 7, 8, 9]}), place)
 
 

@@ -1,6 +1,7 @@
 """Local files that other nodes read are seen to be there or refused in one line; those of the driver alone are not."""
 
 import contextlib
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,17 @@ def test_a_node_without_them_is_named(
     with pytest.raises(InputError, match=line) as told:
         list(check_reach(configured(disk), str(tmp_path / "w"), FAR))
     assert "\n" not in str(told.value)
+
+
+def test_files_are_compared_under_the_name_they_have(tmp_path: Path) -> None:
+    """Not in the form of Unicode that their list has: what no node has would be alike on all."""
+    there, listed = (unicodedata.normalize(form, "\u00e9.png") for form in ("NFC", "NFD"))
+    (tmp_path / there).touch()
+    rows = [f"{image},a dog,{split}" for image, split in ((listed, "train"), ("no.png", "val"))]
+    (tmp_path / "captions.csv").write_text("\n".join(["image,caption,split", *rows]))
+    source = {"data": "table", "data.file": str(tmp_path / "captions.csv"), "features.backbone": "small"}
+    reads = local_reads(override(preset("vsepp_tiny"), source), Workspace.open(str(tmp_path / "w")))
+    assert [read.files for read in reads] == [(str(tmp_path / there), str(tmp_path / "no.png"))]
 
 
 def test_nodes_that_are_yet_to_come_show_nothing(disk: Path, tmp_path: Path, cluster: Callable[..., None]) -> None:

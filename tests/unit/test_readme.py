@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import mlflow
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
 
+from tests import photographs
 from tests.synthetic import synthetic, with_word_vectors
-from vse import presets, registry
+from vse import pipeline, presets, registry
 from vse.config import flatten, override
 from vse.data.karpathy import Karpathy
 from vse.data.table import Table
+from vse.features.torchvision_backbone import FAMILIES
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_with_outcomes
 from vse.objectives.ranking import Ranking
@@ -126,6 +129,31 @@ def test_the_example_data_are_read(tmp_path):
     records = Karpathy(Karpathy.Config(root=str(tmp_path))).describe()
     assert [(image.id, image.uri, image.split) for image in records.images] == [("42", "val2014/1.jpg", "train")]
     assert [(caption.id, caption.text) for caption in records.captions] == [("7", "A dog runs.")]
+
+
+@pytest.mark.parametrize(("preset", "shape"), [("vsepp", (40, 8)), ("univse", (40, 3, 8))])
+def test_rows_of_an_array_with_any_number_of_captions_are_trained_on(tmp_path, preset, shape):
+    (first,) = re.findall(r"^\| feature arrays .*`--preset vsepp_flickr8k ([^`]*)`", README, re.MULTILINE)
+    second, row = re.findall(
+        r"^\| features of any .* line above with `([^`]*)` in .* as in `(feats\.npy#17)`", README, re.MULTILINE
+    )[0]
+    keys = dict(word.split("=") for word in f"{first} {second}".replace("DIR", str(tmp_path)).split())
+    np.save(tmp_path / "feats.npy", np.random.default_rng(0).standard_normal(shape).astype(np.float32))
+    rows = [
+        f"{row.replace('17', str(k))},{photographs.captions_of(k + j)[0]}" for k in range(40) for j in range(1 + k % 5)
+    ]
+    (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *rows]))
+    config = override(presets.preset(f"{preset}_tiny"), {**keys, "train.epochs": 1})
+    workspace = Workspace.open(str(tmp_path / "workspace"))
+    assert run_training(config, workspace).metrics["val/rsum"] > 0
+    records = pipeline.describe(config, workspace)
+    assert len(records.captions) == len(rows) == 120
+    assert set(records.split_names) == {"train", "val", "test"}
+
+
+def test_the_families_of_backbones_are_listed():
+    (listed,) = re.findall(r"^\*\*Backbones\*\* .*?: (.*?)\.", README, re.MULTILINE | re.DOTALL)
+    assert tuple(re.findall(r"\b(?!and\b)\w+", listed)) == FAMILIES
 
 
 def test_the_example_from_python_runs(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Jobs of one stage work under the lock that other jobs look at and wait for."""
+"""Jobs of one stage work under the lock that other jobs look at and wait for, and say what is wrong as others do."""
 
 import importlib.util
 from pathlib import Path
@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from vse.command import Request
+from vse.config import override
+from vse.errors import InputError
 from vse.features import extraction
 from vse.language import parsing
 from vse.presets import preset
@@ -26,6 +28,21 @@ def job(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def run(name: str, workspace: Path, **changes: Any) -> None:
+    started = job(name)
+    started.run(
+        Request(
+            job=name,
+            workspace=str(workspace),
+            preset="vsepp_tiny",
+            config=override(preset("vsepp_tiny"), changes),
+            options=started.Options(),
+            changed=frozenset(),
+            tracking=None,
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,17 +64,15 @@ def test_a_stage_is_locked_while_its_job_works(
         raise BegunError
 
     monkeypatch.setattr(module, work, begun)
-    started = job(name)
-    asked = Request(
-        job=name,
-        workspace=str(tmp_path / "space"),
-        preset="vsepp_tiny",
-        config=preset("vsepp_tiny"),
-        options=started.Options(),
-        changed=frozenset(),
-        tracking=None,
-    )
     with pytest.raises(BegunError):
-        started.run(asked)
+        run(name, tmp_path / "space")
     assert len(locked) == 1
     assert not locked[0].is_locked()
+
+
+def test_where_pictures_are_looked_for_is_told_by_the_keys_of_the_source(tmp_path: Path) -> None:
+    table = tmp_path / "mine.csv"
+    table.write_text("image,caption\n" + "".join(f"{k}.jpg,a dog\n" for k in range(20)))
+    told = r"^of the first 16 of 20 images 16 .*15\.jpg; data\.root, data\.file say where images are; each so far"
+    with pytest.raises(InputError, match=told):
+        run("extract_features", tmp_path / "space", data="table", **{"data.file": str(table)})

@@ -24,6 +24,8 @@ from vse.registry import register
 class Coco(Source):
     """Images and captions of COCO annotation files; ids are COCO's."""
 
+    image_keys = ("data.root", "data.train_images", "data.val_images", "data.test_images")
+
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
         root: str = knob("", "folder of the data set, a path or an s3:// address")

@@ -9,7 +9,7 @@ import numpy as np
 import PIL.Image
 import PIL.ImageOps
 
-from vse.data.places import below
+from vse.data.places import spellings
 from vse.data.scenes.render import render
 from vse.errors import first_line
 from vse.storage import Folder
@@ -30,12 +30,15 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     """The picture at a URI, RGB, turned upright as its EXIF data says, on white where it is transparent.
 
     `uri` is a `scene:` address, a file:// or s3:// address, or a path: below `root` if one is given (a folder or an
-    s3:// address). Raises InputError for a path that leaves its root and UnreadableImage for everything that a single
-    bad file can cause: missing, empty, truncated, no image, too large.
+    s3:// address), its accented letters composed or decomposed. Raises InputError for a path that leaves its root and
+    UnreadableImage for everything that a single bad file can cause: missing, empty, truncated, no image, too large.
     """
     if uri.startswith("scene:"):
         return PIL.Image.fromarray(render(uri))
-    return decode_image(_read(below(root, uri)))
+    for place in spellings(root, uri):
+        if (data := _read(place)) is not None:
+            return decode_image(data)
+    raise UnreadableImage(MISSING)
 
 
 def decode_image(data: bytes) -> PIL.Image.Image:
@@ -45,7 +48,8 @@ def decode_image(data: bytes) -> PIL.Image.Image:
     return _decode(data)
 
 
-def _read(place: str) -> bytes:
+def _read(place: str) -> bytes | None:
+    """The bytes at a path or address, None where nothing is there."""
     if place.startswith("s3://"):
         return _fetch(place)
     try:
@@ -54,21 +58,21 @@ def _read(place: str) -> bytes:
         with open(place, "rb") as file:
             return file.read()
     except FileNotFoundError:
-        raise UnreadableImage(MISSING) from None
+        return None
     except OSError as error:
         raise UnreadableImage(f"file cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a null byte in the path
         raise UnreadableImage(f"file cannot be read: {error}") from None
 
 
-def _fetch(address: str) -> bytes:
+def _fetch(address: str) -> bytes | None:
     """The object at an address. What a network or expired credentials do is no fault of one image, and goes through."""
     place, mark, options = address.partition("?")
     folder, _, name = place.rpartition("/")
     try:
         return Folder.open(folder + mark + options).read_bytes(name)
     except FileNotFoundError:
-        raise UnreadableImage(MISSING) from None
+        return None
 
 
 def _decode(data: bytes) -> PIL.Image.Image:

@@ -29,6 +29,8 @@ class Karpathy(Source):
     A sentence without a `sentid` is called after its image.
     """
 
+    image_keys = ("data.root", "data.file", "data.images")
+
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
         root: str = knob("", "folder of the data set, a path or an s3:// address")

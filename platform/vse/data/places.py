@@ -3,8 +3,11 @@
 A data set may come from a stranger. Nothing in it may make a job read another file of the machine.
 """
 
+import contextlib
 import os
 import posixpath
+import unicodedata
+from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from vse.errors import InputError
@@ -36,6 +39,19 @@ def below(root: str, uri: str) -> str:
     if not _inside(os.path.realpath(base), real):
         raise InputError(f"{uri}: leaves its root {root} through a symbolic link; image paths must stay below it")
     return place
+
+
+def spellings(root: str, uri: str) -> Iterator[str]:
+    """Where `uri` in `root` may lie: `below` as it is written, then with composed and with decomposed letters.
+
+    A Mac writes `é` as two characters where a list of captions has one, or the other way round; the names look alike.
+    Raises InputError as `below` does.
+    """
+    yield below(root, uri)
+    for form in ("NFC", "NFD"):
+        if not unicodedata.is_normalized(form, uri):
+            with contextlib.suppress(InputError):  # a whole address may hold a root that is written otherwise
+                yield below(root, unicodedata.normalize(form, uri))
 
 
 def _inside(base: str, place: str) -> bool:

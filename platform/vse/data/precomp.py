@@ -75,6 +75,13 @@ class Precomp(Source):
         )
         return arranged(records, self.config)
 
+    def larger(self, split: str) -> str:
+        """COCO's releases have all 5,000 test images beside the first 1,000: COCO 5K and five times 1K are of those."""
+        larger = (
+            split == "test" and self.config.test == "test" and Folder.open(self.image_root).exists("testall_ims.npy")
+        )
+        return "data.test=testall" if larger else ""
+
     def features(self, image: Image) -> np.ndarray:
         """The row of an image, a view into the memory-mapped file."""
         file, _, row = image.uri.partition("#")
@@ -118,7 +125,8 @@ def read_split(root: str, stem: str) -> PrecompSplit:
     if not lines or len(lines) % rows:
         raise InputError(
             f"{path}: {len(lines)} captions do not match {rows} rows of {stem}_ims.npy: "
-            "every image must have the same number of captions"
+            "every image must have the same number of captions; where numbers differ, write a table of captions whose "
+            f"image is a row, {stem}_ims.npy#17, and use data=table data.file=captions.csv instead of data=precomp"
         )
     return PrecompSplit(features, lines, rows // repeated, repeated)
 

@@ -41,6 +41,7 @@ class Source(ABC):
     """
 
     knows_truth: ClassVar[bool] = False
+    image_keys: ClassVar[tuple[str, ...]] = ()  # keys that say where image files are
 
     @property
     @abstractmethod
@@ -53,6 +54,10 @@ class Source(ABC):
     @abstractmethod
     def describe(self) -> Records:
         """All images and captions; raises InputError where the data set is missing or broken."""
+
+    def larger(self, split: str) -> str:
+        """The setting `data.KEY=VALUE` that gives a split more images; empty where there is none."""
+        return ""
 
     @staticmethod
     def truth(records: Records) -> Truth:

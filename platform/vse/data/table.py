@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import posixpath
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -36,11 +37,14 @@ class _Row:
 @register("source", "table")
 class Table(Source):
     """A line for each caption; captions of one image need not stand together. An image's id is its path, in one
-    spelling: `./a.jpg` and `b/../a.jpg` are `a.jpg`.
+    spelling: `./a.jpg` and `b/../a.jpg` are `a.jpg`. Where accented letters are composed in one line and decomposed in
+    another, the first has its name.
 
     Without a column `split`, an image is in the split that a hash of its path says: its captions lie together, and
     images that are added move no others.
     """
+
+    image_keys = ("data.root", "data.file")
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
@@ -68,7 +72,7 @@ class Table(Source):
         gathered, first, number = Gathered(path), dict[str, _Row](), Counter[str]()
         for row in _rows(path):
             where = f"{path}: {row.place}"
-            before = first.setdefault(row.image, row)
+            before = first.setdefault(unicodedata.normalize("NFC", row.image), row)
             if row is before:
                 self._agree(row, next(iter(first.values())), where)
                 gathered.image(Image(row.image, row.image, row.split or self._drawn(row.image)), where)
@@ -77,9 +81,10 @@ class Table(Source):
                     f"{where}: image {row.image!r} has split {row.split!r} here and {before.split!r} in "
                     f"{before.place}; all captions of an image share one"
                 )
-            caption = row.id or f"{row.image}#{number[row.image]}"
-            number[row.image] += 1
-            gathered.caption(Caption(caption, row.image, row.caption), where)
+            image = before.image
+            caption = row.id or f"{image}#{number[image]}"
+            number[image] += 1
+            gathered.caption(Caption(caption, image, row.caption), where)
         return arranged(gathered.records(readable_name(name_of(path), "table"), {"source": "table"}), self.config)
 
     def _file(self) -> str:
@@ -140,7 +145,7 @@ def _of_list(path: str, text: str) -> Iterator[_Row]:
     except RecursionError:
         raise InputError(f"{path}: is nested too deeply to be a table of captions") from None
     for number, item in enumerate(items, start=1):
-        yield _of_object(f"entry {number}", item, path)
+        yield from _of_object(f"entry {number}", item, path)
 
 
 def _of_lines(path: str, text: str) -> Iterator[_Row]:
@@ -157,15 +162,35 @@ def _of_lines(path: str, text: str) -> Iterator[_Row]:
             raise InputError(f"{where}: holds an integer of thousands of digits; no caption has one") from None
         except RecursionError:
             raise InputError(f"{where}: is nested too deeply to be a caption") from None
-        yield _of_object(f"line {number}", item, path)
+        yield from _of_object(f"line {number}", item, path)
 
 
-def _of_object(place: str, item: Any, path: str) -> _Row:
+def _of_object(place: str, item: Any, path: str) -> Iterator[_Row]:
+    """Its caption, or those of its list `captions`, each with its number behind the id if there is one. A null is an
+    empty cell, as in what pandas writes."""
     where = f"{path}: {place}"
-    found: dict[str, Any] = {key: field(item, key, str, where) for key in ("image", "caption")}
+    found: dict[str, Any] = {"image": field(item, "image", str, where)}
     for key, kinds in (("id", (int, str)), ("split", (str,))):
         found[key] = str(field(item, key, kinds, where)) if item.get(key) is not None else ""
-    return _row(place, found, where)
+    listed = found["id"] and item.get("captions") is not None
+    for number, text in enumerate(_texts(item, where)):
+        own = {"caption": text, "id": f"{found['id']}#{number}" if listed else found["id"]}
+        yield _row(place, found | own, where)
+
+
+def _texts(item: Mapping[str, Any], where: str) -> list[str]:
+    """What an object says of its image; an empty list is an empty text, and its image is told to have no caption."""
+    one, several = item.get("caption"), item.get("captions")
+    if "caption" not in item and "captions" not in item:
+        raise InputError(f"{where}: lacks the key 'caption' (str), or 'captions' (a list of them)")
+    if one is not None and several is not None:
+        raise InputError(f"{where}: has 'caption' and 'captions'; give it one of them")
+    texts = [one] if several is None else field(item, "captions", list, where) or [None]
+    for text in texts:
+        if text is not None and not isinstance(text, str):
+            key = "'caption'" if several is None else "each of 'captions'"
+            raise InputError(f"{where}: {key} must be str, got {type(text).__name__}")
+    return [text or "" for text in texts]
 
 
 def _of_columns(path: str, text: str) -> Iterator[_Row]:

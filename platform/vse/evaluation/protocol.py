@@ -8,6 +8,10 @@ import numpy as np
 from vse.errors import InputError
 
 
+class TooFewImagesError(InputError):
+    """A split has fewer images than a protocol takes."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fold:
     """Positions of a fold's images and captions in the split, and the caption -> image vector within the fold."""
@@ -34,10 +38,13 @@ class Protocol:
     selection: str = "validation rsum"
 
     def select(self, owner: np.ndarray, num_images: int) -> Iterator[Fold]:
-        """The folds of a split with `num_images` images; raises InputError when it is too small."""
+        """The folds of a split with `num_images` images.
+
+        Raises TooFewImagesError, or InputError where parts would differ in size.
+        """
         total = num_images if self.num_images is None else self.num_images
         if total > num_images:
-            raise InputError(f"protocol {self.name}: needs {total} images, split {self.split} has {num_images}")
+            raise TooFewImagesError(f"protocol {self.name}: needs {total} images, split {self.split} has {num_images}")
         if self.folds < 1 or total % self.folds:
             raise InputError(f"protocol {self.name}: {total} images cannot be divided into {self.folds} equal folds")
         owner = np.asarray(owner, dtype=np.int64)

@@ -139,7 +139,8 @@ def import_arrays(
     total = sum(len(places) for places, _ in todo)
     if total:
         with Progress("features", total=total, unit="images") as bar:
-            watch = Watch(bar, len(records.images), max_rejected)
+            images = len(records.images)
+            watch = Watch(bar, images, max_rejected, folder, made=images - total)
             for places, arrays in todo:
                 for receipt in _copy(places, arrays, outputs, folder):
                     watch.committed(len(receipt.ids), receipt.rejects)

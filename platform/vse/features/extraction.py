@@ -57,14 +57,15 @@ def extract(
     folder: Folder,
     *,
     root: str = "",
+    keys: Sequence[str] = (),
     options: ExtractionConfig | None = None,
     cluster: Cluster = running_ray,
 ) -> FeatureStore:
     """The store with `outputs` of every image in `folder`, made under its lock as far as it is missing.
 
-    root: folder of the images (`source.image_root`). cluster: gives a running Ray once one is needed. Raises InputError
-    for impossible requests before any work, TooManyRejects when more than `options.max_rejected` of the images cannot
-    be read; what is committed stays.
+    root: folder of the images (`source.image_root`). keys: those that say where images are (`source.image_keys`).
+    cluster: gives a running Ray once one is needed. Raises InputError for impossible requests before any work,
+    TooManyRejects when more than `options.max_rejected` of the images cannot be read; what is committed stays.
     """
     options = options or ExtractionConfig()
     backbone: Any = registry.build("backbone", backbone_config)
@@ -77,7 +78,7 @@ def extract(
             backbone.check_rows(outputs, records, root)
             return _with(import_arrays(records, backbone.config, folder, root, options.max_rejected), outputs)
         folder.check_writable()
-        work = _Work(records, backbone_config, tuple(outputs), folder, root, options, backbone.transform)
+        work = _Work(records, backbone_config, tuple(outputs), folder, root, keys, options, backbone.transform)
         work.shapes = {name: backbone.shapes()[name] for name in outputs}
         todo = _todo(records, folder)
         if todo:
@@ -123,6 +124,7 @@ class _Work:
     outputs: tuple[str, ...]
     folder: Folder
     root: str
+    keys: Sequence[str]
     options: ExtractionConfig
     transform: Any
     shapes: dict[str, tuple[int, ...]] | None = None
@@ -146,7 +148,8 @@ def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
         registry.build("backbone", work.backbone).load(work.outputs)
     with Progress("features", total=len(todo), unit="images") as bar:
         total = len(work.records.images)
-        watch = Watch(bar, total, work.options.max_rejected, work.address, made=total - len(todo))
+        limit, made = work.options.max_rejected, total - len(todo)
+        watch = Watch(bar, total, limit, work.folder, work.address, keys=work.keys, made=made)
         if forward is not None and workers is None and len(todo) > _PROBE:
             start = time.monotonic()
             _in_process(work, todo[:_PROBE], watch, forward)

@@ -54,8 +54,7 @@ def commit(
     places = [where[image] for image in there]
     index = {"image": there, "shard": [shard for shard, _ in places], "row": [row for _, row in places]}
     _write_table(folder, INDEX, pa.table(index, schema=_INDEX_SCHEMA))
-    refused = {"image": rejected, "reason": [reasons[image] for image in rejected]}
-    _write_table(folder, REJECTS, pa.table(refused, schema=_REJECTS_SCHEMA))
+    write_rejects(folder, [(image, reasons[image]) for image in rejected])
     content = {
         "kind": "features",
         "revision": REVISION,
@@ -71,6 +70,12 @@ def commit(
 
 _INDEX_SCHEMA = pa.schema([("image", pa.string()), ("shard", pa.string()), ("row", pa.int64())])
 _REJECTS_SCHEMA = pa.schema([("image", pa.string()), ("reason", pa.string())])
+
+
+def write_rejects(folder: Folder, rejects: Sequence[tuple[str, str]]) -> None:
+    """List images that have no features, each with its reason, where users look; the manifest alone commits a store."""
+    images, reasons = [image for image, _ in rejects], [reason for _, reason in rejects]
+    _write_table(folder, REJECTS, pa.table({"image": images, "reason": reasons}, schema=_REJECTS_SCHEMA))
 
 
 def _write_table(folder: Folder, name: str, table: pa.Table) -> None:

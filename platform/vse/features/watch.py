@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 
 from vse.data.images import MISSING
 from vse.errors import InputError
+from vse.features.store import REJECTS, write_rejects
 from vse.progress import Progress
+from vse.storage import Folder
 
 
 class TooManyRejects(InputError):  # noqa: N818  (reads as the finding it is)
@@ -20,34 +22,50 @@ class Watch:
         bar: Progress,
         total: int,
         limit: float,
+        folder: Folder,
         address: Callable[[str], str] = lambda image: image,
         *,
+        keys: Sequence[str] = (),
         made: int = 0,
     ) -> None:
         """`total` images of the data set, of which a share of `limit` may be rejected; where an image is looked for.
 
-        made: images that have features from before.
+        folder: of the features; where the work is stopped, it gets the list of rejects. keys: those that say where
+        images are. made: images that have features from before.
         """
-        self.bar, self.total, self.limit, self.address, self.made = bar, total, limit, address, made
-        self.rejected = self.missing = 0
+        self.bar, self.total, self.limit, self.folder, self.address = bar, total, limit, folder, address
+        self.keys, self.seen = keys, made
+        self.rejects: list[tuple[str, str]] = []
 
     def committed(self, num_images: int, rejects: Sequence[tuple[str, str]]) -> None:
         """A shard with so many images, and those it lacks with their reasons. Raises TooManyRejects."""
-        self.rejected, self.made = self.rejected + len(rejects), self.made + num_images
-        self.missing += sum(reason == MISSING for _, reason in rejects)
-        self.bar.advance(num_images + len(rejects), f"{self.rejected} rejected" if self.rejected else "")
-        if self.rejected > self.limit * self.total:
-            raise TooManyRejects(self._too_many(*rejects[-1]))
+        self.rejects += rejects
+        self.seen += num_images + len(rejects)
+        rejected = len(self.rejects)
+        self.bar.advance(num_images + len(rejects), f"{rejected} rejected" if rejected else "")
+        if rejected > self.limit * self.total:
+            write_rejects(self.folder, self.rejects)
+            raise TooManyRejects(self._too_many())
 
-    def _too_many(self, image: str, reason: str) -> str:
-        if not self.made and self.missing == self.rejected:
-            return (
-                f"the first {self.rejected} of {self.total} images are missing; for one, {self.address(image)}; "
-                "data.root, data.file and data.images say where they are"
-            )
-        enough = max(0.1, math.ceil(10 * self.rejected / self.total) / 10)
-        return (
-            f"{self.rejected} of {self.total} images cannot be read, more than max_rejected={self.limit:g} allows; "
-            f"for one, {image!r}: {reason}; fix them, or let jobs/extract_features.py pass with "
-            f"extraction.max_rejected={enough:g}"
-        )
+    def _too_many(self) -> str:
+        """What is known when the work stops, rarely of the whole data set: numbers say of how many images they are.
+
+        To let images pass is no advice where most are missing: then the folder is wrong, or how they are named.
+        """
+        rejected, missing = len(self.rejects), [image for image, reason in self.rejects if reason == MISSING]
+        whole = self.seen >= self.total
+        count = f"{rejected} of {self.total} images"
+        if not whole:
+            count = f"of the first {self.seen} of {self.total} images {rejected}"
+        said = [f"{count} cannot be read, more than max_rejected={self.limit:g} allows"]
+        if 2 * len(missing) > rejected:
+            said.append(f"{len(missing)} are missing; for one, {self.address(missing[-1])}")
+            said += [f"{', '.join(self.keys)} say where images are"] if self.keys else []
+        else:
+            image, reason = self.rejects[-1]
+            said.append(f"for one, {image!r}: {reason}")
+        said.append(f"{'each' if whole else 'each so far'} is listed in {self.folder.address(REJECTS)}")
+        if 2 * len(missing) <= self.seen:
+            enough = max(0.1, math.ceil(10 * rejected / self.seen) / 10)
+            said.append(f"fix them, or let jobs/extract_features.py pass with extraction.max_rejected={enough:g}")
+        return "; ".join(said)

@@ -85,7 +85,7 @@ def protocol_of(split: str, options: MeasureOptions) -> Protocol:
 
 
 def size_of(part: Split, options: MeasureOptions) -> tuple[str, Size]:
-    """The name of what is measured of a split, and its size. Raises InputError where the split is too small for it."""
+    """The name of what is measured of a split, and its size. Raises TooFewImagesError where the split is too small."""
     protocol = protocol_of(part.name, options)
     folds = list(protocol.select(part.caption_to_image, len(part.images)))
     counts = (sum(len(getattr(fold, side)) for fold in folds) for side in ("images", "captions"))

@@ -12,12 +12,13 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from vse import pipeline
+from vse import pipeline, registry
 from vse.adversaries import Adversaries, attack_split, contrast_split, of_some, without_any
-from vse.config import fingerprint, to_dict
+from vse.config import fingerprint, override, to_dict
 from vse.data.records import Split
 from vse.errors import Diverged, InputError
 from vse.evaluation.outcomes import Outcomes, Recorder, pack, unpack
+from vse.evaluation.protocol import TooFewImagesError
 from vse.language.caption_pairs import CaptionPair, read_pairs
 from vse.measuring.caption_pairs import PAIRS_REVISION, measure_pairs
 from vse.measuring.members import Member, Members
@@ -166,7 +167,7 @@ def plan_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureO
         )
     )
     parts = tuple(_part(members, split) for split in dict.fromkeys(options.splits))  # told before any is encoded
-    sizes = dict(size_of(part, options) for part in parts)
+    sizes = dict(_size(members, part, options) for part in parts)
     attackers = {part.name: [] if elsewhere else _attackers(members, workspace, part.name, options) for part in parts}
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
     return Plan(members, parts, attackers, pairs, options, sizes, device)
@@ -246,6 +247,19 @@ def _part(members: Members, split: str) -> Split:
             raise
         other = (difflib.get_close_matches(split, there) or there)[0]
         raise InputError(f"{error}; measure.splits={other} measures that one") from None
+
+
+def _size(members: Members, part: Split, options: MeasureOptions) -> tuple[str, Size]:
+    """As `size_of`; where the split has too few images, its error says which setting of the data gives it more."""
+    try:
+        return size_of(part, options)
+    except TooFewImagesError as error:
+        config = override(members.each[0].trained.config, other_data(options))
+        key = registry.build("source", config.data).larger(part.name)
+        if not key:
+            raise
+        train = "" if options.data else f"train with {key}, or "
+        raise TooFewImagesError(f"{error}; {train}measure.data={','.join((*options.data, key))}") from None
 
 
 def _attackers(members: Members, workspace: Workspace, split: str, options: MeasureOptions) -> Attackers:

@@ -2,6 +2,7 @@ import contextlib
 import io
 import os
 import pickle
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from tests import s3
 from tests.shared import SHARED
 from vse.data import images
 from vse.data.images import UnreadableImage, open_image
 from vse.data.scenes import render
 from vse.errors import InputError
+from vse.storage import Folder
 
 RED = (200, 30, 40)
 
@@ -145,6 +148,42 @@ def test_absolute_paths_and_file_addresses(tmp_path: Path) -> None:
         (f"sub/../{path.name}", str(tmp_path)),
     ):
         assert open_image(uri, root).size == (2, 3)
+
+
+ACCENTED = "Caf\u00e9/\ud55c Gr\u00f6\u00dfe.png"
+
+
+@pytest.mark.parametrize(("on_disk", "listed"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_a_name_in_the_other_form_of_unicode_is_found(tmp_path: Path, on_disk: Any, listed: Any) -> None:
+    """A Mac decomposes accented letters and Korean syllables, others compose them."""
+    there, asked = (unicodedata.normalize(form, ACCENTED) for form in (on_disk, listed))
+    (tmp_path / there).parent.mkdir()
+    PIL.Image.new("RGB", (2, 3), RED).save(tmp_path / there)
+    for uri, root in ((asked, str(tmp_path)), (str(tmp_path / asked), str(tmp_path)), (str(tmp_path / asked), "")):
+        assert open_image(uri, root).size == (2, 3)
+    with pytest.raises(UnreadableImage, match="missing"):
+        open_image(f"{asked}2", str(tmp_path))
+    PIL.Image.new("RGB", (5, 6), RED).save(tmp_path / unicodedata.normalize(listed, "\u00e9.png"))
+    PIL.Image.new("RGB", (7, 8), RED).save(tmp_path / unicodedata.normalize(on_disk, "\u00e9.png"))
+    assert open_image(unicodedata.normalize(listed, "\u00e9.png"), str(tmp_path)).size == (5, 6)  # its own comes first
+
+
+def test_a_name_in_the_other_form_of_unicode_is_found_on_s3(tmp_path: Path) -> None:
+    PIL.Image.new("RGB", (2, 3), RED).save(tmp_path / "x.png")
+    with s3.server() as place:
+        root = s3.address(place, "photos")
+        Folder.open(root).write_bytes(unicodedata.normalize("NFC", "\u00e9.png"), (tmp_path / "x.png").read_bytes())
+        assert open_image(unicodedata.normalize("NFD", "\u00e9.png"), root).size == (2, 3)
+
+
+def test_the_other_form_of_a_name_cannot_leave_its_root_either(tmp_path: Path) -> None:
+    root = tmp_path / unicodedata.normalize("NFD", "Caf\u00e9")
+    root.mkdir()
+    PIL.Image.new("RGB", (2, 3), RED).save(tmp_path / "secret.png")
+    (root / unicodedata.normalize("NFC", "\u00e9.png")).symlink_to(tmp_path / "secret.png")
+    for uri in (unicodedata.normalize("NFD", "\u00e9.png"), str(root / "no.png")):
+        with pytest.raises(UnreadableImage, match="missing"):
+            open_image(uri, str(root))
 
 
 def test_a_folder_a_pipe_and_a_null_byte_are_unreadable(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_testall_and_empty_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("num_captions", [0, 5, 7, 3])
 def test_captions_that_do_not_divide_are_one_clear_error(tmp_path: Path, num_captions: int) -> None:
     _write(tmp_path, "train", _features(4, 3), num_captions)
-    with pytest.raises(InputError, match=f"{num_captions} captions do not match 4 rows"):
+    with pytest.raises(InputError, match=rf"{num_captions} captions do not match 4 rows .* a row, train_ims\.npy#17"):
         Precomp(Precomp.Config(root=str(tmp_path))).describe()
 
 

@@ -1,6 +1,7 @@
 """Tables of captions as people write them: CSV, TSV, JSON; splits by name or by hash; errors by line."""
 
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,6 +76,37 @@ def test_ids_of_captions_may_be_given(tmp_path: Path) -> None:
     assert again.captions == records.captions
 
 
+def test_an_object_may_have_several_captions(tmp_path: Path) -> None:
+    items = [
+        {"image": "a.jpg", "captions": ["A dog", "Two dogs"], "caption": None},
+        {"image": "b.jpg", "captions": ["A cat", "A bird"], "id": 7},
+        {"image": "a.jpg", "captions": None, "caption": "Three dogs", "id": "x"},
+    ]
+    records = described(tmp_path, json.dumps(items), "captions.json")
+    assert [(c.id, c.image, c.text) for c in records.captions] == [
+        ("a.jpg#0", "a.jpg", "A dog"),
+        ("a.jpg#1", "a.jpg", "Two dogs"),
+        ("x", "a.jpg", "Three dogs"),
+        ("7#0", "b.jpg", "A cat"),
+        ("7#1", "b.jpg", "A bird"),
+    ]
+    lines = described(tmp_path, "\n".join(map(json.dumps, items)), "captions.jsonl")
+    assert lines.captions == records.captions
+
+
+def test_a_null_in_place_of_a_caption_is_an_empty_cell(tmp_path: Path) -> None:
+    dog, cells = (
+        {"image": "a.jpg", "caption": "A dog"},
+        [{"image": "a.jpg", "caption": None}, {"image": "b.jpg", "caption": None}],
+    )
+    table = described(tmp_path, "image,caption\na.jpg,A dog\na.jpg,\nb.jpg,\n")
+    records = described(tmp_path, json.dumps([dog, *cells]), "captions.json")
+    assert (records.captions, rejects(records)) == (table.captions, rejects(table))
+    for empty in ([None], []):
+        listed = [{"image": "a.jpg", "captions": ["A dog", None]}, {"image": "b.jpg", "captions": empty}]
+        assert rejects(described(tmp_path, json.dumps(listed), "captions.json")) == rejects(table)
+
+
 def test_what_cannot_serve_is_a_reject(tmp_path: Path) -> None:
     records = described(tmp_path, 'image,caption\na.jpg,A dog\na.jpg," "\nb.jpg,\n')
     assert [c.text for c in records.captions] == ["A dog"]
@@ -95,6 +127,14 @@ def test_one_image_under_several_spellings_is_one(tmp_path: Path) -> None:
     assert described(tmp_path, "\n".join(lines)).fingerprint == records.fingerprint
     with pytest.raises(InputError, match=r"line 3: image '0\.jpg' has split 'test' here and 'train' in line 2"):
         described(tmp_path, "image,caption,split\n0.jpg,A dog,train\n./0.jpg,A dog,test\n")
+
+
+def test_one_image_in_two_forms_of_unicode_is_one(tmp_path: Path) -> None:
+    """Both name the same file (`open_image`)."""
+    one, other = (unicodedata.normalize(form, "\u00e9.jpg") for form in ("NFD", "NFC"))
+    records = described(tmp_path, f"image,caption\n{one},A dog\n{other},A cat\n")
+    assert [(i.id, i.uri) for i in records.images] == [(one, one)]  # as written first
+    assert [(c.id, c.image) for c in records.captions] == [(f"{one}#{k}", one) for k in range(2)]
 
 
 OUTSIDE = ["../0.jpg", "a/../../0.jpg", "/etc/x.jpg", "s3://other/x.jpg", "file:///etc/x.jpg"]
@@ -140,7 +180,11 @@ def test_splits_are_drawn_by_image(tmp_path: Path) -> None:
         ("", "is empty; expected a header"),
         ("a.jpg,A dog\n", "line 1: expected JSON, or a header .* image and caption .* found a.jpg, a dog"),
         ("image;caption\n", "found image;caption"),
-        ('[{"image": "a.jpg"}]', "entry 1: lacks the key 'caption'"),
+        ('[{"image": "a.jpg"}]', r"entry 1: lacks the key 'caption' \(str\), or 'captions' \(a list"),
+        ('{"image": "a.jpg", "captions": "A dog"}', "line 1: 'captions' must be list, got str"),
+        ('{"image": "a.jpg", "captions": ["A dog", 7]}', "line 1: each of 'captions' must be str, got int"),
+        ('{"image": "a.jpg", "caption": 7}', "line 1: 'caption' must be str, got int"),
+        ('{"image": "a.jpg", "caption": "A dog", "captions": []}', "line 1: has 'caption' and 'captions'; give it one"),
         ("[]", "holds no image with a caption"),
         ('[{"image": "a.jpg", "caption": "A dog"}, 7]', "entry 2: expected an object with 'image', got int"),
         (

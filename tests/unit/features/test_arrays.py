@@ -93,11 +93,14 @@ def test_too_many_such_rows_end_the_job_and_may_be_let_pass(tmp_path, monkeypatc
     both, folder = records(["val", "train"], 60), Folder.open(tmp_path / "s")
     attempt = partial(extract, both, Config(), ["pooled"], folder, root=str(tmp_path))
     for _ in range(2):
-        told = r"^16 of 120 images .* max_rejected=0\.05 allows; for one, 'train-15': pooled: not finite .*=0\.2$"
+        told = (
+            r"^of the first 76 of 120 images 16 .* max_rejected=0\.05 allows; for one, 'train-15': pooled: not finite "
+            r"in half precision; .*rejects\.parquet; .*=0\.3$"
+        )
         with pytest.raises(TooManyRejects, match=told):
             attempt()
         assert folder.read_manifest() is None
-    assert len(attempt(options=ExtractionConfig(max_rejected=0.3)).rejects) == 25
+    assert len(attempt(options=ExtractionConfig(max_rejected=0.3)).rejects) == 25  # as told
     folder.delete("manifest.json")
     values[:25] = good
     np.save(tmp_path / "train_ims.npy", values)

@@ -1,12 +1,16 @@
 """Extraction in this process: equality with torchvision's forward, rejects, resume after a kill, limits."""
 
+import dataclasses
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image as Picture
 from torchvision import models
 
 from tests import s3
+from vse import registry
 from vse.data.records import Image, Records
 from vse.errors import InputError
 from vse.features import extraction
@@ -127,6 +131,23 @@ def test_too_many_rejects_fail_in_one_line_and_a_repaired_file_heals_it(pictures
         assert folder.read_manifest() is None
     (pictures / "5.png").write_bytes(good)
     assert len(extract(records(), SMALL, ["map"], folder, root=str(pictures)).ids) == 12
+
+
+@pytest.mark.parametrize(("source", "keys"), [("table", 2), ("karpathy", 3), ("coco", 4), ("scenes", 0)])
+def test_keys_that_are_named_are_keys_of_the_source(source, keys):
+    component = registry.component("source", source)
+    known = {f"data.{field.name}" for field in dataclasses.fields(component.Config)}
+    assert len(component.image_keys) == len(known & set(component.image_keys)) == keys
+
+
+def test_images_in_the_wrong_folder_are_told_by_their_keys_and_listed(pictures, folder):
+    told = (
+        r"^12 of 12 images .*; 12 are missing; for one, .*/pictures/no/11\.png; data\.root, data\.file say .*parquet$"
+    )
+    with pytest.raises(TooManyRejects, match=told):
+        extract(records(), SMALL, ["map"], folder, root=str(pictures / "no"), keys=("data.root", "data.file"))
+    assert pq.read_table(folder.local("rejects.parquet")).num_rows == 12
+    assert folder.read_manifest() is None
 
 
 def test_duplicated_addresses_under_distinct_ids_are_fine(pictures, folder):

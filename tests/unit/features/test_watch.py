@@ -1,49 +1,81 @@
-"""A few rejects are counted, too many end the work in one line that says how to let them pass."""
+"""A few rejects are counted, too many end the work in one line that says of how many images, and what to do."""
 
 import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from vse.data.images import MISSING
 from vse.features.watch import TooManyRejects, Watch
 from vse.progress import Progress
+from vse.storage import Folder
+
+KEYS = ("data.root", "data.file")
+Attempt = Callable[..., Watch]
 
 
-def test_the_share_is_of_the_whole_data_set() -> None:
-    with Progress("features", total=30, unit="images", out=io.StringIO()) as bar:  # 70 were there before
-        watch = Watch(bar, 100, 0.02)
-        watch.committed(8, [("a", "file is empty"), ("b", "file is missing")])
-        assert (bar.done, watch.rejected) == (10, 2)
-        said = r"^3 of 100 images cannot .* max_rejected=0\.02 .* one, 'c': file is empty; .*max_rejected=0\.1$"
-        with pytest.raises(TooManyRejects, match=said):
-            watch.committed(9, [("c", "file is empty")])
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    """Commits shards, each of so many images and rejects, to a watch over so many images."""
+
+    def made(total: int, limit: float, *shards: tuple[int, Sequence[tuple[str, str]]], before: int = 0) -> Watch:
+        with Progress("features", total=total - before, unit="images", out=io.StringIO()) as bar:
+            place = Folder.open(tmp_path)
+            watch = Watch(bar, total, limit, place, lambda image: f"/photos/{image}.jpg", keys=KEYS, made=before)
+            for num_images, rejects in shards:
+                watch.committed(num_images, rejects)
+                assert bar.done + before == watch.seen
+        return watch
+
+    return made
+
+
+def some(count: int, reason: str) -> list[tuple[str, str]]:
+    return [(str(k), reason) for k in range(count)]
+
+
+def test_the_share_is_of_the_whole_data_set(attempt: Attempt, tmp_path: Path) -> None:
+    first = (8, [("a", "file is empty"), ("b", MISSING)])
+    assert attempt(100, 0.02, first, before=70).seen == 80
+    assert not list(tmp_path.iterdir())
+    said = (
+        r"^of the first 90 of 100 images 3 cannot be read, more than max_rejected=0\.02 allows; for one, 'c': file is "
+        rf"empty; each so far is listed in {tmp_path}/rejects\.parquet; fix them, or .*max_rejected=0\.1$"
+    )
+    with pytest.raises(TooManyRejects, match=said):
+        attempt(100, 0.02, first, (9, [("c", "file is empty")]), before=70)
+    listed = pq.read_table(tmp_path / "rejects.parquet").to_pylist()
+    assert [tuple(row.values()) for row in listed] == [*first[1], ("c", "file is empty")]
 
 
 @pytest.mark.parametrize(("rejected", "enough"), [(1, "0.1"), (11, "0.2"), (100, "1")])
-def test_what_it_names_would_let_them_pass(rejected: int, enough: str) -> None:
-    reasons = [(str(k), "file is empty") for k in range(rejected)]
-    with Progress("features", out=io.StringIO()) as bar, pytest.raises(TooManyRejects, match=f"max_rejected={enough}$"):
-        Watch(bar, 100, 0.0).committed(0, reasons)
-    with Progress("features", out=io.StringIO()) as bar:
-        Watch(bar, 100, float(enough)).committed(0, reasons)
+def test_what_it_names_would_let_them_pass(attempt: Attempt, rejected: int, enough: str) -> None:
+    shard = (100 - rejected, some(rejected, "file is empty"))
+    with pytest.raises(TooManyRejects, match=rf"^{rejected} of 100 images cannot be read.*max_rejected={enough}$"):
+        attempt(100, 0.0, shard)
+    attempt(100, float(enough), shard)
 
 
-def test_where_no_image_is_there_the_folder_is_asked_for() -> None:
-    with Progress("features", out=io.StringIO()) as bar:
-        watch = Watch(bar, 60, 0.05, lambda image: f"/photos/{image}.jpg")
-        said = r"^the first 16 of 60 images are missing; for one, /photos/15\.jpg; data\.root, data\.file and"
+def test_what_it_names_lets_as_many_of_the_others_pass(attempt: Attempt) -> None:
+    """A share of what was seen: one of the whole data set would have to be raised again and again."""
+    with pytest.raises(TooManyRejects, match=r"^of the first 20 of 100 images 6 cannot be read.*max_rejected=0\.3$"):
+        attempt(100, 0.05, (14, some(6, "file is empty")))
+
+
+@pytest.mark.parametrize("found", [0, 1, 13])
+def test_where_most_images_are_missing_the_keys_are_named_instead(attempt: Attempt, found: int) -> None:
+    said = (
+        rf"^of the first {16 + found} of 152 images 16 cannot be read, .*; 15 are missing; for one, /photos/14\.jpg; "
+        r"data\.root, data\.file say where images are; each so far is listed in \S+$"
+    )
+    with pytest.raises(TooManyRejects, match=said):
+        attempt(152, 0.05, (found, [*some(15, MISSING), ("x", "file is empty")]))
+
+
+def test_where_most_images_are_there_some_may_be_missing(attempt: Attempt) -> None:
+    for before, shard, enough in ((90, (0, some(10, MISSING)), "0.1"), (0, (19, some(11, MISSING)), "0.4")):
+        said = rf"data\.root, data\.file say where images are; .*max_rejected={enough}$"
         with pytest.raises(TooManyRejects, match=said):
-            watch.committed(0, [(str(k), MISSING) for k in range(16)])
-    with Progress("features", out=io.StringIO()) as bar:
-        watch = Watch(bar, 60, 0.05, lambda image: f"/photos/{image}.jpg")
-        watch.committed(1, [])
-        with pytest.raises(TooManyRejects, match=r"16 of 60 images cannot be read"):
-            watch.committed(0, [(str(k), MISSING) for k in range(16)])
-
-
-def test_where_images_are_there_but_for_those_left_to_do_the_folder_is_right() -> None:
-    some = [(str(k), MISSING) for k in range(10)]
-    for made, rejects, enough in ((90, some, "0.1"), (0, [("a", "file is empty"), *some], "0.2")):
-        said = f"max_rejected={enough}$"
-        with Progress("features", out=io.StringIO()) as bar, pytest.raises(TooManyRejects, match=said):
-            Watch(bar, 100, 0.05, made=made).committed(0, rejects)
+            attempt(100, 0.05, shard, before=before)

@@ -1,12 +1,14 @@
 """Runs measured on data they never saw, in the words that they know."""
 
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from vse.config import override
 from vse.errors import InputError
-from vse.measuring.options import MeasureOptions
+from vse.measuring.options import PUBLISHED, MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.training.run import run_training
@@ -37,6 +39,34 @@ def test_a_run_is_measured_on_other_data(place, runs, family):
     fewer = measure_run(run, place, MeasureOptions(data=("data.num_test=3", "data.seed=5"), splits=("test", "val")))
     assert fewer["test/i2t/meanr"] != own["test/i2t/meanr"]
     assert fewer.keys() == own.keys() | {key.replace("test/", "val/") for key in own}
+
+
+def write_release(folder, draw):
+    """Arrays in the form of VSE++'s and SCAN's releases of COCO: test images and, beside them, more."""
+    for stem, images in (("train", 12), ("dev", 6), ("test", 4), ("testall", 8)):
+        np.save(folder / f"{stem}_ims.npy", draw.standard_normal((images, 8)).astype(np.float32))
+        (folder / f"{stem}_caps.txt").write_text("".join(f"a dog {k}\n" for k in range(2 * images)))
+
+
+def test_a_protocol_for_which_a_release_has_further_images(tmp_path, place, monkeypatch):
+    monkeypatch.setitem(PUBLISHED, "coco_5k", replace(PUBLISHED["coco_5k"], num_images=8))
+    write_release(tmp_path, np.random.default_rng(0))
+    source = {"data": "precomp", "data.root": str(tmp_path), "features.backbone": "arrays", "train.epochs": 1}
+    config = override(preset("vsepp_tiny"), source)
+    run, options = run_training(config, place).folder, MeasureOptions(protocol="coco_5k", attacks=())
+    told = "protocol COCO 5K: needs 8 images, split test/coco_5k has 4; "
+    advice = "train with data.test=testall, or measure.data=data.test=testall"
+    with pytest.raises(InputError, match=f"^{re.escape(told + advice)}$"):
+        measure_run(run, place, options)
+    found = measure_run(run, place, replace(options, data=("data.test=testall",)))
+    trained = run_training(override(config, {"data.test": "testall"}), place).folder
+    assert found == measure_run(trained, place, options)
+    elsewhere = f"data.root={tmp_path}"
+    with pytest.raises(InputError, match=f"^{re.escape(f'{told}measure.data={elsewhere},data.test=testall')}$"):
+        measure_run(run, place, replace(options, data=(elsewhere,)))
+    (tmp_path / "testall_ims.npy").unlink()
+    with pytest.raises(InputError, match=f"^{re.escape(told.removesuffix('; '))}$"):
+        measure_run(run, place, options)
 
 
 @pytest.mark.parametrize(
