@@ -35,7 +35,7 @@ def vsepp(place):
     return run_training(override(preset("vsepp_tiny"), CHANGES), place).folder
 
 
-@pytest.mark.parametrize("family", ["univse", "vsepp"])
+@pytest.mark.parametrize("family", [pytest.param("univse", marks=pytest.mark.slow), "vsepp"])
 def test_what_a_protocol_leaves_out_is_not_encoded_and_changes_no_number(monkeypatch, request, place, family):
     run = request.getfixturevalue(family)
     few = Protocol(name="four images in folds", num_images=4, folds=2, captions_per_image=2)
