@@ -72,7 +72,8 @@ def attack_split(
     key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
     if added := [attack for attack in generator.ATTACKS if attack not in generator.OF_PAPER]:
         key.append(added)  # adversaries that were kept before lack these
-    part = _part(material, split, images, key)
+    part, which = _part(material, split, images)
+    key += which
     digits = fingerprint(["attacks", generator.REVISION, *key])
     folder = workspace.language(dataset_name(material.records), digits)
 
@@ -136,7 +137,8 @@ def contrast_split(
     vocabulary = build_vocabulary([c.text for c in train], config.text.min_count)
     key = [records.fingerprint, parses.fingerprint, chosen.fingerprint, known.fingerprint, split, seed]
     key.append(vocabulary.fingerprint)
-    part = _part(material, split, images, key)
+    part, which = _part(material, split, images)
+    key += which
     digits = fingerprint(["contrast set", contrast.REVISION, rules, *key])
     folder = workspace.language(dataset_name(records), digits)
 
@@ -159,13 +161,11 @@ def contrast_split(
     return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(SETS), make))
 
 
-def _part(material: Material, split: str, images: int | None, key: list[Any]) -> Split:
-    """The images of a split that are attacked. `key` learns of it where they are not all."""
+def _part(material: Material, split: str, images: int | None) -> tuple[Split, list[Any]]:
+    """The images of a split that are attacked, and what tells them from all of it."""
     whole = material.records.split(split)
     part = whole.first(images)
-    if len(part.images) < len(whole.images):
-        key.append(["first", len(part.images)])
-    return part
+    return part, [] if part is whole else [["first", len(part.images)]]
 
 
 def _kept(

@@ -183,12 +183,11 @@ def extract_features(
     for it.
     """
     known = workspace.found.answer([*_features_question(config), *sorted(outputs)])
-    store = FeatureStore.find(workspace.features(dataset_name(records), known)) if known is not None else None
-    if store is not None:
-        return store
+    if known is not None:
+        store = FeatureStore.find(workspace.features(dataset_name(records), known))
+        if store is not None:
+            return store
     store = kept_features(config, workspace, records, outputs)
-    if store is not None and (line := of_other_code(store, config.features.backbone)):
-        log.warning("%s", line)
     if store is None:
         check_rows(config, records, outputs)
         folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
@@ -197,6 +196,8 @@ def extract_features(
         store = extract(records, backbone, sorted(outputs), folder, root=root, keys=keys, cluster=cluster)
         if told := _counted(store.rejects.values()):
             log.info("%s: of the images, %s; each is listed in %s", records.name, told, store.folder.address(REJECTS))
+    elif line := of_other_code(store, config.features.backbone):
+        log.warning("%s", line)
     for some in (outputs, *((name,) for name in outputs)):
         workspace.found.keep([*_features_question(config), *sorted(some)], store.folder.name)
     return store

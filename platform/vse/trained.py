@@ -1,6 +1,7 @@
 """A trained run, opened from its checkpoint alone, and the codes it gives to what is measured."""
 
 import platform
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,23 +111,28 @@ def encode_split(trained: Trained, material: Material, split: str, images: int |
 
 def unencoded_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, UnencodedSet]:
     """The adversaries of each attack that has any, encoded by the trained family when they are met."""
-    inputs = trained.family.inputs
-    parses = adversaries.parses if inputs.components else None
-    sentences = material.sentences if inputs.sentence else None
+    encode = _encoder(trained, adversaries, material)
 
     def of(texts: tuple[str, ...], caption: np.ndarray) -> UnencodedSet:
-        def encode(rows: np.ndarray) -> Encoded:
-            some = encode_texts([texts[k] for k in rows], trained.vocabulary, parses, sentences)
-            return encode_captions(trained.family, some)
-
-        return UnencodedSet(caption=caption, lengths=np.array([max(len(words(t)), 1) for t in texts]), encode=encode)
+        lengths = np.array([max(len(words(text)), 1) for text in texts])
+        return UnencodedSet(caption=caption, lengths=lengths, encode=lambda rows: encode([texts[k] for k in rows]))
 
     return {attack: of(texts, adversaries.owner[attack]) for attack, texts in adversaries.texts.items() if texts}
 
 
 def encode_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, AttackSet]:
     """Codes of the adversaries of each attack, beside the captions they attack: of all of them at once."""
+    encode = _encoder(trained, adversaries, material)
     return {
-        attack: AttackSet(encoded=each.encode(np.arange(len(each.caption))), caption=each.caption)
-        for attack, each in unencoded_adversaries(trained, adversaries, material).items()
+        attack: AttackSet(encoded=encode(texts), caption=adversaries.owner[attack])
+        for attack, texts in adversaries.texts.items()
+        if texts
     }
+
+
+def _encoder(trained: Trained, adversaries: Adversaries, material: Material) -> Callable[[Sequence[str]], Encoded]:
+    """Codes of some adversaries' texts."""
+    inputs = trained.family.inputs
+    parses = adversaries.parses if inputs.components else None
+    sentences = material.sentences if inputs.sentence else None
+    return lambda texts: encode_captions(trained.family, encode_texts(texts, trained.vocabulary, parses, sentences))

@@ -31,6 +31,18 @@ def _start(arguments: list[str], module: str = "tests.parity.distributed_worker"
     )
 
 
+def _ended(processes: list[subprocess.Popen[str]]) -> list[str]:
+    """What each of the workers printed; all of them end well."""
+    try:
+        outputs = [process.communicate(timeout=120)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for rank, (process, output) in enumerate(zip(processes, outputs, strict=True)):
+        assert process.returncode == 0, f"worker {rank} of {len(processes)}:\n{output}"
+    return [output.strip() for output in outputs]
+
+
 @pytest.fixture(scope="session")
 def numbers(tmp_path_factory):
     """(workers, rank) -> case -> name -> tensor, of processes that ran once for all tests."""
@@ -38,14 +50,8 @@ def numbers(tmp_path_factory):
     found = {}
     for workers in (1, 2, 3):
         store = folder / f"store-{workers}"
-        processes = [_start([str(rank), str(workers), str(store), str(folder)]) for rank in range(workers)]
-        try:
-            outputs = [process.communicate(timeout=120)[0] for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-        for rank, (process, output) in enumerate(zip(processes, outputs, strict=True)):
-            assert process.returncode == 0, f"worker {rank} of {workers}:\n{output}"
+        _ended([_start([str(rank), str(workers), str(store), str(folder)]) for rank in range(workers)])
+        for rank in range(workers):
             found[workers, rank] = torch.load(folder / f"{workers}-{rank}.pt", weights_only=True)
     return found
 
@@ -59,12 +65,7 @@ def test_workers_go_on_from_one_checkpoint(tmp_path, stale):
     if stale:
         shutil.rmtree(tmp_path / "1" / "epoch-0003")
     module, store = "tests.parity.restore_worker", str(tmp_path / "store")
-    processes = [_start([str(rank), store, str(tmp_path / str(rank))], module) for rank in range(2)]
-    try:
-        outputs = [process.communicate(timeout=120)[0].strip() for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
+    outputs = _ended([_start([str(rank), store, str(tmp_path / str(rank))], module) for rank in range(2)])
     if stale:
         assert set(outputs) == {
             f"{tmp_path}/1/epoch-0003: not here as worker 0 sees it; is this the same folder on every node?"

@@ -203,9 +203,8 @@ def _score_own(
     """Fills in the scores of one block of adversaries."""
     assert num_items(encoded) == len(positions), "one caption position for each adversary"
     place = torch.as_tensor(positions, device=own.image.device)
-    own.scores[place] = model.combine(pair_parts(model, images, encoded, own.image[place]), **(settings or {}))[
-        0
-    ].float()
+    parts = pair_parts(model, images, encoded, own.image[place])
+    own.scores[place] = model.combine(parts, **(settings or {}))[0].float()
 
 
 def restrict(adversaries: AnySet, fold: protocols.Fold) -> AnySet:

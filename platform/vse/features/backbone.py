@@ -1,13 +1,11 @@
 """What a backbone is: a frozen network with a transform, named outputs, and an identity that enters fingerprints."""
 
-import hashlib
 import pickle
 import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -118,7 +116,7 @@ def code_of(backbone: Backbone) -> str:
     """Eight digits over the file that a backbone is written in."""
     file = sys.modules[type(backbone).__module__].__file__
     assert file is not None
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:8]
+    return named_files.digest(file)[:8]
 
 
 def read_state_dict(address: str) -> dict[str, Tensor]:

@@ -76,15 +76,13 @@ class Plan:
         """The name of the table of outcomes, beside the numbers."""
         return f"outcomes-{self.digits}.parquet"
 
-    @property
-    def unattacked(self) -> list[str]:
+    def warn_of_unattacked(self) -> None:
         """A line for every split and kind of words in which attacks find nothing to change, and have no numbers."""
-        return [
-            f"split {split} has no {' and no '.join(names)} adversaries ({words} words): there are no numbers of them"
-            for split, sets in self.attackers.items()
-            for (kind, words), (first, *_) in sets
-            if (names := [_told_attack(kind, attack) for attack in without_any(first)])
-        ]
+        for split, sets in self.attackers.items():
+            for (kind, words), (first, *_) in sets:
+                if names := [_told_attack(kind, attack) for attack in without_any(first)]:
+                    none = f"no {' and no '.join(names)} adversaries ({words} words)"
+                    log.warning("split %s has %s: there are no numbers of them", split, none)
 
     @cached_property
     def prints(self) -> dict[str, str]:
@@ -133,8 +131,7 @@ def measure_with_outcomes(
     """As `measure_ensemble`, with sizes and the outcomes of every query, which are kept beside the numbers. What was
     kept without outcomes is measured again. Warns of attacks that find nothing."""
     plan = plan_measure(runs, workspace, options)
-    for line in plan.unattacked:
-        log.warning("%s", line)
+    plan.warn_of_unattacked()
     return kept_measures(plan, folder, True) or carry_out(plan, folder, workspace, True)
 
 
@@ -266,24 +263,20 @@ def _attackers(members: Members, workspace: Workspace, split: str, options: Meas
     """The adversaries of the images that the protocol takes, made where they are missing: UniVSE's, then VSE-C's."""
     images = protocol_of(split, options).num_images
     found = list[tuple[tuple[str, str], tuple[Adversaries, ...]]]()
-    for words in dict.fromkeys(options.attacks):
-        if words == "disjoint" and not all(member.trained.config.text.pools.held_out for member in members.each):
-            continue  # training negatives had them all
-        made = members.attackers(
-            lambda each, words=words: attack_split(
-                each.trained.config, workspace, each.material, split, words, images=images
+    texts = [member.trained.config.text for member in members.each]
+    for kind, asked, make, held_out in (
+        ("attack", options.attacks, attack_split, all(text.pools.held_out for text in texts)),
+        ("contrast", options.contrast, contrast_split, all(text.contrast.held_out for text in texts)),
+    ):
+        for words in dict.fromkeys(asked):
+            if words == "disjoint" and not held_out:
+                continue  # training negatives had them all
+            made = members.attackers(
+                lambda each, make=make, words=words: make(
+                    each.trained.config, workspace, each.material, split, words, images=images
+                )
             )
-        )
-        found.append((("attack", words), tuple(map(of_some, made))))
-    for words in dict.fromkeys(options.contrast):
-        if words == "disjoint" and not all(member.trained.config.text.contrast.held_out for member in members.each):
-            continue
-        made = members.attackers(
-            lambda each, words=words: contrast_split(
-                each.trained.config, workspace, each.material, split, words, images=images
-            )
-        )
-        found.append((("contrast", words), tuple(map(of_some, made))))
+            found.append(((kind, words), tuple(map(of_some, made))))
     return found
 
 

@@ -1,7 +1,6 @@
 """Comparisons of runs: measured where that is missing, then held against the first, as files and a run of their own."""
 
 import json
-import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -29,8 +28,6 @@ from vse.trained import read_config
 from vse.training.checkpoint import Checkpoints
 from vse.training.origin import read_origin
 from vse.workspace import Workspace
-
-log = logging.getLogger(__name__)
 
 TOGETHER, APART = "together", "apart"
 WITHOUT_OUTCOMES = ("true_pairs", "gaussian", "pairs")
@@ -138,8 +135,7 @@ def measured_alike(runs: Sequence[Compared], workspace: Workspace, options: Meas
     for folder in folders:
         plan = plan_measure([folder], workspace, options)
         if not prints:  # all runs meet the same adversaries, or are refused
-            for line in plan.unattacked:
-                log.warning("%s", line)
+            plan.warn_of_unattacked()
         if (prints := prints or plan.prints) != plan.prints:
             raise InputError(
                 f"runs={first},{folder.name}: {first} and {folder.name} are attacked by different captions (their "

@@ -20,11 +20,6 @@ CHANGES = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 6, "data.nu
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    return Workspace.open(str(tmp_path_factory.mktemp("device")))
-
-
-@pytest.fixture(scope="module")
 def run(place: Workspace) -> Folder:
     return run_training(override(preset("univse_tiny"), {**CHANGES, "model.dim": 32}), place).folder
 

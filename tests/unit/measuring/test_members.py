@@ -17,14 +17,8 @@ from vse.measuring.stage import measure_ensemble, measure_run
 from vse.presets import preset
 from vse.trained import encode_adversaries, encode_split, load_run
 from vse.training.run import run_training
-from vse.workspace import Workspace
 
 CHANGES = {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return Workspace.open(str(tmp_path_factory.mktemp("ensemble")))
 
 
 @pytest.fixture(scope="module")

@@ -12,19 +12,13 @@ from vse.measuring.options import PUBLISHED, MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.training.run import run_training
-from vse.workspace import Workspace
 
 CHANGES = {"data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return Workspace.open(str(tmp_path_factory.mktemp("measure")))
-
-
-@pytest.fixture(scope="module")
-def runs(place):
-    return {name: run_training(override(preset(f"{name}_tiny"), CHANGES), place).folder for name in ("univse", "vsepp")}
+def runs(univse, vsepp):
+    return {"univse": univse, "vsepp": vsepp}
 
 
 @pytest.mark.parametrize("family", ["univse", "vsepp"])

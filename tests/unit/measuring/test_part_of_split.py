@@ -7,32 +7,13 @@ import pytest
 import torch
 
 from vse import trained
-from vse.config import override
 from vse.data.records import Split
 from vse.evaluation.protocol import Protocol
 from vse.measuring import members, stage
 from vse.measuring.options import PUBLISHED, MeasureOptions
 from vse.measuring.stage import measure_run
-from vse.presets import preset
-from vse.training.run import run_training
-from vse.workspace import Workspace
 
 CHANGES = {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return Workspace.open(str(tmp_path_factory.mktemp("part")))
-
-
-@pytest.fixture(scope="module")
-def univse(place):
-    return run_training(override(preset("univse_tiny"), CHANGES), place).folder
-
-
-@pytest.fixture(scope="module")
-def vsepp(place):
-    return run_training(override(preset("vsepp_tiny"), CHANGES), place).folder
 
 
 @pytest.mark.parametrize("family", [pytest.param("univse", marks=pytest.mark.slow), "vsepp"])

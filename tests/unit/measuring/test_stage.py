@@ -23,27 +23,11 @@ from vse.measuring.split import add
 from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.training.run import run_training
-from vse.workspace import Workspace
 
 CHANGES = {"data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 R = ("r1", "r5", "r10")
 PLAIN = {*(f"{side}/{m}" for side in ("i2t", "t2i") for m in (*R, "medr", "meanr")), "rsum", "unknown_words"}
 ATTACKED = {*R, "rsum3", "pair_accuracy", "unknown_words"}
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return Workspace.open(str(tmp_path_factory.mktemp("measure")))
-
-
-@pytest.fixture(scope="module")
-def univse(place):
-    return run_training(override(preset("univse_tiny"), CHANGES), place).folder
-
-
-@pytest.fixture(scope="module")
-def vsepp(place):
-    return run_training(override(preset("vsepp_tiny"), CHANGES), place).folder
 
 
 def named(split, words=("shared", "disjoint")):

@@ -11,15 +11,9 @@ from vse.measuring.options import MeasureOptions
 from vse.presets import preset
 from vse.report import comparison_build
 from vse.training.run import run_training
-from vse.workspace import Workspace
 
 CHANGES = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1}
 OPTIONS = MeasureOptions(attacks=("shared",), contrast=("shared",))
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return Workspace.open(str(tmp_path_factory.mktemp("unattacked")))
 
 
 @pytest.fixture(scope="module")
