@@ -4,6 +4,7 @@ After an interruption it continues with the images that are in no committed shar
 process; when the first ones show that the rest would take long, Ray Data takes over.
 """
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,8 +28,11 @@ from vse.progress import Progress
 from vse.registry import ComponentConfig
 from vse.storage import Folder
 
+log = logging.getLogger(__name__)
+
 _AHEAD = 3  # decoded batches waiting for the network
 _PROBE = 16  # images that say how long the others will take
+_BEGUN = "begun_by.json"  # which code of the backbone made the first shards
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +77,8 @@ def extract(
     with folder.locked():
         store = FeatureStore.find(folder)
         if store is not None:
+            if line := of_other_code(store, backbone_config):
+                log.warning("%s", line)
             return _with(store, outputs)
         if isinstance(backbone, ReadyMade):
             backbone.check_rows(outputs, records, root)
@@ -81,9 +87,10 @@ def extract(
         work = _Work(records, backbone_config, tuple(outputs), folder, root, keys, options, backbone.transform)
         work.shapes = {name: backbone.shapes()[name] for name in outputs}
         todo = _todo(records, folder)
+        code = _begun_by(folder, backbone, anew=len(todo) == len(records.images))
         if todo:
             _run(work, todo, cluster)
-        made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint, "code": code_of(backbone)}
+        made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint, "code": code}
         specs = {name: Output(shape) for name, shape in work.shapes.items()}
         ids = [image.id for image in records.images]
         return commit(folder, ids, specs, made_by)
@@ -93,10 +100,12 @@ def of_other_code(store: FeatureStore, backbone_config: ComponentConfig) -> str:
     """One line if the backbone's file is not what it was when these features were made, else "": its `identity` tells
     settings and weights apart, not what is edited in the code."""
     backbone, before = registry.build("backbone", backbone_config), store.manifest["made_by"].get("code")
-    if before is None or before == code_of(backbone):
-        return ""
+    return _edited(backbone, store.folder) if before not in (None, code_of(backbone)) else ""
+
+
+def _edited(backbone: Any, folder: Folder) -> str:
     file = type(backbone).__module__.replace(".", "/") + ".py"
-    return f"warning: features were made with other code of {file}; to make them again, remove {store.folder}"
+    return f"warning: features were made with other code of {file}; to make them again, remove {folder}"
 
 
 def _with(store: FeatureStore, outputs: Sequence[str]) -> FeatureStore:
@@ -113,6 +122,17 @@ def _todo(records: Records, folder: Folder) -> list[Image]:
     receipts = read_receipts(folder, checksums=folder.is_local)
     done = {image for receipt in receipts for image in receipt.ids}
     return [image for image in records.images if image.id not in done]
+
+
+def _begun_by(folder: Folder, backbone: Any, anew: bool) -> str:
+    """The code that made the first shards, which are kept when the others are made: told if it is not today's."""
+    code = code_of(backbone)
+    if anew:
+        folder.write_json(_BEGUN, {"code": code})
+    elif folder.exists(_BEGUN) and (before := str(folder.read_json(_BEGUN)["code"])) != code:
+        log.warning("%s", _edited(backbone, folder))
+        return before
+    return code
 
 
 @dataclass(slots=True)

@@ -96,7 +96,7 @@ def test_a_finished_store_is_opened_and_nothing_is_computed(pictures, folder, mo
         extract(records(), SMALL, ["pooled"], folder)
 
 
-def test_features_that_a_backbone_made_before_it_was_edited_are_told(pictures, folder, monkeypatch):
+def test_features_that_a_backbone_made_before_it_was_edited_are_told(pictures, folder, monkeypatch, caplog):
     store = extract(records(), SMALL, ["map"], folder, root=str(pictures))
     assert of_other_code(store, SMALL) == ""
     monkeypatch.setattr(extraction, "code_of", lambda backbone: "0ther000")
@@ -104,8 +104,25 @@ def test_features_that_a_backbone_made_before_it_was_edited_are_told(pictures, f
     assert of_other_code(store, SMALL) == (
         f"warning: features were made with other code of {file}; to make them again, remove {folder.uri}"
     )
+    caplog.clear()
+    extract(records(), SMALL, ["map"], folder)
+    assert caplog.messages == [of_other_code(store, SMALL)]
     del store.manifest["made_by"]["code"]  # written before this was kept
     assert of_other_code(store, SMALL) == ""
+
+
+def test_features_begun_before_the_backbone_was_edited_are_told_before_the_rest_is_made(
+    pictures, folder, monkeypatch, caplog
+):
+    (pictures / "11.png").rename(pictures / "later.png")
+    with pytest.raises(TooManyRejects):
+        extract(records(), SMALL, ["map"], folder, root=str(pictures), options=ExtractionConfig(max_rejected=0))
+    (pictures / "later.png").rename(pictures / "11.png")
+    first = extraction.code_of(registry.build("backbone", SMALL))
+    monkeypatch.setattr(extraction, "code_of", lambda backbone: "0ther000")
+    store = extract(records(), SMALL, ["map"], folder, root=str(pictures))
+    assert caplog.messages == [of_other_code(store, SMALL)]
+    assert store.manifest["made_by"]["code"] == first
 
 
 def test_unreadable_images_are_rejects_with_reasons(pictures, folder):
