@@ -1,6 +1,6 @@
 """Codes of a split: every image and every caption through a trained family, once, for whatever is measured of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,11 +35,11 @@ def encode_images(family: Family, features: np.ndarray, encode: Encode | None = 
     encode = encode or family.encode_images
     name, device = family.inputs.image, next(family.parameters()).device
 
-    def batches() -> Iterator[Encoded]:
+    def batches() -> Iterator[tuple[np.ndarray, Encoded]]:
         for rows in blocks(len(features), IMAGES_AT_ONCE):
-            yield encode({name: image_batch(features, rows).to(device)})
+            yield rows, encode({name: image_batch(features, rows).to(device)})
 
-    return _concatenated(batches())
+    return _gathered(batches())
 
 
 @torch.inference_mode()
@@ -50,14 +50,12 @@ def encode_captions(family: Family, texts: Texts, encode: Encode | None = None) 
     device = next(family.parameters()).device
     order = np.argsort(texts.tokens.lengths, kind="stable")
 
-    def batches() -> Iterator[Encoded]:
+    def batches() -> Iterator[tuple[np.ndarray, Encoded]]:
         for rows in blocks(len(order), CAPTIONS_AT_ONCE):
             batch = text_batch(texts, order[rows], family.inputs.components)
-            yield encode({key: value.to(device) for key, value in batch.items()})
+            yield order[rows], encode({key: value.to(device) for key, value in batch.items()})
 
-    sorted_codes = _concatenated(batches())
-    place = torch.from_numpy(np.argsort(order)).to(device)
-    return {key: value[place] for key, value in sorted_codes.items()}
+    return _gathered(batches())
 
 
 def encode_examples(family: Family, examples: Examples) -> Codes:
@@ -67,20 +65,23 @@ def encode_examples(family: Family, examples: Examples) -> Codes:
     return Codes(images, encode_captions(family, examples.texts), owner)
 
 
-def _concatenated(batches: Iterator[Encoded]) -> Encoded:
-    parts = list(batches)
-    assert parts, "nothing to encode"
-    return {key: _stacked([part[key] for part in parts]) for key in parts[0]}
+def _gathered(batches: Iterable[tuple[np.ndarray, Encoded]]) -> Encoded:
+    """Rows of all blocks at their places. Beside the result there are only the blocks, which are not padded yet."""
+    found = list(batches)
+    assert found, "nothing to encode"
+    places = [torch.from_numpy(rows) for rows, _ in found]
+    return {key: _placed(places, [codes[key] for _, codes in found]) for key in found[0][1]}
 
 
-def _stacked(rows: list[Tensor]) -> Tensor:
-    """Rows of all blocks; codes over time are padded with zeros to the longest block's."""
-    if rows[0].ndim > 1:
-        longest = max(each.shape[1] for each in rows)
-        rows = [
-            torch.cat([each, each.new_zeros(len(each), longest - each.shape[1], *each.shape[2:])], dim=1)
-            if each.shape[1] < longest
-            else each
-            for each in rows
-        ]
-    return torch.cat(rows)
+def _placed(places: list[Tensor], blocks: list[Tensor]) -> Tensor:
+    """Codes over time are padded with zeros to the longest block's."""
+    some = blocks[0]
+    time = [max(block.shape[1] for block in blocks)] if some.ndim > 1 else []
+    values = some.new_zeros(sum(map(len, blocks)), *time, *some.shape[2:])
+    for rows, block in zip(places, blocks, strict=True):
+        rows = rows.to(block.device)
+        if time:
+            values[rows, : block.shape[1]] = block
+        else:
+            values[rows] = block
+    return values
