@@ -117,11 +117,12 @@ def _with(store: FeatureStore, outputs: Sequence[str]) -> FeatureStore:
 def _todo(records: Records, folder: Folder) -> list[Image]:
     """Images without committed features. Rejected ones are tried again: their files may have been repaired.
 
+    Split by split, whatever their order in the records: what asks for one split reads few shards of the others.
     On S3 that would read the whole store back, and whoever reads a shard verifies it (`FeatureStore`).
     """
     receipts = read_receipts(folder, checksums=folder.is_local)
     done = {image for receipt in receipts for image in receipt.ids}
-    return [image for image in records.images if image.id not in done]
+    return sorted((image for image in records.images if image.id not in done), key=lambda image: image.split)
 
 
 def _begun_by(folder: Folder, backbone: Any, anew: bool) -> str:

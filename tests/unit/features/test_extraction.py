@@ -19,6 +19,7 @@ from vse.features.backbones import SmallBackbone, TorchvisionBackbone
 from vse.features.decoding import decode
 from vse.features.extraction import ExtractionConfig, _todo, extract, features_fingerprint, of_other_code
 from vse.features.shards import read_receipts
+from vse.features.store import FeatureStore
 from vse.features.watch import TooManyRejects
 from vse.storage import Folder
 
@@ -85,6 +86,19 @@ def test_every_image_is_there_once_however_shards_and_batches_fall(pictures, fol
     np.testing.assert_allclose(
         small.array("map", ["id25", "id3"]), whole.array("map", ["id1", "id3"]), rtol=2e-3, atol=2e-3
     )
+
+
+def test_a_split_lies_in_few_shards_wherever_the_records_have_its_images(pictures, folder, monkeypatch):
+    monkeypatch.setattr(forward_module, "SHARD_BYTES", 1)
+    images = tuple(Image(f"id{k}", f"{k % 12}.png", "val" if k % 7 == 3 else "train") for k in range(100))
+    store = extract(Records("tiny", images, ()), SMALL, ["pooled"], folder, root=str(pictures))
+    assert store.ids == tuple(image.id for image in images)
+    read, own = [], FeatureStore._read
+    monkeypatch.setattr(FeatureStore, "_read", lambda *args: read.append(args[1]) or own(*args))
+    found = store.array("pooled", [image.id for image in images if image.split == "val"])
+    assert 0 < len(read) <= 2  # 14 rows, which all 7 shards would hold in the order of the records
+    monkeypatch.undo()
+    assert np.array_equal(found, store.array("pooled", store.ids)[3::7])
 
 
 def test_a_finished_store_is_opened_and_nothing_is_computed(pictures, folder, monkeypatch):
