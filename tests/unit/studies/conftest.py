@@ -8,13 +8,13 @@ from vse.studies.tasks import Task
 from vse.workspace import Workspace
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def planner(tmp_path_factory: pytest.TempPathFactory) -> Planner:
     workspace = Workspace.open(str(tmp_path_factory.mktemp("evidence")))
     return Planner(STUDY, workspace, {"model.dim": 32}, 2)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def done(planner: Planner) -> dict[str, list[Task]]:
     """Everything, in as many slices as tasks: each slice starts one and stops."""
     assert planner.chosen() is None
