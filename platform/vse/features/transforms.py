@@ -4,7 +4,7 @@ Named transforms, all on PIL images, all giving 8-bit pixels; a network normalis
 times fewer bytes travel. They equal torchvision's own preprocessing of PIL images bit for bit.
 
 `crop`: the shorter side to `resize`, then the centre (VSE++, UniVSE). `scale`: the whole picture to the square, aspect
-ratio not kept (thesis, 3.1: "scaled to 224×224", no crop). `ten_crop`: four corners, the centre, and their mirror
+ratio not kept (thesis, 2.2: "scaled to 224×224", no crop). `ten_crop`: four corners, the centre, and their mirror
 images; features are averaged over them (the published `10crop` features).
 
 Before a crop a narrow strip would grow to millions of pixels a side: what would be larger than any picture that is read

@@ -1,4 +1,8 @@
-"""One random edit of each of UniVSE's attacks (supplement B.2) on a parsed caption; truth is judged elsewhere."""
+"""One random edit of each of UniVSE's attacks (supplement B.2) on a parsed caption; truth is judged elsewhere.
+
+The examples of B.2 bring nouns in bare ("and table", "in sky"); here they have the article that captions mostly give
+them, whose lack would tell an adversary.
+"""
 
 import random
 import re

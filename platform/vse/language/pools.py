@@ -19,7 +19,7 @@ from vse.language.components import Components, Relation
 from vse.language.parse import Parse
 from vse.language.word_lists import CORRECTED_ATTRIBUTES, NO_RELATION, NOT_CONCRETE, PUBLISHED_ATTRIBUTES
 
-# More than 100 of about 566,000 training captions (A.1's rule for nouns on MS-COCO), as a share.
+# More than 100 on MS-COCO (A.1's rule for nouns), as a share of the 566,000 captions of 113,287 images; A.1 names none.
 RELATIVE_MINIMUM = 1.8e-4
 LEAST = 5  # occurrences, however small the data set: a rarer word has hardly been learned
 USUAL = 1 / 3  # of a word's tokens must be of the right kind, so that slips of the parser ("it hides") stay out

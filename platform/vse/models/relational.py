@@ -37,10 +37,11 @@ class NodePools(nn.Module):
     def forward(
         self, nodes: Float[Tensor, "batch nodes dim"], mask: Bool[Tensor, "batch nodes"] | None
     ) -> Float[Tensor, "batch pools dim"]:
-        """Pools of the nodes that exist."""
+        """Pools of the nodes that exist, zero where there is none."""
         scores = nodes @ self.weight.T
         if mask is not None:
             scores = scores.masked_fill(~mask[..., None], torch.finfo(scores.dtype).min)
+            nodes = nodes * mask[..., None]  # without it, of an image without regions all would count alike
         return scores.softmax(1).mT @ nodes
 
 

@@ -1,7 +1,8 @@
 """VSE-C (Shi et al., COLING 2018): VSE++ with a bidirectional GRU, trained against adversaries of each caption.
 
 A word is its distributional vector beside a visually grounded one that is learned (§3.1). The first stays fixed, as in
-the public code; Appendix B says that embeddings are initialised with it, and not whether they are trained.
+the public code; Appendix B says that embeddings are initialised with it, and not whether they are trained. Eq. 1
+prints the product of two projections; here, as in the public code, both are of unit length.
 """
 
 from dataclasses import dataclass

@@ -58,7 +58,10 @@ def _vectors(data: Karpathy.Config, sentence: ComponentConfig | None = None, **o
 
 
 def _recurrent(data: Karpathy.Config, changes: Mapping[str, Any] | None = None) -> RunConfig:
-    """ResNet-152's pooled features and the GRUs of eq. 5 (ResNet+GRU)."""
+    """ResNet-152's pooled features and the GRUs of eq. 5 (ResNet+GRU).
+
+    Section 5.1 has 2,048 activations "from the fully connected layer"; that many enter it, 1,000 leave.
+    """
     config = replace(
         vsepp_coco(), data=data, model=JWAE.Config(), objective=JWAELoss.Config(), optim=OptimConfig(lr=1e-4)
     )

@@ -34,11 +34,11 @@ def relational_basic_coco() -> RunConfig:
 
 @published
 def relational_pool_coco() -> RunConfig:
-    """§2.5.1: 0.2 L_global + 0.8 L_pool, margin of the pools 0.2; their number is ours."""
+    """§2.5.1, weighed as in §3.4: 0.2 L_global + 0.8 L_pool, margin of the pools 0.2; their number is ours."""
     return override(relational_basic_coco(), {"model.structure": "pool", "objective.global_weight": 0.2})
 
 
 @published
 def relational_attention_coco() -> RunConfig:
-    """§2.5.2: L_global + 0.15 L_ca, margin of the nodes 0.2."""
+    """§2.5.2, weighed as in §3.4: L_global + 0.15 L_ca, margin of the nodes 0.2."""
     return override(relational_basic_coco(), {"model.structure": "attention"})

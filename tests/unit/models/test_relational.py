@@ -127,6 +127,17 @@ def test_pools_against_the_formula():
             alpha = torch.softmax(kept @ pools.weight[i], 0)
             torch.testing.assert_close(found[b, i], alpha @ kept)
     torch.testing.assert_close(pools(nodes, None), pools(nodes, torch.ones_like(mask)))
+    assert not pools(nodes, torch.zeros_like(mask)).any()
+
+
+def test_an_image_without_regions_is_aligned_with_nothing():
+    family = _family(structure="pool")
+    batch = _batch(family, np.arange(4))
+    batch["map"][1] = 0
+    encoded = family(batch)
+    assert not encoded["images"][1].any()
+    assert not encoded["image_pools"][1].any()
+    assert encoded["image_pools"][[0, 2, 3]].norm(dim=-1).allclose(torch.ones(3, 3, dtype=torch.float64))
 
 
 def test_more_regions_than_places_are_refused():
