@@ -43,6 +43,7 @@ def test_training_there_equals_training_here(proxy: s3.Proxy, tmp_path: Path) ->
     assert len(proxy.seen) < 200  # requests cost money and time
 
 
+@pytest.mark.slow
 def test_credentials_that_expire_end_a_job_in_one_line_and_lose_nothing(proxy: s3.Proxy, tmp_path: Path) -> None:
     expired = s3.error(400, "ExpiredToken")
     place = s3.address(proxy.place, "expired")  # servers of one process share their buckets

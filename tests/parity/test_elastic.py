@@ -124,8 +124,8 @@ def test_the_number_of_workers_does_not_enter_the_name(folder: Path) -> None:
     ("moment", "line"),
     [
         ("set-up", "InputError: this is wrong"),
-        ("validate", "InputError: this is wrong"),
-        ("save", "StorageError: the disk is full"),
+        pytest.param("validate", "InputError: this is wrong", marks=pytest.mark.slow),
+        pytest.param("save", "StorageError: the disk is full", marks=pytest.mark.slow),
     ],
 )
 def test_what_only_rank_0_finds_ends_all_workers_at_once(folder: Path, moment: str, line: str) -> None:

@@ -123,7 +123,10 @@ def test_a_full_disk_starts_no_other_trial(
 @pytest.mark.usefixtures("two_cpus")
 @pytest.mark.parametrize(
     ("trouble", "said"),
-    [("sick", "/scratch: no space left on device"), ("no credentials", "s3://bucket/work: no AWS credentials")],
+    [
+        ("sick", "/scratch: no space left on device"),
+        pytest.param("no credentials", "s3://bucket/work: no AWS credentials", marks=pytest.mark.slow),
+    ],
 )
 def test_where_there_are_other_nodes_the_fault_of_one_ends_no_sweep(
     trouble: str, said: str, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -226,6 +229,7 @@ def test_a_first_epoch_tells_a_capped_sweep_what_trials_take(ledger: Ledger) -> 
     assert 2.0 <= guesses[0] < 12.0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_trials_that_no_node_comes_for_end_the_sweep(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -317,7 +321,7 @@ def test_a_scheduler_ends_trials_that_are_behind(ledger: Ledger) -> None:
 
 
 @pytest.mark.usefixtures("two_cpus")
-@pytest.mark.parametrize("given", ["", "1"])
+@pytest.mark.parametrize("given", ["", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: str) -> None:
     """Longer than Tune's own two seconds. Where even the time that is given is over, Tune drops the next trial without
     a word, and that one comes again."""
@@ -382,6 +386,7 @@ def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
     assert None not in search._trials.losses()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_trials_share_a_gpu_by_fraction(ledger: Ledger) -> None:
     from vse.sweeps.experiment import run_sweep
