@@ -33,7 +33,7 @@ from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
-REVISION = 4  # 4: the complete and the plural images are those of the protocol
+REVISION = 5  # 5: a fresh judge of codes has seen no caption of the images that it is tested on
 
 
 @dataclass(frozen=True, slots=True)

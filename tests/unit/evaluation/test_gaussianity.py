@@ -93,6 +93,14 @@ def test_a_fresh_discriminator_tells_what_differs_and_guesses_what_does_not():
     assert torch.equal(state, torch.random.get_rng_state())
 
 
+def test_captions_of_one_image_do_not_give_each_other_away():
+    """Five captions an image, all of the image's own code, a sample of the prior: nothing tells them from it."""
+    codes, image = _normal(200, 128).repeat(5, 1), torch.arange(200).repeat(5)
+    assert fresh_accuracy(codes) > 0.8
+    assert 0.45 < fresh_accuracy(codes, image) < 0.55
+    assert fresh_accuracy(codes[:200], image[:200], steps=2) == fresh_accuracy(codes[:200], steps=2)
+
+
 @pytest.mark.parametrize("name", ["jwae", "jwae_scan"])
 def test_numbers_of_a_family_are_those_of_its_codes_in_blocks_of_any_size(name, monkeypatch):
     data = synthetic(seed=5, images=9)
