@@ -60,6 +60,18 @@ def test_a_finished_sweep_runs_again_once_a_trial_is_to_run(tmp_path: Path, monk
     assert seen == [("running", "running")]
 
 
+def test_the_parent_run_says_what_was_asked_last(tmp_path: Path) -> None:
+    """MLflow keeps the first value of a parameter: of a sweep that was extended it would show another method."""
+    for asked in ({"sweep__method": "grid"}, {"sweep__method": "random", "sweep__seeds": "0,1"}):
+        sweep = sweep_of(tmp_path, **asked)
+        sweep.frame.tell_parent("objective sweep", "rule")
+    story = read(sweep.frame.folder.local("journal.jsonl"))
+    told = {key: story.tags[f"sweep.{key}"] for key in ("method", "seeds", "samples")}
+    assert told == {"method": "random", "seeds": "[0, 1]", "samples": "20"}
+    assert "train.epochs" in story.params
+    assert not any(key.startswith("sweep.") for key in story.params)
+
+
 def test_a_call_that_is_refused_before_the_sweep_was_told_leaves_no_end(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path)
     sweep.frame.close("failed")
