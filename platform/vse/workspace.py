@@ -1,5 +1,6 @@
 """The layout of a workspace: which stage writes where (datasets, features, language, runs, ensembles, sweeps, ...)."""
 
+import difflib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from vse.errors import InputError
 from vse.journal import Journal, open_in
 from vse.storage import Folder
 
+LISTED = 20  # names that are told where one is unknown
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -107,10 +109,13 @@ class Workspace:
         return self._at("logs", session, host)
 
     def existing(self, kind: str, name: str, key: str) -> Folder:
-        """`kind`/`name`, such as runs/x, that the user named by `key`. Raises InputError that lists what there is."""
+        """`kind`/`name`, such as runs/x, that the user named by `key`. Raises InputError that lists what there is, of
+        many the most alike."""
         known = self.root.child(kind).names()
         if name not in known:
-            there = ", ".join(known) or "none"
+            shown = difflib.get_close_matches(name, known, LISTED, cutoff=0.0) if len(known) > LISTED else known
+            more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
+            there = ", ".join(shown) + more or "none"
             if not name:
                 raise InputError(f"{key}: name one of {there}" if known else f"{key}: there are no {kind} yet")
             raise InputError(f"{key}={name}: no such {kind.removesuffix('s')}; there are {there}")

@@ -1,5 +1,7 @@
 """What an α sweep would do and cost, said without doing it."""
 
+from collections import Counter
+
 from vse.command import Request
 from vse.environment import usable_cores
 from vse.reach import check_training
@@ -14,16 +16,23 @@ def describe_plan(request: Request) -> list[str]:
     """What the sweep would do, line by line, and what is checked for it; the body of `--dry-run`. Raises InputError."""
     plan = make_plan(request)
     need, total = plan.need(), len(plan.alphas) * len(plan.seeds)
+    workspace = Workspace.open(request.workspace)
+    ledger = Ledger(workspace.sweep(sweep_name(plan.name, plan.definition())))
+    ended = {(e.changes["arm"], e.changes["seed"]): e.state for e in ledger if e.changes["kind"] == "train"}
     lines = [f"sweep {sweep_name(plan.name, plan.definition())} over {plan.data}"]
-    lines += [f"  train {trial['arm']} seed {trial['seed']}" for trial in plan.trainings("")]
+    for trial in plan.trainings(""):
+        arm, seed = trial["arm"], trial["seed"]
+        lines.append(f"  train {arm} seed {seed}: {ended.get((arm, seed), 'to run')}")
     lines.append(f"  encode {len(plan.seeds)} runs, measure {len(plan.seeds) * (len(plan.arms) - 1)} others")
     lines.append(
         f"  {total} trials: alpha in {', '.join(f'{a:g}' for a in plan.alphas)} for each of {len(plan.seeds)} seeds"
     )
+    if len(ledger):
+        states = Counter((e.changes["kind"], e.state) for e in ledger)
+        told = (f"{count} {kind} {state}" for (kind, state), count in states.items())
+        lines.append(f"its ledger so far: {', '.join(told)}")
     lines.append(f"rule: {plan.definition()['rule']}")
     lines.append(f"each training needs {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s); {usable_cores()} cores here")
-    workspace = Workspace.open(request.workspace)
-    ledger = Ledger(workspace.sweep(sweep_name(plan.name, plan.definition())))
     lines += _cost_lines(plan, request, workspace, ledger) + plan.budget().lines(plan.spent(ledger))
     return [*lines, *check_training(request.config, request.workspace, request.options.ray)]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -112,8 +113,10 @@ class Frame:
 
     def _open(self, kind: str, rule: str) -> None:
         journal = self.journal()
-        journal.start(self.name, name=self.name, tags={"kind": kind, **run_tags()})
-        journal.params({**flatten(self.plan.config), **flatten(self.request.options), "rule": rule})
+        asked = {key: _text(value) for key, value in flatten(self.request.options).items()}
+        # what may be asked otherwise the next time are tags: MLflow keeps a parameter as it was told first
+        journal.start(self.name, name=self.name, tags={"kind": kind, **asked, **run_tags()})
+        journal.params({**flatten(self.plan.config), "rule": rule})
         journal.files(["definition.json"])
 
     def close(self, status: Status) -> None:
@@ -122,6 +125,10 @@ class Frame:
         story = read(journal.path)
         if story.run and story.status == "running":
             journal.end(status)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def side_by_side(request: Request, train: TrainConfig) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler
 
-from vse.sweeps.ledger import Entry
+from vse.sweeps.ledger import Entry, trial_id
 from vse.sweeps.trial_process import EPOCH, OBJECTIVE
 
 
@@ -20,9 +20,30 @@ class _Told:
     trial_id: str
 
 
+class _Halving(ASHAScheduler):
+    """Knows a trial by what it tries. Tune numbers attempts: one that comes again, as after its node was lost, would
+    stand at every rung once an attempt, and a good one would end all others."""
+
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        super().on_trial_add(tune_controller, _tried(trial))
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        return super().on_trial_result(tune_controller, _tried(trial), result)
+
+    def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
+        super().on_trial_complete(tune_controller, _tried(trial), result)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
+        super().on_trial_remove(tune_controller, _tried(trial))
+
+
+def _tried(trial: Any) -> Any:
+    return trial if isinstance(trial, _Told) else _Told(trial_id(trial.config["changes"]))
+
+
 def halving(epochs: int, grace: int, factor: float, entries: Iterable[Entry]) -> ASHAScheduler:
     """A scheduler with rungs at grace, grace * factor, ... epochs that knows the finished trials of the ledger."""
-    scheduler = ASHAScheduler(
+    scheduler = _Halving(
         time_attr=EPOCH, metric=OBJECTIVE, mode="max", max_t=epochs, grace_period=grace, reduction_factor=factor
     )
     for entry in entries:

@@ -1,5 +1,7 @@
 """What a sweep of trainings would do, cost and take, said without doing it."""
 
+from typing import Any
+
 from vse import registry
 from vse.command import Request
 from vse.config import fingerprint
@@ -11,7 +13,7 @@ from vse.sweeps.ledger import Ledger, sweep_name
 from vse.sweeps.objective_plan import Plan, make_plan, point_of, told_by
 from vse.sweeps.objective_trials import SEED
 from vse.sweeps.search import first_draws
-from vse.sweeps.space import label
+from vse.sweeps.space import canonical_point, label
 from vse.workspace import Workspace
 
 SHOWN = 200  # trials that are listed one by one
@@ -22,6 +24,16 @@ def _expected(plan: Plan, ledger: Ledger, workspace: Workspace, request: Request
     if known is not None:
         return Estimate(known, "median of this sweep's finished trials")
     return estimate(plan.first(), plan.space.keys, workspace, request)
+
+
+def _points(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
+    """The points that are known before anything is drawn, by their fingerprints."""
+    points = {fingerprint(p): p for p in (*plan.listed, *plan.points_in(ledger))}
+    if plan.options.method == "hyperopt" and plan.options.run != "failed":
+        for initial in (canonical_point(plan.config, point) for point in plan.space.initial):
+            if len(points) < plan.options.samples:
+                points.setdefault(fingerprint(initial), initial)
+    return points
 
 
 def describe_plan(request: Request) -> list[str]:
@@ -35,9 +47,7 @@ def describe_plan(request: Request) -> list[str]:
     known = {(fingerprint(point_of(e)), e.changes[SEED]): e for e in ledger}
     family, data = registry.name_of("family", plan.config.model), registry.name_of("source", plan.config.data)
     lines = [f"sweep {name}: {family} on {data}, {options.method}, objective {options.objective}"]
-    points = {fingerprint(p): p for p in (*plan.listed, *plan.points_in(ledger), *plan.space.initial)}
-    if options.method != "hyperopt":
-        points = {fingerprint(p): p for p in (*plan.listed, *plan.points_in(ledger))}
+    points = _points(plan, ledger)
     listed, to_run = [], 0
     for seed in plan.seeds:
         for digits, point in points.items():

@@ -243,6 +243,10 @@ class _Sweep:
         folder, request = self.frame.folder, self.frame.request
         results = judged(results, self.plan, self.workspace)
         best = results.chosen()
+        if best is None and results.points:
+            early = any(point.stopped for point in results.points)
+            more = "; those that asha ended early go on by another sweep.method" if early else ""
+            log.warning("no point has finished with all seeds, so none is the best%s", more)
         extra = {} if best is None else {BEST: preset_file(request, self.plan, best.changes)}
         configuration = {"as swept": flatten(self.plan.config)}
         names = write_response(folder, results, [command_of(request)], configuration, extra)

@@ -112,6 +112,7 @@ def load_space(where: str) -> Space:
 
 def _check_form(space: Mapping[Any, Any], where: str, *, drawn: bool = False) -> None:
     """Whether keys and domains can be used at all. `drawn`: below alternatives that are drawn from."""
+    taken = set[str]()
     for key, domain in space.items():
         if not isinstance(key, str):
             raise InputError(f"{where}: key {key!r} of SPACE: expected a dotted key of the run configuration")
@@ -128,6 +129,10 @@ def _check_form(space: Mapping[Any, Any], where: str, *, drawn: bool = False) ->
             describe_domain(domain, f"{where}: {key}")
         for each in inner or ():
             _check_form(each, f"{where}: {key}", drawn=drawn or not isinstance(domain, dict))
+        own = {key} if inner is None else {name for each in inner for name, _ in leaves(each)}
+        if both := sorted(own & taken):
+            raise InputError(f"{where}: {both[0]}: comes twice in a point, once from {key}; each would undo the other")
+        taken |= own
 
 
 def _named_module(name: str) -> ModuleType:
@@ -147,7 +152,7 @@ def _file_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever a user's file may raise
+    except (Exception, SystemExit) as error:  # whatever a user's file may raise
         raise InputError(f"search space {path}: {type(error).__name__}: {error}") from None
     return module
 
@@ -155,8 +160,8 @@ def _file_module(path: Path) -> ModuleType:
 def choices(domain: Any) -> list[Any] | None:
     """The values of a grid, the one value of a constant; None for a domain that is drawn from."""
     if isinstance(domain, dict):
-        return list(domain["grid_search"])
-    return None if _is_domain(domain) else [domain]
+        return [plain(value) for value in domain["grid_search"]]
+    return None if _is_domain(domain) else [plain(domain)]
 
 
 def _is_domain(domain: Any) -> bool:
@@ -174,10 +179,10 @@ def describe_domain(domain: Any, where: str) -> Any:
     values = choices(domain)
     if values is not None:
         try:
-            plain = canonical(values)
+            listed = canonical(values)
         except AssertionError as error:
             raise InputError(f"{where}: {error}") from None
-        return {"grid": plain} if isinstance(domain, dict) else plain[0]
+        return {"grid": listed} if isinstance(domain, dict) else listed[0]
     if isinstance(domain, sample.Function):
         raise InputError(f"{where}: sample_from hides what is searched; use choice, uniform, randint or a grid")
     sampler, step = domain.get_sampler(), None
@@ -188,8 +193,11 @@ def describe_domain(domain: Any, where: str) -> Any:
             raise InputError(f"{where}: write grid_search, not choice(...).grid()")
         if any(isinstance(value, dict) or _is_domain(value) for value in domain.categories):
             raise InputError(f"{where}: choices must be plain values, or alternatives that are all dicts")
-        return {"choice": canonical(domain.categories)}
-    bounds = [sampler.mean, sampler.sd] if isinstance(sampler, sample.Normal) else [domain.lower, domain.upper]
+        return {"choice": canonical(plain(domain.categories))}
+    normal = isinstance(sampler, sample.Normal)
+    bounds = plain([sampler.mean, sampler.sd] if normal else [domain.lower, domain.upper])
+    if not all(isinstance(bound, int | float) for bound in bounds) or (not normal and bounds[0] >= bounds[1]):
+        raise InputError(f"{where}: nothing can be drawn with {bounds[0]!r} and {bounds[1]!r}; give two rising numbers")
     kind = "integer " if isinstance(domain, sample.Integer) else ""
     name = f"{kind}{type(sampler).__name__.lstrip('_').lower()}"
     return {name: bounds} if step is None else {name: bounds, "step": step}
@@ -212,16 +220,17 @@ def _check_domains(domains: Mapping[str, Any], config: Any, where: str) -> None:
     """Keys of a space, or of one alternative, on the configuration that its constants make."""
     known = flatten(config)
     constants = {
-        key: domain
+        key: plain(domain)
         for key, domain in domains.items()
         if alternatives(domain) is None and not isinstance(domain, dict) and not _is_domain(domain)
     }
     try:
         config = override(config, constants)
         for key, domain in domains.items():
-            if alternatives(domain) is None and key not in constants:
-                for value in _probes(domain, key):
-                    override(config, {key: value})
+            for value in [] if alternatives(domain) is not None else _probes(domain, key):
+                held = canonical_point(config, {key: value})[key]
+                if held != canonical(value):  # a ledger would have another value than the space
+                    raise InputError(f"{key}={value!r}: write it as {held!r}")
     except InputError as error:
         other = "; take a --preset that has it" if "no such key" in str(error) else ""
         raise InputError(f"search space {where}: {error}{other}") from None
@@ -238,14 +247,14 @@ def _probes(domain: Any, key: str) -> list[Any]:
     if values is not None:
         return values
     if hasattr(domain, "categories"):
-        return list(domain.categories)
+        return plain(domain.categories)
     return _ends(domain) + [_drawn(domain, f"probe {key} {index}") for index in range(PROBES)]
 
 
 def _ends(domain: Any) -> list[Any]:
     from ray.tune.search import sample
 
-    lower, upper = domain.lower, domain.upper
+    lower, upper = plain(domain.lower), plain(domain.upper)
     if isinstance(domain, sample.Integer):
         step = isinstance(domain.get_sampler(), sample.Quantized)
         return [lower, upper if step else upper - 1]

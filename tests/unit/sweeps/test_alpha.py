@@ -351,6 +351,17 @@ def test_what_was_cut_off_is_spent(tmp_path: Path) -> None:
     assert swept(tmp_path, sweep__max_seconds=130).kinds == {"train": 3}
 
 
+def test_a_dry_run_says_what_has_finished(tmp_path: Path) -> None:
+    asked = request(tmp_path)
+    lines = describe_plan(asked)
+    assert "  train univse seed 1: to run" in lines
+    assert not any(line.startswith("its ledger") for line in lines)
+    swept(tmp_path)
+    lines = describe_plan(asked)
+    assert "  train univse seed 1: finished" in lines
+    assert any(line.startswith("its ledger so far: 4 train finished, 2 encode finished, ") for line in lines)
+
+
 def test_a_dry_run_says_what_is_left_of_the_cap(tmp_path: Path) -> None:
     swept(tmp_path, sweep__max_seconds=25)
     lines = describe_plan(request(tmp_path, sweep__max_seconds=25, sweep__price=3600))

@@ -1,11 +1,12 @@
 """Successive halving goes on from the ledger with the rungs it had."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
 from vse.sweeps.halving import _Told, halving
-from vse.sweeps.ledger import Entry
+from vse.sweeps.ledger import Entry, trial_id
 from vse.sweeps.trial_process import EPOCH, OBJECTIVE
 
 CURVES = {"a": [10.0, 20, 30, 40, 50, 60, 70, 80, 90], "b": [11.0, 12, 13], "c": [30.0, 31, 32, 33, 34, 35, 36, 37, 38]}
@@ -45,3 +46,15 @@ def test_a_trial_that_is_behind_ends_and_one_ahead_goes_on() -> None:
 def test_failed_trials_and_results_without_a_curve_are_no_rungs() -> None:
     entries = [Entry(id="x", changes={}, state="failed"), Entry(id="y", changes={}, state="finished", result={"a": 1})]
     assert all(not recorded for _, recorded in halving(9, 1, 3.0, entries)._brackets[0]._rungs)
+
+
+def test_a_trial_that_comes_again_stands_at_a_rung_once() -> None:
+    """After each loss of its node Tune has another number for it; eleven times the best would end all others."""
+    scheduler, nobody = halving(9, 1, 3.0, [entry("a"), entry("b")]), cast(Any, None)
+    changes, told = {"optim.lr": 0.1}, {EPOCH: 1, OBJECTIVE: 30.0}
+    for attempt in range(11):
+        trial: Any = SimpleNamespace(trial_id=f"attempt-{attempt}", config={"changes": changes})
+        scheduler.on_trial_add(nobody, trial)
+        assert scheduler.on_trial_result(nobody, trial, told) == TrialScheduler.CONTINUE
+    assert scheduler._brackets[0]._rungs[-1] == (1.0, {"a": 10.0, "b": 11.0, trial_id(changes): 30.0})
+    assert decision(scheduler, "good", 1, 29.0) == TrialScheduler.CONTINUE

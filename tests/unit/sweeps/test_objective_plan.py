@@ -317,6 +317,23 @@ def test_a_dry_run_of_a_search(tmp_path: Path) -> None:
     )
 
 
+def test_a_dry_run_tells_each_initial_point_once(tmp_path: Path) -> None:
+    """Whole numbers in a space are other text than in a ledger. No more are tried than asked."""
+    (tmp_path / "s.py").write_text(
+        "from ray import tune\nSPACE = {'objective.eta_c': tune.uniform(0, 8)}\n"
+        "INITIAL = [{'objective.eta_c': 1}, {'objective.eta_c': 2}, {'objective.eta_c': 3}]\n"
+    )
+    asked: dict[str, Any] = {"workspace": str(tmp_path), "space": str(tmp_path / "s.py"), "sweep__method": "hyperopt"}
+    plan = make_plan(request(**asked, sweep__samples=2))
+    ledger = Ledger(entered(tmp_path, plan, {}))
+    (trial,) = plan.trials_of({"objective.eta_c": 1.0}, "data")
+    ledger.finish(trial, {"objective": 1.0}, 10.0)
+    lines = describe_plan(request(**asked, sweep__samples=2))
+    assert [line for line in lines if "seed=0" in line] == ["  eta_c=1 seed=0: finished", "  eta_c=2 seed=0: to run"]
+    assert "1 trials to run, 1 finished, 0 failed" in lines
+    assert "0 trials to run, 1 finished, 0 failed" in describe_plan(request(**asked, sweep__run="failed"))
+
+
 def test_planning_starts_no_ray() -> None:
     make_plan(request())
     assert not sys.modules["ray"].is_initialized()

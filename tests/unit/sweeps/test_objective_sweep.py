@@ -12,6 +12,7 @@ from vse.sweeps import objective_sweep
 from vse.sweeps.frame import Frame
 from vse.sweeps.ledger import Entry, Ledger, open_sweep
 from vse.sweeps.objective_plan import make_plan
+from vse.sweeps.objective_results import gather
 from vse.sweeps.proposals import InTurn
 from vse.workspace import Workspace
 
@@ -60,6 +61,18 @@ def test_a_finished_sweep_runs_again_once_a_trial_is_to_run(tmp_path: Path, monk
     assert seen == [("running", "running")]
 
 
+def test_the_parent_run_says_what_was_asked_last(tmp_path: Path) -> None:
+    """MLflow keeps the first value of a parameter: of a sweep that was extended it would show another method."""
+    for asked in ({"sweep__method": "grid"}, {"sweep__method": "random", "sweep__seeds": "0,1"}):
+        sweep = sweep_of(tmp_path, **asked)
+        sweep.frame.tell_parent("objective sweep", "rule")
+    story = read(sweep.frame.folder.local("journal.jsonl"))
+    told = {key: story.tags[f"sweep.{key}"] for key in ("method", "seeds", "samples")}
+    assert told == {"method": "random", "seeds": "[0, 1]", "samples": "20"}
+    assert "train.epochs" in story.params
+    assert not any(key.startswith("sweep.") for key in story.params)
+
+
 def test_a_call_that_is_refused_before_the_sweep_was_told_leaves_no_end(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path)
     sweep.frame.close("failed")
@@ -88,3 +101,15 @@ def test_a_trial_is_told_to_a_store_at_once(tmp_path: Path, monkeypatch: pytest.
     assert copied == [path.read_bytes()]
     story = read(path)
     assert (story.status, len([key for key, _ in story.metrics if key == "rsum_so_far"])) == ("finished", 30)
+
+
+def test_a_sweep_without_a_best_point_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Trials of several seeds stand at asha's rungs by themselves: each point may have lost one."""
+    sweep = sweep_of(tmp_path, sweep__method="asha", sweep__seeds="0,1")
+    told = {"metrics": {"val/rsum": 1.0}, "objective": 1.0, "curve": [1.0], "epochs": 1, "run": "r"}
+    for changes, early in zip(sweep.plan.trials_of(sweep.plan.listed[0], "m"), (False, True), strict=True):
+        sweep.ledger.finish(changes, {**told, "stopped": early}, 1.0)
+    results = gather(sweep.plan, sweep.frame.name, "univse_tiny", sweep.ledger, "m")
+    report = sweep.report(results, "digest")
+    assert "best" not in report.headline
+    assert "none is the best; those that asha ended early go on by another sweep.method" in caplog.text

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from ray import tune
 
@@ -84,6 +85,11 @@ def test_a_space_from_a_file(tmp_path: Path) -> None:
         ),
         ("SPACE = {'alpha': object()}", "not plain data"),
         ("raise RuntimeError('broken')", "RuntimeError: broken"),
+        ("raise SystemExit('no')", "SystemExit: no"),
+        ("from ray import tune\nSPACE = {'a': tune.uniform(2, 1)}", "a: nothing can be drawn with 2 and 1"),
+        ("from ray import tune\nSPACE = {'a': tune.randint(3, 3)}", "a: nothing can be drawn with 3 and 3"),
+        ("from ray import tune\nSPACE = {'a': tune.randint('1', 3)}", "a: nothing can be drawn with '1' and 3"),
+        ("from ray import tune\nSPACE = {'w': tune.choice([{'a': 1}, {}]), 'a': 2}", "a: comes twice in a point"),
     ],
 )
 def test_unusable_modules_are_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -115,6 +121,8 @@ def test_unknown_names() -> None:
         (of(optim__schedule=tune.choice(["step", "linear"])), "optim.schedule=linear: expected one of"),
         (of(optim=tune.choice(["a"])), "is a group"),
         (of(alpha=tune.randn(0.5, 10.0)), "alpha=.*: must be between"),
+        (of(alpha=tune.grid_search(["0.5"])), "alpha='0.5': write it as 0.5"),
+        (of(types=tune.choice(["a,b"])), r"types='a,b': write it as \['a', 'b'\]"),
     ],
 )
 def test_wrong_spaces_are_refused_by_key(space: Space, message: str) -> None:
@@ -279,6 +287,20 @@ def test_every_point_has_one_place_and_comes_back_from_it(domains: dict[str, Any
 def test_wrong_alternatives_are_refused_by_key(domains: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"search space here: .*{message}"):
         check_space(Space("here", domains), Config())
+
+
+def test_values_of_other_libraries_are_plain_ones() -> None:
+    """Else the points of a ledger, which are plain, would be none of the space's, and its results be lost."""
+    space = of(
+        optim__every=tune.grid_search(list(np.array([5, 10]))),
+        types=tune.grid_search([("a",), ("a", "b")]),
+        optim__lr=np.float32(0.5),
+        alpha=tune.choice(list(np.array([0.25, 0.5]))),
+    )
+    check_space(space, Config())
+    assert space.describe()["optim.every"] == {"grid": [5, 10]}
+    for point in expand(space):
+        assert len(list(placements(space.domains, canonical_point(Config(), point)))) == 1
 
 
 def test_a_key_of_an_alternative_that_the_user_set_cannot_be_searched() -> None:
