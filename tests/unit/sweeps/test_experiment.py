@@ -123,10 +123,7 @@ def test_a_full_disk_starts_no_other_trial(
 @pytest.mark.usefixtures("two_cpus")
 @pytest.mark.parametrize(
     ("trouble", "said"),
-    [
-        ("sick", "/scratch: no space left on device"),
-        pytest.param("no credentials", "s3://bucket/work: no AWS credentials", marks=pytest.mark.slow),
-    ],
+    [("sick", "/scratch: no space left on device"), ("no credentials", "s3://bucket/work: no AWS credentials")],
 )
 def test_where_there_are_other_nodes_the_fault_of_one_ends_no_sweep(
     trouble: str, said: str, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -229,7 +226,6 @@ def test_a_first_epoch_tells_a_capped_sweep_what_trials_take(ledger: Ledger) -> 
     assert 2.0 <= guesses[0] < 12.0
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_trials_that_no_node_comes_for_end_the_sweep(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
