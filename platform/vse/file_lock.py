@@ -8,9 +8,9 @@ from typing import IO, Any
 EVERY = 0.1  # seconds between attempts when a timeout is set
 
 
-def take(file: IO[Any], wait: float = math.inf) -> bool:
-    """Take the lock of an open file, which is freed when it is closed; False where another process keeps it for `wait`
-    seconds."""
+def take(file: IO[Any] | int, wait: float = math.inf) -> bool:
+    """Take the lock of an open file or of a descriptor, which is freed when it is closed; False where another process
+    keeps it for `wait` seconds."""
     if math.isinf(wait):
         fcntl.flock(file, fcntl.LOCK_EX)
         return True

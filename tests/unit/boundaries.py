@@ -14,6 +14,7 @@ FLOORS: tuple[frozenset[str], ...] = (
         "node_cache",
         "named_files",
         "file_lock",
+        "scratch",
         "arithmetic",
         "columns",
         "interrupts",

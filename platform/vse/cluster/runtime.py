@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from vse.config import knob
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError, first_line
 from vse.prometheus import show_progress
+from vse.scratch import LOGS_STAY, scratch_folder
 
 log = logging.getLogger(__name__)
 
@@ -154,26 +154,30 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
     # Read at import, which may have been before us, as a search space imports Tune.
     ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = env_bool("RAY_ENABLE_UV_RUN_RUNTIME_ENV", False)
     handlers = _signal_handlers()
-    scratch = None
-    if address is None:
-        scratch = Path(tempfile.mkdtemp(prefix="vse-", dir="/tmp"))  # short: socket paths hold 107 characters
-        _start(config, scratch)
-    else:
-        _join(address, config, workers)
-    for number, handler in handlers.items():  # ray.init puts its own in their place
-        signal.signal(number, handler)
-    try:
-        raylet = _raylet()
-        with contextlib.nullcontext() if raylet is None else watched(raylet):
-            yield _session(address is None)
-        if scratch is not None:
+    with _started(config) if address is None else contextlib.nullcontext():
+        if address is not None:
+            _join(address, config, workers)
+        for number, handler in handlers.items():  # ray.init puts its own in their place
+            signal.signal(number, handler)
+        try:
+            raylet = _raylet()
+            with contextlib.nullcontext() if raylet is None else watched(raylet):
+                yield _session(address is None)
+        finally:
             ray.shutdown()
-            shutil.rmtree(scratch, ignore_errors=True)  # after a failure its logs stay
-            scratch = None
-    finally:
-        ray.shutdown()
-        if scratch is not None:
+
+
+@contextlib.contextmanager
+def _started(config: Config) -> Iterator[None]:
+    """A Ray of this process, whose logs stay for a while where the body raises."""
+    # short: socket paths hold 107 characters
+    with scratch_folder("ray", root=Path("/tmp"), left_after=LOGS_STAY, keep_failed=True) as scratch:
+        try:
+            _start(config, scratch)
+            yield
+        except BaseException:
             log.warning("Ray's logs of this run stay in %s", scratch)
+            raise
 
 
 def _start(config: Config, scratch: Path) -> None:

@@ -8,8 +8,6 @@ import contextlib
 import functools
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +21,7 @@ from vse.capacity import Capacity, living
 from vse.cluster.placement import capacity
 from vse.cluster.runtime import LIFECYCLE, SPOT
 from vse.progress import Progress
+from vse.scratch import scratch_folder
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger
 from vse.sweeps.need import DRIVER_CPUS, Need
@@ -149,16 +148,12 @@ def _tuned(function: Function, place: Place, recorder: Recorder, config: tune.Tu
     assert module != "__main__", "what Ray pickles must live in a module that workers can import"
     config.trial_name_creator = _name
     config.trial_dirname_creator = _name
-    scratch = tempfile.mkdtemp(prefix="vse-tune-")
-    try:
-        with _environment(_ENVIRONMENT), _quiet("ray.tune"):
-            tune.Tuner(
-                tune.with_resources(functools.partial(run_function, function=function), place),
-                tune_config=config,
-                run_config=tune.RunConfig(name="trials", storage_path=scratch, callbacks=[recorder], verbose=0),
-            ).fit()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with scratch_folder("tune") as scratch, _environment(_ENVIRONMENT), _quiet("ray.tune"):
+        tune.Tuner(
+            tune.with_resources(functools.partial(run_function, function=function), place),
+            tune_config=config,
+            run_config=tune.RunConfig(name="trials", storage_path=str(scratch), callbacks=[recorder], verbose=0),
+        ).fit()
 
 
 def _name(trial: Any) -> str:

@@ -1,7 +1,6 @@
 """One run elsewhere: on several workers through Ray Train, each within a process group, or in one Ray task."""
 
 import contextlib
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from vse.cluster.runtime import placement_seconds, train_nodes
 from vse.config import to_dict
 from vse.errors import InputError, PlacementError, StorageError, WorkersLostError, first_line, storage_failure
 from vse.lease import Held
+from vse.scratch import scratch_folder
 from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.loop import SAID_ONCE
@@ -61,13 +61,31 @@ def train_on_workers(
     Diverged as a worker raised them, without trying again; lost workers are replaced. Raises PlacementError where the
     nodes for all of them did not come, and WorkersLostError where workers were lost once more.
     """
-    gpus = config.train.gpus_per_worker
     # Ray's own notes about a run are read by nobody: checkpoints are the run's. Only Ray's controller writes them, and
     # it runs on this node; on S3 they would fail without a second try where the workspace itself waits.
-    scratch = tempfile.TemporaryDirectory(prefix="vse-train-", ignore_cleanup_errors=True)
-    trainer = _Trainer(
+    with scratch_folder("train") as scratch:
+        waited = Waited(scratch / "waited")
+        trainer = _trainer(config, _arguments(config, workspace, name, parent, held), name, scratch, waited)
+        with _listening(workspace.run(name), report, waited.seconds):
+            try:
+                refusal = trainer.fit().return_value
+            except TrainingFailedError as error:
+                if _timed_out(error):
+                    raise _no_place(config) from None
+                if loss := _loss(error):
+                    raise _lost(config, loss) from None
+                raise
+            except (KeyboardInterrupt, SystemExit):
+                trainer.abort()
+                raise
+    _raise_again(refusal)
+
+
+def _trainer(config: RunConfig, arguments: dict[str, Any], name: str, scratch: Path, waited: "Waited") -> "_Trainer":
+    gpus = config.train.gpus_per_worker
+    return _Trainer(
         _worker,
-        train_loop_config=_arguments(config, workspace, name, parent, held),
+        train_loop_config=arguments,
         scaling_config=ScalingConfig(
             num_workers=config.train.workers,
             use_gpu=gpus > 0,
@@ -77,24 +95,11 @@ def train_on_workers(
         torch_config=TorchConfig(backend="nccl" if gpus else "gloo", timeout_s=COLLECTIVE_SECONDS),
         run_config=TrainRunConfig(
             name=name,
-            storage_path=scratch.name,
-            callbacks=[waited := Waited(Path(scratch.name) / "waited")],  # type: ignore[list-item]  # Ray's own kind
+            storage_path=str(scratch),
+            callbacks=[waited],  # type: ignore[list-item]  # Ray's own kind
             failure_config=FailureConfig(max_failures=RETRIES, controller_failure_limit=RETRIES),
         ),
     )
-    with scratch, _listening(workspace.run(name), report, waited.seconds):
-        try:
-            refusal = trainer.fit().return_value
-        except TrainingFailedError as error:
-            if _timed_out(error):
-                raise _no_place(config) from None
-            if loss := _loss(error):
-                raise _lost(config, loss) from None
-            raise
-        except (KeyboardInterrupt, SystemExit):
-            trainer.abort()
-            raise
-    _raise_again(refusal)
 
 
 class _Policy(DefaultFailurePolicy):

@@ -3,9 +3,9 @@
 import contextlib
 import dataclasses
 import math
-import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from vse.config import override
 from vse.data.batches import Collator
 from vse.data.records import Records
 from vse.pipeline import StoredFeatures
+from vse.scratch import scratch_folder
 from vse.storage import Folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress
@@ -84,7 +85,7 @@ def time_training(config: RunConfig, material: Material, seconds: float = SECOND
     """
     train, threads = config.train, torch.get_num_threads()
     endless = {"train.workers": 1, "train.epochs": 10**6, "train.patience": 0, "train.evaluate_every": 10**6}
-    with tempfile.TemporaryDirectory(prefix="vse-timing-") as scratch:
+    with scratch_folder("timing") as scratch:
         torch.set_num_threads(train.threads)
         keep_freed_memory()
         try:
@@ -103,7 +104,7 @@ def time_training(config: RunConfig, material: Material, seconds: float = SECOND
         finally:
             torch.set_num_threads(threads)
         saved = time.monotonic()
-        Checkpoints(Folder.open(scratch).child("kept")).save(Progress(), loop.family, loop.stepper.optimizers, {})
+        Checkpoints(Folder.open(str(scratch)).child("kept")).save(Progress(), loop.family, loop.stepper.optimizers, {})
         checkpoint = time.monotonic() - saved
     whole, read = (_sizes(each.records) for each in (material, part))
     captions = len(collate.captions) * whole[0] / read[0]
@@ -119,7 +120,7 @@ def time_training(config: RunConfig, material: Material, seconds: float = SECOND
 
 
 def _loop(
-    config: RunConfig, material: Material, scratch: str, seconds: float
+    config: RunConfig, material: Material, scratch: Path, seconds: float
 ) -> tuple[TrainingInputs, Collator, Loop, _Clock]:
     inputs, clock = family_inputs(config), _Clock(seconds)
     objective = registry.build("objective", config.objective)
@@ -127,11 +128,11 @@ def _loop(
     family = build_family(config, data).to(training_device(config.train))
     collate = make_collator(config, data, inputs, objective.negatives)
     hooks = Hooks(lambda family: {}, lambda epoch, row: None, lambda text: None, clock.stepped)
-    unsaved = _Unsaved(Folder.open(scratch).child("none"))
+    unsaved = _Unsaved(Folder.open(str(scratch)).child("none"))
     return data, collate, Loop(config, family, objective, collate, unsaved, hooks), clock
 
 
-def _part_of(material: Material, scratch: str) -> Material:
+def _part_of(material: Material, scratch: Path) -> Material:
     """The first images of training and validation with their captions, features cached in `scratch`."""
     assert isinstance(material.features, StoredFeatures)
     left = {"train": TRAIN_IMAGES, "val": VAL_IMAGES}
@@ -143,7 +144,7 @@ def _part_of(material: Material, scratch: str) -> Material:
     kept = {image.id for image in images}
     captions = tuple(caption for caption in material.records.captions if caption.image in kept)
     records = Records(material.records.name, tuple(images), captions, material.records.source)
-    features = dataclasses.replace(material.features, cache=scratch)
+    features = dataclasses.replace(material.features, cache=str(scratch))
     return dataclasses.replace(material, records=records, features=features)
 
 
