@@ -64,7 +64,8 @@ def _twins(families: Mapping[str, tuple[str, ...]], where: str, changes: Changes
 FAMILIES_SCENES = Study(
     name="families_scenes",
     # Sizes and schedules come from the one transform, so that within a claim only what it names differs; each family
-    # has the best of four rates. Fisher vectors of 150-word vocabularies need few dimensions.
+    # has the best of four rates. Relational arms keep their last epoch, as the thesis does (3.4), others their best.
+    # Fisher vectors of 150-word vocabularies need few dimensions.
     data={"data.seed": 1},
     arms={
         "vsepp": StudyArm(preset="vsepp_scenes", family="vsepp", changes=_FIFTEEN),

@@ -18,7 +18,9 @@ FREQUENT = 200 / 616_767
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
     """How candidates are made (VSE-C, section 3.2). Defaults are ours; `PUBLISHED` follows the paper and its code,
-    which takes words from 200 occurrences where the paper says more than 200.
+    which takes words from 200 occurrences where the paper says more than 200. Not its own are our lists, which hold for
+    both: nouns of the plural only and of places are never put in, those without a picture are abstract, `a group of` is
+    no numeral, and phrases linked by a comma are taken for linked, so that a symmetric pair is not swapped.
 
     A run takes the one or the other by name: `text.contrast=published`.
     """
