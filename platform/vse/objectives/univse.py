@@ -1,4 +1,4 @@
-"""UniVSE's losses (Wu et al., 2019, §3.4, eqs. 1-4; negatives of supplement A.1).
+"""UniVSE's losses (Wu et al., 2019, §3.1 eq. 1, §3.4 eqs. 2-3, §3.5 eq. 4; negatives of supplement A.1).
 
 Chosen where the paper is silent: margin 0.2; the mean over the negatives of a component, the mean over a caption's
 components of a type, the sum over captions; the relevance map of eq. 2 has a temperature (1 as printed).
