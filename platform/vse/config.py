@@ -259,18 +259,19 @@ def validate(config: T) -> T:
     return config
 
 
-def to_dict(config: Any) -> dict[str, Any]:
-    """Nested plain data; a component becomes {"name": ..., its fields}. Later fields are left out at their default."""
+def to_dict(config: Any, *, whole: bool = False) -> dict[str, Any]:
+    """Nested plain data; a component becomes {"name": ..., its fields}. Later fields are left out at their default,
+    unless it is wanted whole."""
     data: dict[str, Any] = {}
     hints = get_type_hints(type(config))
     for spec in fields(config):
         value = _exact(getattr(config, spec.name), hints[spec.name])
-        if spec.metadata.get("later") and value == spec.default:
+        if spec.metadata.get("later") and value == spec.default and not whole:
             continue
         if "kind" in spec.metadata:
-            data[spec.name] = {"name": registry.name_of(spec.metadata["kind"], value), **to_dict(value)}
+            data[spec.name] = {"name": registry.name_of(spec.metadata["kind"], value), **to_dict(value, whole=whole)}
         elif is_dataclass(value):
-            data[spec.name] = to_dict(value)
+            data[spec.name] = to_dict(value, whole=whole)
         else:
             data[spec.name] = list(value) if isinstance(value, tuple) else value
     return data

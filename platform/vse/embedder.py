@@ -13,6 +13,7 @@ from torch import Tensor
 from vse import registry
 from vse.data.examples import ComponentSource, SentenceVectors, Texts, encode_texts
 from vse.data.images import UnreadableImage, decode_image, open_image
+from vse.data.places import AddressError
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_images
 from vse.evaluation.retrieval import score_matrix, spans
@@ -267,7 +268,7 @@ def _squares(picture: Picture, root: str, transform: Transform) -> UInt8[np.ndar
         return transform(decode_image(picture) if isinstance(picture, bytes) else open_image(os.fspath(picture), root))
     except MemoryError:
         raise UnreadableImage(NO_MEMORY) from None
-    except InputError as error:  # its path leaves the root
+    except AddressError as error:  # its path leaves the root
         raise UnreadableImage(str(error)) from None
 
 

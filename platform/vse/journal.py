@@ -181,7 +181,9 @@ def _continue(folder: Any, path: Path, copied: Path) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     if not here.startswith(there):  # another machine went on
-        path.write_bytes(there)
+        whole = path.with_name(f"{path.name}.{os.getpid()}")  # others on this machine may be reading
+        whole.write_bytes(there)
+        os.replace(whole, path)
     copied.touch()
 
 

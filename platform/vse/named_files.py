@@ -107,7 +107,7 @@ def _copy(address: str) -> tuple[Path, str]:
         fetch = functools.partial(_fetch, store, name, size, tag, place)
         try:
             path = copied_file(place, name, size, fetch)
-            taken = _taken(str(path), path.stat().st_ctime_ns)
+            taken = _taken(str(path), path.stat().st_mtime_ns)
         except (FileExistsError, FileNotFoundError):  # written anew meanwhile; or gone again, for want of room
             continue
         if taken == read_note(place):
@@ -127,7 +127,7 @@ def _fetch(store: ObjectStore, name: str, size: int, tag: str, place: str, strea
 
 @functools.lru_cache(maxsize=64)
 def _taken(path: str, changed: int) -> str:
-    """SHA-256 of a copy, once a process; `changed`: when it was, another time where it was made anew.
+    """SHA-256 of a copy, once a process; `changed`: when it was written, another time where it was made anew.
 
     Its inode would not do: a file made after one was removed may be given the same.
     """

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ Write = Callable[[IO[bytes]], None]
 # Folders of our own: what else lies in the one that a user names, arrays among it, is not ours to remove
 _ARRAYS, _COPIES = "arrays", "copies"
 _UNFINISHED = ".writing-"
+_too_small = set[Path]()  # caches whose limit was found so in this process, and said to be
 
 
 def own_cache() -> Path:
@@ -52,8 +54,7 @@ def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fi
             values = _open(path, shape)
             if values is None:
                 values = _make(cache, path, shape, np.dtype(dtype), fill, limit)
-    with contextlib.suppress(OSError):
-        os.utime(path)  # the order in which arrays go
+    _note_use(path)
     return values
 
 
@@ -70,8 +71,7 @@ def copied_file(place: str, name: str, size: int, write: Write) -> Path:
             if not _is_whole(path, size):
                 path.parent.mkdir(exist_ok=True)
                 _write(cache, path, size, write, limit)
-    with contextlib.suppress(OSError):
-        os.utime(path)
+    _note_use(path)
     return path
 
 
@@ -144,7 +144,7 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
             unfinished, stat = file.name.startswith(_UNFINISHED), file.stat()
             total += stat.st_size
             if not (unfinished and _is_held(file)):
-                files.append((0 if unfinished else stat.st_mtime_ns, stat.st_size, file))
+                files.append((0 if unfinished else stat.st_atime_ns, stat.st_size, file))
     for _, size, file in sorted(files):
         if shutil.disk_usage(cache).free >= needed and (limit is None or total + needed <= limit):
             return
@@ -152,6 +152,21 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
             file.unlink()
             log.info("%s: removed to make room; it is made again when it is needed", file)
         total -= size
+    if limit is not None and total + needed > limit and cache not in _too_small:
+        _too_small.add(cache)
+        log.warning(
+            "%s=%.3g: less than the %.3g GiB used at once in %s; what is beyond it is kept, and often made again",
+            LIMIT,
+            limit / 2**30,
+            (total + needed) / 2**30,
+            cache,
+        )
+
+
+def _note_use(path: Path) -> None:
+    """Set the time by which the order goes. When the file was written stays: by that, copies are known."""
+    with contextlib.suppress(OSError):
+        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
 
 
 @contextlib.contextmanager

@@ -111,6 +111,8 @@ def read_status(workspace: Workspace, tracking: str | None = None, known: Known 
         line, entries = _sweep(folder, stories.get(f"sweeps/{name}", Story()), now)
         inside = [run for run in lines if run.parent == name]
         cpu, gpu = (sum(getattr(run, key) for run in (line, *inside)) for key in ("cpu_hours", "gpu_hours"))
+        if line.state == "silent" and (live := [run.age for run in inside if run.state == "running"]):
+            line = replace(line, state="running", age=min(live))  # its trainings may each take hours
         lines.append(replace(line, cpu_hours=cpu, gpu_hours=gpu))
         failures += [(f"{name} {_point(entry)}", entry.why) for entry in entries if entry.state == "failed"]
     lines += _stages(workspace, now)

@@ -52,7 +52,9 @@ def speed(line: Line) -> str:
     one = line.unit.split()[-1].removesuffix("s")
     if line.each < 1:
         return f"{1 / line.each:.3g} {one}s/s"
-    return f"{line.each:.3g} s/{one}" if line.each < 100 else f"{clock(line.each)} min/{one}"
+    if line.each < 100:
+        return f"{line.each:.3g} s/{one}"
+    return f"{clock(line.each)} min/{one}" if line.each < 3600 else f"{line.each / 3600:.3g} h/{one}"
 
 
 def summary(status: Status) -> str:

@@ -9,7 +9,7 @@ from vse import named_files, node_cache
 from vse.errors import InputError
 from vse.named_files import digest, ends, is_file, local, read
 from vse.object_store import ObjectStore
-from vse.storage import Folder, sha256_of
+from vse.storage import Folder, sha256_of, sha256_of_file
 
 DATA = bytes(range(256)) * 20
 
@@ -86,6 +86,20 @@ def test_a_file_that_changes_while_it_is_read_is_read_from_its_start(
     monkeypatch.setattr(ObjectStore, "read_range", read_range)
     assert read(folder.address("a")) == DATA[::-1]
     assert changed
+
+
+def test_a_copy_is_hashed_once_a_process(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write_bytes("a", DATA)
+    hashed = list[Path]()
+
+    def counted(path: Path) -> str:
+        hashed.append(path)
+        return sha256_of_file(path)
+
+    monkeypatch.setattr(named_files, "sha256_of_file", counted)
+    for _ in range(3):
+        assert read(folder.address("a")) == DATA
+    assert len(hashed) == 1
 
 
 def test_a_copy_that_its_disk_has_altered_is_made_again(folder: Folder, s3_proxy: s3.Proxy) -> None:

@@ -141,3 +141,15 @@ def test_an_array_that_is_removed_as_soon_as_it_is_there_serves_its_maker(
 
     monkeypatch.setattr(node_cache.os, "replace", replace_and_remove)
     assert (mapped_array(tmp_path, "x", SHAPE, np.float32, fill(1.0)) == 1.0).all()
+
+
+def test_a_limit_that_is_too_small_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(node_cache.LIMIT, str(30_000 / 2**30))
+    for name in "12":
+        mapped_array(tmp_path, name, SHAPE, np.float32, fill(1.0))
+    assert "VSE_CACHE_GIB" not in caplog.text
+    for name in "34":
+        mapped_array(tmp_path, name, (100, 200), np.float32, fill(1.0))
+    assert caplog.text.count("less than the 7.45e-05 GiB used at once") == 1

@@ -1,5 +1,6 @@
 """A workspace in every state, made by hand through the writers that jobs use, and the screen it becomes."""
 
+import json
 import os
 import re
 import shutil
@@ -126,6 +127,19 @@ def test_who_gives_no_sign_is_called_silent(living: Path, monkeypatch: pytest.Mo
     assert {found[name].state for name in ("run-s0", SWEEP)} == {"silent"}
     assert found["run-s0"].left is None
     assert found["alone-s0"].state == "finished"
+
+
+def test_a_sweep_whose_trainings_report_is_not_silent(living: Path) -> None:
+    """A trial of hours ends, and is told of by the sweep, once in hours; its epochs come meanwhile."""
+    folder = living / "sweeps" / SWEEP
+    then = time.time() - 7200
+    book = folder / "journal.jsonl"
+    book.write_text(re.sub(r'"(time|began)": \d+', rf'"\1": {round(1000 * then)}', book.read_text()))
+    standing = json.loads((folder / "standing.json").read_text())
+    (folder / "standing.json").write_text(json.dumps({**standing, "time": then, "started": then - 600}))
+    assert (lines(living)[SWEEP].state, lines(living)[SWEEP].age < 60) == ("running", True)
+    write_run(living, "run-s0", parent=SWEEP).end("finished")
+    assert lines(living)[SWEEP].state == "silent"
 
 
 def test_what_else_lies_among_the_sweeps_is_left_out(living: Path) -> None:
@@ -299,6 +313,6 @@ def test_what_is_urgent_comes_first() -> None:
 
 def test_times_and_speeds() -> None:
     assert [clock(s) for s in (0, 59.6, 3599, 3600, 200_000)] == ["0:00", "1:00", "59:59", "1:00:00", "2 days"]
-    speeds = [(0.05, "20 epochs/s"), (1.5, "1.5 s/epoch"), (250, "4:10 min/epoch"), (None, "")]
+    speeds = [(0.05, "20 epochs/s"), (1.5, "1.5 s/epoch"), (250, "4:10 min/epoch"), (9000, "2.5 h/epoch"), (None, "")]
     for each, text in speeds:
         assert speed(Line(kind="run", name="x", state="running", unit="epochs", each=each)) == text

@@ -224,7 +224,10 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise InputError(f"ray.address={address}: no cluster answers ({first_line(error)})") from None
+        text = f"ray.address={address}: no cluster answers ({first_line(error)})"
+        if not config.address and os.environ.get("RAY_ADDRESS", "") in _DETACHED:
+            text += f"; {LAUNCHED} stands for one here: remove it if that was taken down, or say ray.address=local"
+        raise InputError(text) from None
     except AuthenticationError as error:
         raise InputError(f"ray.address={address}: the cluster wants a token ({first_line(error)})") from None
 

@@ -1,5 +1,6 @@
 """The only reader of images: what a URI points to becomes an 8-bit RGB picture, or a stated reason why not."""
 
+import errno
 import io
 import os
 import stat
@@ -11,11 +12,15 @@ import PIL.ImageOps
 
 from vse.data.places import spellings
 from vse.data.scenes.render import render
-from vse.errors import first_line
+from vse.errors import StorageError, first_line
 from vse.storage import Folder
 
 MISSING = "file is missing"  # a reason that may mean the wrong folder
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
+# What a disk, a file server or this process suffers from, whichever picture it asks for: kept as a finding about each
+# that was tried meanwhile, an hour's trouble would cost these for good.
+_NOT_OF_THE_FILE = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
+_NOT_OF_THE_FILE |= {errno.ECONNRESET, errno.ECONNREFUSED, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 
 
 class UnreadableImage(Exception):  # noqa: N818  (a finding about data, recorded as a reject, not a fault of the program)
@@ -30,8 +35,9 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     """The picture at a URI, RGB, turned upright as its EXIF data says, on white where it is transparent.
 
     `uri` is a `scene:` address, a file:// or s3:// address, or a path: below `root` if one is given (a folder or an
-    s3:// address), its accented letters composed or decomposed. Raises InputError for a path that leaves its root and
-    UnreadableImage for everything that a single bad file can cause: missing, empty, truncated, no image, too large.
+    s3:// address), its accented letters composed or decomposed. Raises AddressError for a path that leaves its root,
+    UnreadableImage for everything that a single bad file can cause: missing, empty, truncated, no image, too large, and
+    StorageError or what a store raises (CredentialsError) for what is no fault of it.
     """
     if uri.startswith("scene:"):
         return PIL.Image.fromarray(render(uri))
@@ -60,6 +66,8 @@ def _read(place: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno in _NOT_OF_THE_FILE:
+            raise StorageError(f"{place}: cannot be read now: {error.strerror}") from None
         raise UnreadableImage(f"file cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a null byte in the path
         raise UnreadableImage(f"file cannot be read: {error}") from None

@@ -13,12 +13,16 @@ from urllib.parse import unquote, urlsplit
 from vse.errors import InputError
 
 
+class AddressError(InputError):
+    """An address of a data set that leads where it may not: a bad row, and no fault of a store or of what is asked."""
+
+
 def below(root: str, uri: str) -> str:
     """The local path or s3:// address of `uri` in `root`, which is a folder or an s3:// address.
 
     `uri` is a path relative to the root, or an absolute path, file:// or s3:// address of something in it. The root
     itself may be a symbolic link; links in it may not lead out of it. Without a root any address is taken as it is.
-    Raises InputError for an address that leaves its root.
+    Raises AddressError for one that leaves its root.
     """
     if uri.startswith("s3://") or root.startswith("s3://"):
         return _remote(root, uri)
@@ -31,13 +35,13 @@ def below(root: str, uri: str) -> str:
     base = os.path.abspath(root)
     place = os.path.normpath(uri if os.path.isabs(uri) else os.path.join(base, os.path.normpath(uri)))
     if not _inside(base, place):
-        raise InputError(f"{uri}: leaves its root {root}; image paths must stay below it")
+        raise AddressError(f"{uri}: leaves its root {root}; image paths must stay below it")
     try:
         real = os.path.realpath(place)
     except ValueError:
         return place  # a null byte: no file has such a name, and whoever opens it says so
     if not _inside(os.path.realpath(base), real):
-        raise InputError(f"{uri}: leaves its root {root} through a symbolic link; image paths must stay below it")
+        raise AddressError(f"{uri}: leaves its root {root} through a symbolic link; image paths must stay below it")
     return place
 
 
@@ -45,12 +49,12 @@ def spellings(root: str, uri: str) -> Iterator[str]:
     """Where `uri` in `root` may lie: `below` as it is written, then with composed and with decomposed letters.
 
     A Mac writes `é` as two characters where a list of captions has one, or the other way round; the names look alike.
-    Raises InputError as `below` does.
+    Raises AddressError as `below` does.
     """
     yield below(root, uri)
     for form in ("NFC", "NFD"):
         if not unicodedata.is_normalized(form, uri):
-            with contextlib.suppress(InputError):  # a whole address may hold a root that is written otherwise
+            with contextlib.suppress(AddressError):  # a whole address may hold a root that is written otherwise
                 yield below(root, unicodedata.normalize(form, uri))
 
 
@@ -66,7 +70,7 @@ def _remote(root: str, uri: str) -> str:
     inner = uri.removeprefix(f"{base}/")
     relative = posixpath.normpath(inner)
     if not root.startswith("s3://") or "://" in inner or relative == ".." or relative.startswith(("../", "/")):
-        raise InputError(f"{uri}: leaves its root {root}; image paths must stay below it")
+        raise AddressError(f"{uri}: leaves its root {root}; image paths must stay below it")
     if "?" in relative:
-        raise InputError(f"{uri}: a name with a question mark cannot be told from an address with options on S3")
+        raise AddressError(f"{uri}: a name with a question mark cannot be told from an address with options on S3")
     return f"{base}/{relative}{mark}{options}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vse.data.images import UnreadableImage, open_image
-from vse.errors import InputError
+from vse.data.places import AddressError
 from vse.features.transforms import Transform
 
 NO_MEMORY = "needs more memory than there is"
@@ -22,7 +22,10 @@ class Decoded:
 
 
 def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transform) -> Decoded:
-    """Read and transform pictures; one that cannot be read or held becomes a reject with its reason."""
+    """Read and transform pictures; one that cannot be read or held becomes a reject with its reason.
+
+    What is no fault of the picture goes through: a store that lets nobody in, a disk or file server that fails.
+    """
     good, squares, rejects = [], [], []
     for image, uri in zip(ids, uris, strict=True):
         try:
@@ -32,7 +35,7 @@ def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transf
             rejects.append((image, error.reason))
         except MemoryError:  # of one picture; a job that ended here would end here again
             rejects.append((image, NO_MEMORY))
-        except InputError as error:  # its address leaves the data set's folder: a bad row, not a bad job
+        except AddressError as error:  # a bad row, not a bad job
             rejects.append((image, str(error)))
     shape = (0, transform.num_crops, transform.size, transform.size, 3)
     return Decoded(good, np.stack(squares) if squares else np.empty(shape, np.uint8), rejects)

@@ -168,15 +168,24 @@ class _Account:
         yield from self.each("spot role", {_SPOT_ROLE} if any(map(_is_spot, self.kinds.values())) else (), look)
 
     def group(self) -> Iterator[Check]:
-        name = self.config["provider"].get("security_group", {}).get("GroupName", "")
-        found = self.client("ec2").describe_security_groups(Filters=[{"Name": "group-name", "Values": [name]}])
-        if not found["SecurityGroups"]:
-            wrong = f"{name or 'none named'}: does not exist, so Ray would make one with port 22 open to the world"
-            yield Check("security group", self.where, "problem", wrong)
-        for group in found["SecurityGroups"]:
+        """Those that node types name by id, and the one that all others get."""
+        describe = self.client("ec2").describe_security_groups
+        given = [kind["node_config"].get("SecurityGroupIds") or [] for kind in self.kinds.values()]
+        groups = []
+        if ids := sorted({str(each) for several in given for each in several}):
+            groups += describe(GroupIds=ids)["SecurityGroups"]
+        if not all(given):
+            name = self.config["provider"].get("security_group", {}).get("GroupName", "")
+            named = describe(Filters=[{"Name": "group-name", "Values": [name]}])["SecurityGroups"]
+            groups += named
+            if not named:
+                wrong = f"{name or 'none named'}: does not exist, so Ray would make one with port 22 open to the world"
+                yield Check("security group", self.where, "problem", wrong)
+        for group in groups:
+            name = group["GroupName"]
             wide = open_to_the_world(group["IpPermissions"])
             wrong = f"{name}: open to the world on {', '.join(wide)}; name your own addresses"
-            if not group["IpPermissions"]:
+            if not group["IpPermissions"] and group["GroupId"] not in ids:
                 wide, wrong = ["22"], f"{name}: has no rules, so Ray would open port 22 to the world"
             yield self.check("security group", not wide, f"{name}: nothing is open to the world", wrong)
 

@@ -63,7 +63,8 @@ def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
             yield f"available_node_types: no GPU type is labelled {LIFECYCLE}: {market}, for {why}"
     if provider.get("cache_stopped_nodes", True):
         yield "provider.cache_stopped_nodes: stopped spot instances go on costing their disks"
-    if not part(provider, "security_group").get("GroupName"):
+    own = [bool(_list(part(part(types, name), "node_config"), "SecurityGroupIds")) for name in types]
+    if not part(provider, "security_group").get("GroupName") and not (own and all(own)):
         yield "provider.security_group: not named, so Ray would make one with port 22 open to the world"
     region = provider.get("region")
     if not region or not isinstance(region, str):

@@ -40,7 +40,8 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResponseResults:
-    """`keys` are those searched of which more than one value was tried, `base` their values in the preset.
+    """`keys` are those searched of which more than one value was tried, `base` the preset's values of all that the
+    space names, without those that it has not.
 
     `points` come in the order in which they were tried; `best` is the place of the chosen one, None before any is
     complete. `claims` are verdicts on registered claims by name. `failed` are label -> error; `left` counts trials that
@@ -76,7 +77,7 @@ class ResponseResults:
 
     def at_base(self) -> Point | None:
         """The preset itself, if it was tried to its end."""
-        return next((p for p in self.complete if all(p.values.get(k) == self.base.get(k) for k in self.keys)), None)
+        return next((p for p in self.complete if p.values == self.base), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `results.json`."""

@@ -94,7 +94,7 @@ def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels
     for name, points in lines if len(lines) <= MOST_LINES else ():
         style = labels.setdefault(name, len(labels)) % MOST_LINES
         _line(axis, [p for p in points if metric in p.metrics], key, metric, place, style)
-    if results.base.get(key) is not None:
+    if key in results.base:
         axis.axvline(place(results.base[key]), color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
 
 
@@ -115,9 +115,9 @@ def _line(axis: Any, points: Sequence[Point], key: str, metric: str, place: Any,
     if found and not any(math.isnan(each.half) for each in found):
         halves = [each.half for each in found]
         axis.errorbar(x, means, yerr=halves, fmt="none", ecolor=colour, elinewidth=0.8, capsize=2, alpha=0.7)
-    several = max((each.count for each in found), default=0)
-    for seed in range(several if several > 1 else 0):
-        values = [p.metrics[metric][seed] if seed < len(p.seeds) else math.nan for p in points]
+    seeds = sorted({seed for point in points for seed in point.seeds})
+    for seed in seeds if len(seeds) > 1 else ():
+        values = [p.metrics[metric][p.seeds.index(seed)] if seed in p.seeds else math.nan for p in points]
         axis.plot(x, values, color=colour, linestyle=DASHES[style], linewidth=0.6, alpha=0.4)
     axis.plot(
         x, means, "o", color=colour, linewidth=1.3, linestyle=DASHES[style], markersize=3.8, markeredgecolor="white"
@@ -127,7 +127,7 @@ def _line(axis: Any, points: Sequence[Point], key: str, metric: str, place: Any,
 def _scaled(axis: Any, results: ResponseResults, key: str) -> Any:
     """Set up the axis of a key and return where a value stands on it: its size, or its place among texts."""
     values = [p.values[key] for p in results.points if key in p.values]
-    if results.base.get(key) is not None:
+    if key in results.base:
         values.append(results.base[key])
     if is_numeric(results, key) and sortable(results.base.get(key, 0))[0] == 0:
         numbers = [float(v) for v in values]

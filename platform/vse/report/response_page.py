@@ -127,7 +127,9 @@ def _best(results: ResponseResults) -> str:
     if best is None:
         return "<p>No point is complete yet.</p>"
     changed = ", ".join(
-        f"{key} = {_rounded(value)} (preset {_rounded(results.base.get(key))})" for key, value in best.changes.items()
+        f"{key} = {_rounded(value)} "
+        + (f"(preset {_rounded(results.base[key])})" if key in results.base else "(not in the preset)")
+        for key, value in best.changes.items()
     )
     return f"<p>{html.escape(changed)}: {_objective_name(results)} {best.objective}.</p>"
 

@@ -26,7 +26,7 @@ from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
 from vse.sweeps.estimates import estimate_before_trials, expectation
 from vse.sweeps.experiment import require_finished, run_sweep
-from vse.sweeps.frame import Frame, Report, SweepResult, run_framed, tell_report
+from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, tell_report
 from vse.sweeps.ledger import Entry, trial_id
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import REVISION
@@ -53,11 +53,7 @@ def run_alpha_sweep(request: Request) -> str:
     if sweep.refused is not None:
         raise type(sweep.refused)(f"{sweep.refused} (all other trials are reported: {path})")
     if sweep.failed:
-        name, why = next(iter(sweep.failed.items()))
-        raise RuntimeError(
-            f"{len(sweep.failed)} trials failed, {name}: {why} (all others are reported: {path}); sweep.run=failed "
-            "tries them again"
-        )
+        raise RuntimeError(failures(sweep.failed, path))
     return path
 
 
@@ -220,6 +216,7 @@ class _Sweep:
         kinds = {changes["kind"] for changes in asked}
         need = self.plan.need_of(next(iter(kinds), ""))
         if pending := [changes for changes in self.ledger.pending(asked) if self.wanted(changes)]:
+            before = {trial_id(changes): self.ledger.attempts(changes) for changes in pending}
             alike = [entry for entry in self.ledger if entry.changes["kind"] in kinds]
             expected = functools.partial(self.expected_seconds, pending)
             meter = self.plan.budget().meter(self.plan.spent(self.ledger), need, alike, expected)
@@ -243,7 +240,7 @@ class _Sweep:
                 except (InputError, PlacementError) as error:
                     self.refused = self.refused or error
             self.frame.worked = True
-            left = [changes for changes in pending if self.ledger.get(changes) is None]
+            left = [changes for changes in pending if self.ledger.attempts(changes) == before[trial_id(changes)]]
             if left and self.refused is None:
                 raise _DrainedError(what, left)
         entries = [entry for changes in asked if (entry := self.ledger.get(changes)) is not None]

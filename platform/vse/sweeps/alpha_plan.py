@@ -193,10 +193,10 @@ def _reference(request: Request, family: str) -> RunConfig | None:
     if wanted == "none":
         return None
     if wanted == "auto":
-        wanted = f"vsepp_{(request.preset or '').partition('_')[2]}"
-        if wanted not in presets.names():
-            wanted = f"vsepp_{registry.name_of('source', config.data)}"
-        if wanted not in presets.names():
+        parts = (request.preset or "").split("_")  # univse_obj_small: obj_small, then small
+        ends = ["_".join(parts[k:]) for k in range(1, len(parts))] + [registry.name_of("source", config.data)]
+        wanted = next((name for end in ends if (name := f"vsepp_{end}") in presets.names()), "")
+        if not wanted:
             raise InputError(
                 f"sweep.reference=auto: there is no VSE++ preset for --preset {request.preset}; name one "
                 f"({', '.join(name for name in presets.names() if name.startswith('vsepp'))}) or none"

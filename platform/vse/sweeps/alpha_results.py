@@ -95,12 +95,15 @@ def headline(results: AlphaResults, split: str = "test") -> dict[str, float]:
 
 
 def charted(results: AlphaResults) -> list[tuple[int, dict[str, float]]]:
-    """The curve as metrics of the parent run: step = 100 α, so that a chart over steps is the curve."""
-    found = []
+    """The curve as metrics of the parent run: step = 100 α, or 1000 α and so on for finer grids, so that a chart over
+    steps is the curve."""
+    found, scale = [], 100
+    while len({round(scale * alpha) for alpha in results.alphas}) < len(results.alphas):
+        scale *= 10
     for alpha, point in zip(results.alphas, results.points, strict=True):
         keys = [f"{split}/{metric}" for split in ("val", "test") for metric in CHARTED]
         values = {f"curve/{key}": interval(point[key]).mean for key in keys if key in point}
-        found.append((round(100 * alpha), values))
+        found.append((round(scale * alpha), values))
     return found
 
 

@@ -30,7 +30,9 @@ class Estimate:
 
 def estimate(config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request) -> Estimate:
     """Of one training of a configuration. Runs in the workspace that differ from it in `searched` keys, seed and epochs
-    only tell by their seconds an epoch; without one, some steps are made in this process. Writes nothing there."""
+    only tell by their seconds an epoch; those that ended before their last one, by patience or because nothing was to
+    be stepped, by as many epochs as they made. Without one, some steps are made in this process. Writes nothing there.
+    """
     found = _of_runs(config, set(searched), workspace)
     return found if found is not None else _of_steps(config, workspace, request)
 
@@ -56,25 +58,30 @@ def _of_runs(config: RunConfig, searched: set[str], workspace: Workspace) -> Est
     wanted, each = _essence(to_dict(config), searched), list[float]()
     runs = workspace.root.child("runs")
 
-    def epoch(name: str) -> float | None:
-        """Seconds of one, where the run is like these and has finished."""
+    def whole(name: str) -> float | None:
+        """Seconds that it says of a training, where the run is like these and has finished."""
         try:
-            if _essence(runs.child(name).read_json("config.json"), searched) != wanted:
+            told = runs.child(name).read_json("config.json")
+            if _essence(told, searched) != wanted:
                 return None
             result = runs.child(name).read_json("result.json")
         except (InputError, FileNotFoundError, NotADirectoryError):
             return None
-        return result["seconds"] / result["epochs"] if result.get("epochs") else None
+        if not (made := result.get("epochs")):
+            return None
+        ended_early = made < told["train"]["epochs"]
+        epochs = min(made, config.train.epochs) if ended_early else config.train.epochs
+        return result["seconds"] / made * epochs
 
     names = runs.names()
     for start in range(0, len(names), _BATCH):
-        each += filter(None, read_each(runs, epoch, names[start : start + _BATCH]))
+        each += filter(None, read_each(runs, whole, names[start : start + _BATCH]))
         if len(each) >= ENOUGH:
             break
     if not each:
         return None
     each.sort()
-    return Estimate(each[len(each) // 2] * config.train.epochs, f"median epoch of {len(each)} runs like these")
+    return Estimate(each[len(each) // 2], f"median epoch of {len(each)} runs like these")
 
 
 def _of_steps(config: RunConfig, workspace: Workspace, request: Request) -> Estimate:

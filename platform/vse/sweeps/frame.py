@@ -23,6 +23,7 @@ from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
 from vse.sweeps.ledger import Ledger, open_sweep, sole_owner
 from vse.sweeps.need import Need
+from vse.sweeps.proposals import DIVERGED
 from vse.tracking.shipping import Shipper
 from vse.training.code import warning
 from vse.training.config import RunConfig, TrainConfig
@@ -64,6 +65,17 @@ class SweepResult:
 
     digest: str
     report: Callable[[], Report]
+
+
+def failures(failed: Mapping[str, str], path: str) -> str:
+    """The line to end with where trials failed: what the first died of, and what can be done. `failed`: label -> error;
+    `path`: where the others are reported."""
+    name, why = next(iter(failed.items()))
+    diverged = all(each.startswith(DIVERGED) for each in failed.values())
+    advice = (
+        "again they would diverge: sweep values where they do not" if diverged else "sweep.run=failed tries them again"
+    )
+    return f"{len(failed)} trials failed, {name}: {why} (all others are reported: {path}); {advice}"
 
 
 @dataclass

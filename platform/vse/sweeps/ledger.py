@@ -103,6 +103,11 @@ class Ledger:
         """The entry of a trial that ended, well or badly."""
         return self._entries.get(trial_id(changes))
 
+    def attempts(self, changes: Mapping[str, Any]) -> int:
+        """How often a trial has ended so far."""
+        entry = self.get(changes)
+        return 0 if entry is None else entry.attempts
+
     def result(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """The result of a finished trial. Raises KeyError where it has none."""
         entry = self.get(changes)

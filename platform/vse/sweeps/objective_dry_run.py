@@ -1,5 +1,6 @@
 """What a sweep of trainings would do, cost and take, said without doing it."""
 
+import math
 from typing import Any
 
 from vse import registry
@@ -87,6 +88,7 @@ def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int) -> list[
         return [f"cost: unknown, {found.source}"]
     total = found.seconds * to_run
     text = f"cost: about {found.seconds:.3g} s per trial ({found.source}), {total / 3600:.2f} h of trials, "
-    text += f"{total / at_once / 60:.0f} min side by side"
+    wall = found.seconds * math.ceil(to_run / at_once)
+    text += f"{f'{wall / 60:.0f} min' if wall >= 120 else f'{wall:.0f} s'} side by side"
     text += plan.budget().priced(total)
     return [text + ("; at most, since trials are ended early" if plan.options.method == "asha" else "")]

@@ -252,16 +252,20 @@ def told_by(name: str, workspace: Workspace, plan: Plan) -> list[tuple[dict[str,
     points: dict[str, dict[str, Any]] = {}
     for entry in Ledger(folder):
         if entry.state == "finished" and not entry.stopped and "objective" in entry.result:
-            point = _here(plan.space, other, point_of(entry))
+            point = _here(plan, other, point_of(entry))
             if point is not None:
                 points.setdefault(fingerprint(point), point)
                 values.setdefault(fingerprint(point), []).append(entry.result["objective"])
     return [(points[key], sum(found) / len(found)) for key, found in values.items()]
 
 
-def _here(space: Space, other: RunConfig, point: dict[str, Any]) -> dict[str, Any] | None:
-    """A point of another sweep as one of this space, completed by that sweep's own configuration; None outside."""
+def _here(plan: Plan, other: RunConfig, point: dict[str, Any]) -> dict[str, Any] | None:
+    """A point of another sweep as one of this space, completed by that sweep's own configuration; None outside it, or
+    where that sweep searched something that is fixed here and not so."""
+    space, base = plan.space, flatten(identity(plan.config))
     whole = flatten(override(other, point))
+    if any(base.get(key, value) != value for key, value in whole.items() if key not in space.keys):
+        return None
     for changes in (point, {key: canonical(whole[key]) for key in space.keys if key in whole}):
         if any(True for _ in placements(space.domains, changes)):
             return changes

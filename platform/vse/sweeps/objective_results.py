@@ -49,7 +49,7 @@ def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, le
         rule=plan.rule,
         seeds=list(plan.seeds),
         keys=keys,
-        base={key: _plain(base.get(key)) for key in keys},
+        base={key: _plain(base[key]) for key in plan.space.keys if key in base},
         points=points,
         best=choose(points, len(plan.seeds)),
         seconds=sum(seconds for seconds, _ in spent),
@@ -140,8 +140,9 @@ def preset_file(request: Request, plan: Plan, changes: Mapping[str, Any]) -> str
     name = request.preset or ""
     if name not in presets.names():  # a file: it stands alone
         return json.dumps(to_dict(chosen), indent=1) + "\n"
-    own = to_dict(chosen)
-    return json.dumps({"preset": name, **_different(own, to_dict(presets.preset(name)))}, indent=1) + "\n"
+    own = to_dict(chosen, whole=True)
+    theirs = to_dict(presets.preset(name), whole=True)
+    return json.dumps({"preset": name, **_different(own, theirs)}, indent=1) + "\n"
 
 
 def _different(data: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from vse.sweeps.alpha_results import child_id
 from vse.sweeps.budget import length
 from vse.sweeps.estimates import estimate_before_trials, expectation
 from vse.sweeps.experiment import run_proposed
-from vse.sweeps.frame import Frame, Report, SweepResult, run_framed, tell_report
+from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, tell_report
 from vse.sweeps.halving import halving
-from vse.sweeps.ledger import Entry
+from vse.sweeps.ledger import Entry, trial_id
 from vse.sweeps.objective_plan import Plan, check_point, make_plan, told_by
 from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file, trial_label
 from vse.sweeps.objective_trials import MATERIAL, WORDS, Setting, run_trial
@@ -56,11 +56,7 @@ def run_objective_sweep(request: Request) -> str:
     if sweeps and (refused := sweeps[0].refused) is not None:
         raise type(refused)(f"{refused} (all other trials are reported: {path})")
     if sweeps and (failed := sweeps[0].failed):
-        name, why = next(iter(failed.items()))
-        raise RuntimeError(
-            f"{len(failed)} trials failed, {name}: {why} (all others are reported: {path}); sweep.run=failed tries "
-            "them again"
-        )
+        raise RuntimeError(failures(failed, path))
     return path
 
 
@@ -72,6 +68,8 @@ class _Sweep:
         self.ledger, self.workspace = frame.ledger, frame.workspace
         self.failed: dict[str, str] = {}
         self.refused: InputError | PlacementError | None = None
+        self.wanted = plan.wanted(self.ledger)
+        self.ended_before = {entry.id: entry.attempts for entry in self.ledger}
         self.setting = Setting(
             workspace=self.workspace.root.uri,
             parent=frame.name,
@@ -150,7 +148,7 @@ class _Sweep:
 
     def proposer(self, told: Iterable[tuple[dict[str, Any], float]] = ()) -> tuple[Proposer, int]:
         """What proposes the trials, and how many there are to come (at most, where they are searched)."""
-        plan, wanted = self.plan, self.plan.wanted(self.ledger)
+        plan, wanted = self.plan, self.wanted
         if plan.options.method == "hyperopt":
             points = plan.points_in(self.ledger)
             draw = plan.options.run != "failed"
@@ -188,7 +186,11 @@ class _Sweep:
 
     def left(self) -> int:
         """Trials that the cap held back; -1 where a search would go on to draw them."""
-        return -1 if self.plan.options.method == "hyperopt" else len(self.pending())
+        options = self.plan.options
+        if options.method == "hyperopt" and options.run != "failed":
+            return -1
+        asked = [changes for changes in self.pending() if self.wanted(changes)]
+        return sum(self.ledger.attempts(c) == self.ended_before.get(trial_id(c), 0) for c in asked)
 
     def prepare(self) -> str:
         """Data, features and parses that trials share, made where they are missing; the fingerprint of the preset's and

@@ -18,7 +18,7 @@ from ray.tune.search.hyperopt import HyperOptSearch
 from vse.config import fingerprint
 from vse.errors import InputError
 from vse.sweeps.ledger import Entry, Ledger, trial_id
-from vse.sweeps.proposals import Attempts
+from vse.sweeps.proposals import DIVERGED, Attempts
 from vse.sweeps.space import Space, alternatives, at_labels, canonical_point, choices, label, leaves, placements
 
 log = logging.getLogger(__name__)
@@ -126,10 +126,18 @@ class ParzenSearch:
             return
         value = self.value_of(point)
         (document,) = (each for each in self._trials._dynamic_trials if each["tid"] == tid)
-        document["state"] = hyperopt.JOB_STATE_ERROR if value is None else hyperopt.JOB_STATE_DONE
+        document["state"] = hyperopt.JOB_STATE_DONE
         if value is not None:
             document["result"] = {"status": hyperopt.STATUS_OK, "loss": -value}
+        elif self._diverged(point):  # the worst there is, and to be kept from
+            document["result"] = {"status": hyperopt.STATUS_FAIL}
+        else:  # says nothing about the point: HyperOpt leaves it out
+            document["state"] = hyperopt.JOB_STATE_ERROR
         self._trials.refresh()
+
+    def _diverged(self, point: Changes) -> bool:
+        entries = [self.ledger.get(changes) for changes in self.trials_of(point)]
+        return any(entry is not None and entry.error.startswith(DIVERGED) for entry in entries)
 
     def _next_point(self) -> dict[str, Any] | None:
         """The next initial point, else HyperOpt's suggestion; None where nothing new can be drawn that would train."""

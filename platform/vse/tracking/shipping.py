@@ -99,19 +99,24 @@ class Shipper:
         """Send what is new in every journal. Never raises: while another job ships, or MLflow does not answer, the
         journals keep what is waiting. `wait`: seconds to wait for another job's pass to end; for that of another
         machine on a workspace on S3, at least the 45 s after which it counts as dead."""
-        started, result = time.monotonic(), Shipped()
+        started, result, known = time.monotonic(), Shipped(), False
         try:
             with self._pass, self._locked(wait) as mine:
                 if mine:
                     self._ship(result, wait)
                 else:
                     result.trouble = _BUSY
+            known = mine
         except Exception as error:
             result.trouble = one_line(error)
+            with contextlib.suppress(Exception):  # where the workspace is what failed, nobody knows
+                result.waiting = sum(waits for *_, waits in self.survey())
+                known = True
             self._store = None  # a fresh connection next time
             self._warn(f"{redact_text(self.uri)} cannot be used now ({result.trouble}); runs stay in their journals")
         result.seconds = time.monotonic() - started
-        prometheus.show("vse_spooled_runs", result.waiting)
+        if known:
+            prometheus.show("vse_spooled_runs", result.waiting)
         return result
 
     def version_of(self, name: str, alias: str, digest: str) -> int | None:

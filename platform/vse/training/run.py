@@ -263,12 +263,13 @@ def train_worker(
     inputs = family_inputs(config)
     objective = registry.build("objective", config.objective)
 
-    def set_up() -> tuple[TrainingInputs, Family, Collator, Journal]:
+    def set_up() -> tuple[TrainingInputs, Family, Collator, Journal | None]:
         device = training_device(config.train)
         data = training_inputs(config, material, inputs)
         family = build_family(config, data).to(device)
-        journal = run_journal(workspace, name)
+        journal = None
         if rank == 0:
+            journal = run_journal(workspace, name)
             _open_journal(journal, config, folder, material, name, parent)
             journal.metrics(dict(data.coverage), step=0)
         return data, family, make_collator(config, data, inputs, objective.negatives), journal
@@ -276,9 +277,14 @@ def train_worker(
     data, family, collate, journal = together(set_up, *SAID_ONCE)
 
     def epoch_done(epoch: int, row: dict[str, float]) -> None:
+        assert journal is not None
         _tell_epoch(config, journal, epoch, row)
         if report is not None:
             report({**_numbers(row), "epoch": epoch})
+
+    def note(line: str) -> None:
+        assert journal is not None
+        journal.note(line)
 
     checkpoints = Checkpoints(
         folder.child("checkpoints"),
@@ -287,11 +293,11 @@ def train_worker(
     )
     steps = prometheus.steps_of(parent or name)
     try:
-        together(lambda: _tell_again(config, journal if rank == 0 else None, checkpoints), *SAID_ONCE)
-        hooks = Hooks(lambda family: validate(family, data.val), epoch_done, journal.note, steps)
+        together(lambda: _tell_again(config, journal, checkpoints), *SAID_ONCE)
+        hooks = Hooks(lambda family: validate(family, data.val), epoch_done, note, steps)
         progress = Loop(config, family, objective, collate, checkpoints, hooks).run()
     except BaseException as error:
-        if rank == 0 and not isinstance(error, TakenOver):  # then the story is another's
+        if journal is not None and not isinstance(error, TakenOver):  # then the story is another's
             killed = isinstance(error, KeyboardInterrupt | SystemExit)
             if not killed:
                 journal.note(f"{type(error).__name__}: {first_line(error)}"[:300])
@@ -300,7 +306,7 @@ def train_worker(
     finally:
         if steps is not None:
             steps.close()
-    together(lambda: _finish(config, journal, folder, progress, checkpoints.held) if rank == 0 else None, *SAID_ONCE)
+    together(lambda: _finish(config, journal, folder, progress, checkpoints.held) if journal else None, *SAID_ONCE)
 
 
 def training_device(train: TrainConfig) -> torch.device:

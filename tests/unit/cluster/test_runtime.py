@@ -241,6 +241,26 @@ def test_joining_what_is_not_there_is_wrong_input(monkeypatch: pytest.MonkeyPatc
         pass
 
 
+def test_what_a_cluster_left_here_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher's file stays on an on-prem head after `ray down`."""
+    import ray
+
+    def refuse(**options: object) -> None:
+        raise ConnectionError("nobody")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(runtime, "LAUNCHED", str(tmp_path / "ray_bootstrap_config.yaml"))
+    (tmp_path / "ray_bootstrap_config.yaml").touch()
+    with (
+        pytest.raises(
+            InputError, match=r"ray_bootstrap_config\.yaml stands for one here: remove it .* ray\.address=local$"
+        ),
+        runtime.running_ray(Config()),
+    ):
+        pass
+
+
 def test_joining_without_a_token_is_wrong_input(tmp_path: Path) -> None:
     """In a process of its own, since Ray reads its mode once."""
     script = tmp_path / "join.py"

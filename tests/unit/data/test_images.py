@@ -1,4 +1,5 @@
 import contextlib
+import errno
 import io
 import os
 import pickle
@@ -15,7 +16,7 @@ from tests.shared import SHARED
 from vse.data import images
 from vse.data.images import UnreadableImage, open_image
 from vse.data.scenes import render
-from vse.errors import InputError
+from vse.errors import InputError, StorageError
 from vse.storage import Folder
 
 RED = (200, 30, 40)
@@ -105,6 +106,24 @@ def test_bad_files_are_unreadable_with_a_reason(tmp_path: Path, data: bytes | No
         open_image("x.jpg", str(tmp_path))
     assert "\n" not in caught.value.reason
     assert pickle.loads(pickle.dumps(caught.value)).reason == caught.value.reason
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EMFILE, errno.ETIMEDOUT, errno.ENOMEM])
+def test_what_ails_the_machine_is_no_fault_of_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A file server that is away for a minute must not cost a thousand pictures for good."""
+    (tmp_path / "x.jpg").write_bytes(_jpeg())
+
+    def fails(place: str) -> None:
+        raise OSError(number, os.strerror(number), place)
+
+    monkeypatch.setattr(images.os, "stat", fails)
+    with pytest.raises(StorageError, match=r"x\.jpg: cannot be read now: "):
+        images._read(str(tmp_path / "x.jpg"))
+    number = errno.EACCES
+    with pytest.raises(UnreadableImage, match="file cannot be read: Permission denied"):
+        images._read(str(tmp_path / "x.jpg"))
 
 
 def test_every_truncation_and_damage_is_unreadable_or_a_picture(tmp_path: Path) -> None:

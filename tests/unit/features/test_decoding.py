@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vse.errors import CredentialsError, InputError, StorageError
 from vse.features import decoding
 from vse.features.decoding import decode
 from vse.features.transforms import Transform
@@ -43,3 +44,18 @@ def test_a_picture_for_which_memory_is_too_small_is_a_reject(
     decoded = decode(["a"], ["good.png"], str(root), CROP)
     assert decoded.rejects == [("a", "needs more memory than there is")]
     assert decoded.pixels.shape == (0, 1, 224, 224, 3)
+
+
+def test_only_a_row_that_leads_outside_is_a_reject_and_not_who_is_let_in(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = decode(["a", "b"], ["good.png", "../secret.png"], str(root), CROP)
+    assert [(image, "leaves its root" in why) for image, why in decoded.rejects] == [("b", True)]
+    for error in (CredentialsError("s3://b: no credentials"), InputError("s3://b/x: denied"), StorageError("stale")):
+
+        def refuse(uri: str, root: str, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr(decoding, "open_image", refuse)
+        with pytest.raises(type(error)):
+            decode(["a"], ["good.png"], str(root), CROP)

@@ -132,6 +132,25 @@ def test_profiles_bucket_and_group_that_are_there(config: dict[str, Any]) -> Non
 
 
 @pytest.mark.usefixtures("cloud")
+def test_groups_that_node_types_name_by_id_are_the_ones_looked_at(config: dict[str, Any]) -> None:
+    ec2 = boto3.client("ec2", region_name=REGION)
+    vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
+    ids = [ec2.create_security_group(GroupName=n, Description="x", VpcId=vpc)["GroupId"] for n in ("closed", "open")]
+    ec2.authorize_security_group_ingress(
+        GroupId=ids[1],
+        IpPermissions=[{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
+    )
+    del config["provider"]["security_group"]
+    for name, kind in config["available_node_types"].items():
+        kind["node_config"]["SecurityGroupIds"] = [ids[name == "cpu"]]
+    told = {text: state for state, text in states(check_account(config), "security group")}
+    assert told == {
+        "closed: nothing is open to the world": "ok",
+        "open: open to the world on 22-22; name your own addresses": "problem",
+    }
+
+
+@pytest.mark.usefixtures("cloud")
 def test_the_bucket_is_the_one_that_the_file_names(config: dict[str, Any]) -> None:
     commands = config["setup_commands"]
     config["setup_commands"] = [each.replace("VSE_BUCKET=vse-", "VSE_BUCKET=ours.of-") for each in commands]

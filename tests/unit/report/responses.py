@@ -46,7 +46,7 @@ def results(points: list[Point], method: str = "grid", seeds: int = 2, **more: A
         rule="The best point has the highest mean over seeds.",
         seeds=list(range(seeds)),
         keys=keys,
-        base={key: BASE[key] for key in keys},
+        base=BASE,
         points=points,
         best=choose(points, seeds),
         seconds=120.0,

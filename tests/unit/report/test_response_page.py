@@ -3,12 +3,16 @@
 import csv
 import dataclasses
 import io
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from tests.unit.report.responses import drawn, full_grid, one_at_a_time, point, results
+from vse.report import response_figures, response_page
 from vse.report.importance import importance
 from vse.report.response import ResponseResults
 from vse.report.response_build import write_response
@@ -130,6 +134,27 @@ def test_the_best_point_and_the_cards_are_for_people(tmp_path: Path) -> None:
     assert f"<b>{best - worst:.1f}</b><span>validation rsum: best minus worst point</span>" in page
     write_response(Folder.open(tmp_path), results([point({"objective.eta_c": 1.0})]), [], {}, {})
     assert "minus worst" not in (tmp_path / "report.html").read_text()
+
+
+def test_lines_of_seeds_follow_the_seed_where_one_is_missing() -> None:
+    whole, half = point({"objective.eta_c": 1.0}, seeds=2), point({"objective.eta_c": 2.0}, seeds=1)
+    half = dataclasses.replace(half, seeds=[1])
+    figure = Figure()
+    axis = figure.add_subplot()
+    response_figures._line(axis, [whole, half], "objective.eta_c", "objective", float, 0)
+    first, second = (np.asarray(line.get_ydata(), float).tolist() for line in axis.lines[:2])
+    assert (first[0], math.isnan(first[1])) == (whole.metrics["objective"][0], True)
+    assert second == [whole.metrics["objective"][1], half.metrics["objective"][0]]
+
+
+def test_keys_that_the_preset_has_not_are_said_to_be_so() -> None:
+    found = one_at_a_time()
+    best = found.chosen()
+    assert best is not None
+    (key,) = best.changes
+    without = dataclasses.replace(found, base={k: v for k, v in found.base.items() if k != key})
+    assert "(not in the preset)" in response_page._best(without)
+    assert "(preset 0.5)" in response_page._best(found)
 
 
 def test_a_sweep_in_which_nothing_has_finished_has_a_page(tmp_path: Path) -> None:

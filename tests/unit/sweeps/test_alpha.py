@@ -274,6 +274,19 @@ def test_a_failed_trial_takes_its_seed_from_the_curve_and_no_other(
     assert "missing" not in whole.headline
 
 
+def test_a_cap_that_holds_failed_trials_back_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    broken(monkeypatch, RuntimeError("no luck"), kind="train", arm="univse", seed=1)
+    with pytest.raises(RuntimeError, match="1 trials failed"):
+        swept(tmp_path)
+    mended(monkeypatch)
+    held = swept(tmp_path, sweep__run="failed", sweep__max_seconds=1)
+    assert "the cap is reached: 1 train trials have not run (univse seed=1" in caplog.text
+    assert held.headline["left"] > 0
+
+
 def test_the_curve_of_the_whole_seeds_is_what_they_give_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, RuntimeError("no luck"), kind="train", arm="univse", seed=1)
     with pytest.raises(RuntimeError, match="1 trials failed") as error:

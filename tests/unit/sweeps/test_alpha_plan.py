@@ -70,6 +70,12 @@ def test_the_reference_reads_the_same_data_with_what_was_set_for_both() -> None:
     assert untouched == flatten(override(presets.preset("vsepp_scenes"), {"seed": 0}))
 
 
+def test_the_reference_of_a_part_is_that_of_the_whole() -> None:
+    """univse_obj_small is compared on the epochs of vsepp_small, not of vsepp_scenes."""
+    arm = make_plan(request("univse_obj_small")).arms["vsepp"]
+    assert arm.train.epochs == presets.preset("vsepp_small").train.epochs != presets.preset("vsepp_scenes").train.epochs
+
+
 def test_photographs_are_judged_by_the_standard_error() -> None:
     plan = make_plan(request("univse_flickr8k"))
     assert plan.rule.standard_error

@@ -1,5 +1,7 @@
 """From finished trials to results: places of seeds and α, labels, the choice, what is charted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,12 @@ def test_headline_and_chart(results: AlphaResults) -> None:
     steps = dict(charted(results))
     assert list(steps) == [0, 50, 100]
     assert steps[100]["curve/test/i2t/r1"] == pytest.approx(7.5)
+
+
+def test_a_finer_grid_has_a_step_for_each_alpha(results: AlphaResults) -> None:
+    alphas = [0.5, 0.505, 0.51]
+    finer = replace(results, alphas=alphas, points=[results.points[0]] * 3)
+    assert [step for step, _ in charted(finer)] == [500, 505, 510]
 
 
 def entry(result: dict[str, float], **changes: object) -> Entry:

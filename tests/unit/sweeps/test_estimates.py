@@ -88,7 +88,7 @@ def test_enough_runs_like_it_are_enough(tmp_path: Path, monkeypatch: pytest.Monk
     runs = workspace.root.child("runs")
     for number in range(300):
         runs.child(f"run-{number:03d}").write_json("config.json", other if number % 2 else {**like, "seed": number})
-        runs.child(f"run-{number:03d}").write_json("result.json", {"seconds": 2.0 * (number + 1), "epochs": 2})
+        runs.child(f"run-{number:03d}").write_json("result.json", {"seconds": 3.0 * (number + 1), "epochs": 3})
     read, read_json = list[str](), Folder.read_json
 
     def counted(folder: Folder, name: str) -> Any:
@@ -98,8 +98,19 @@ def test_enough_runs_like_it_are_enough(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Folder, "read_json", counted)
     found = estimate(asked.config, (), workspace, asked)
     assert found.source == "median epoch of 32 runs like these"
-    assert found.seconds == 33.0 * asked.config.train.epochs
+    assert found.seconds == 33.0 * 3
     assert (sum(name.endswith("config.json") for name in read), len(read)) == (64, 64 + 32)
+
+
+def test_runs_that_ended_before_their_last_epoch_tell_of_as_many_as_they_made(tmp_path: Path) -> None:
+    """By patience, or because their family is fitted in closed form and makes one."""
+    asked, workspace = small(tmp_path, "vsepp_tiny", space="margin"), Workspace.open(str(tmp_path))
+    run = workspace.root.child("runs", "early")
+    run.write_json("config.json", to_dict(override(asked.config, {"train.epochs": 30})))
+    run.write_json("result.json", {"seconds": 10.0, "epochs": 1})
+    assert estimate(asked.config, (), workspace, asked).seconds == 10.0
+    run.write_json("result.json", {"seconds": 100.0, "epochs": 20})  # it may make all three of these
+    assert estimate(asked.config, (), workspace, asked).seconds == pytest.approx(15.0)
 
 
 def test_without_the_gpu_that_trials_take_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from vse.presets import preset
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.sweeps import alpha, frame, objective_sweep
-from vse.sweeps.frame import Frame, Report, SweepResult, run_framed
+from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed
 from vse.sweeps.need import Need
 from vse.training.code import this_code
 
@@ -259,3 +259,13 @@ def test_trials_are_as_many_as_the_cluster_could_hold(tmp_path: Path, monkeypatc
     assert at_once(Need(cpus=2, workers=2)) == 17
     assert at_once(Need(cpus=40, workers=10)) == 3  # more than there is without them
     assert at_once(Need(cpus=1), address="local", cpus=3) == 3
+
+
+def test_what_failed_is_tried_again_only_where_that_helps() -> None:
+    diverged = "the training diverged: epoch 1, step 3: the loss is nan"
+    line = failures({"lr=1 seed=0": diverged, "lr=2 seed=0": diverged}, "/w/summary.json")
+    assert line == (
+        f"2 trials failed, lr=1 seed=0: {diverged} (all others are reported: /w/summary.json); again they would "
+        "diverge: sweep values where they do not"
+    )
+    assert failures({"a": diverged, "b": "no luck"}, "/w").endswith("; sweep.run=failed tries them again")

@@ -247,6 +247,24 @@ def test_learning_from_another_sweep(tmp_path: Path) -> None:
         told_by(folder.name, Workspace.open(str(tmp_path)), joint)
 
 
+def test_points_that_differ_in_what_is_fixed_here_tell_nothing(tmp_path: Path) -> None:
+    """Else those of every rate would be one point, with the mean of their values."""
+    both = tmp_path / "both.py"
+    both.write_text(
+        "from ray import tune\n"
+        "SPACE = {'objective.eta_c': tune.uniform(0.1, 8), 'optim.lr': tune.choice([0.002, 0.1])}\n"
+    )
+    (tmp_path / "one.py").write_text("from ray import tune\nSPACE = {'objective.eta_c': tune.uniform(0.1, 8)}\n")
+    plan = make_plan(request(space=str(both), sweep__method="random"))
+    folder = open_sweep(Workspace.open(str(tmp_path / "w")), plan.name, plan.definition())
+    ledger = Ledger(folder)
+    for rate, objective in ((0.002, 30.0), (0.1, 10.0)):
+        (trial,) = plan.trials_of({"objective.eta_c": 1.0, "optim.lr": rate}, "data")
+        ledger.finish(trial, {"objective": objective}, 1.0)
+    one = make_plan(request(space=str(tmp_path / "one.py"), sweep__method="hyperopt"))
+    assert told_by(folder.name, Workspace.open(str(tmp_path / "w")), one) == [({"objective.eta_c": 1.0}, 30.0)]
+
+
 def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:
     asked = request(workspace=str(tmp_path), sweep__seeds="0,1", ray__cpus=2)
     lines = describe_plan(asked)
@@ -261,8 +279,10 @@ def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:
     lines = describe_plan(request(workspace=str(tmp_path), sweep__seeds="0,1", sweep__max_seconds=100))
     assert "36 trials to run, 4 finished, 1 failed" in lines
     assert any("about 10 s per trial (median of this sweep's finished trials), 0.10 h of trials" in x for x in lines)
+    assert any("0.10 h of trials, 3 min side by side" in line for line in lines)  # 18 times two
     assert any("cap: 100 s of trials, 40 spent" in line for line in lines)
-    failed = describe_plan(request(workspace=str(tmp_path), sweep__seeds="0,1", sweep__run="failed"))
+    failed = describe_plan(request(workspace=str(tmp_path), sweep__seeds="0,1", sweep__run="failed", ray__cpus=2))
+    assert any("0.00 h of trials, 10 s side by side" in line for line in failed)  # one alone takes what it takes
     assert "1 trials to run, 4 finished, 1 failed" in failed
 
 

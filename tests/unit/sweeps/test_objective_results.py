@@ -66,6 +66,21 @@ def test_points_have_their_seeds_and_the_best_is_a_complete_one(tmp_path: Path, 
     assert judged(found, plan, Workspace.open(str(tmp_path))).claims == {}  # not all arms are there
 
 
+def test_a_point_is_the_preset_only_where_all_that_the_space_sets_is_as_there(tmp_path: Path) -> None:
+    """What is constant in a space is not varied, but need not be what the preset has."""
+    for margin, there in ((0.3, False), (0.2, True)):
+        file = tmp_path / f"s{margin}.py"
+        domains = f"'objective.eta_c': tune.grid_search([0.5, 2.0]), 'objective.margin': {margin}"
+        file.write_text(f"from ray import tune\nSPACE = {{{domains}}}\n")
+        plan = make_plan(request(space=str(file)))
+        ledger = Ledger(Folder.open(tmp_path / f"sweep{margin}"))
+        for point in plan.listed:
+            ledger.finish(plan.trials_of(point, "m")[0], finished(100.0), 4.0)
+        found = results(plan, ledger)
+        assert found.base == {"objective.eta_c": 0.5, "objective.margin": 0.2}
+        assert (found.at_base() is not None) == there
+
+
 def test_claims_are_answered_from_the_file_that_the_ledger_names(tmp_path: Path) -> None:
     """A run that was trained again has the hits of both checkpoints, sorted by a hash."""
     plan, workspace = make_plan(request(sweep__seeds="0")), Workspace.open(str(tmp_path))
@@ -129,6 +144,7 @@ def test_results_survive_their_file_and_tell_when_they_change(tmp_path: Path, pl
         ("univse_tiny", {"objective.eta_c": 4.0}, {"train.epochs": 5, "optim.lr": 1e-3}),
         ("vsepp_tiny", {"objective": "infonce", "optim.schedule": "step"}, {}),
         ("univse_tiny", {}, {}),
+        ("vsec_noun_coco", {"text.contrast.held_out": True}, {}),  # its default, and not the preset's
     ],
 )
 def test_the_best_preset_is_that_configuration(

@@ -82,6 +82,33 @@ def test_a_call_that_is_refused_before_the_sweep_was_told_leaves_no_end(tmp_path
     assert read(sweep.frame.folder.local("journal.jsonl")).status == "failed"
 
 
+def test_only_what_a_call_was_to_try_and_did_not_is_left(tmp_path: Path) -> None:
+    begun = sweep_of(tmp_path)
+    first, second = (begun.plan.trials_of(point, "m")[0] for point in begun.plan.listed[:2])
+    begun.ledger.fail(first, "no luck")
+    sweep = sweep_of(tmp_path, sweep__run="failed")
+    sweep.material = "m"
+    assert sweep.left() == 1
+    sweep.ledger.fail(first, "no luck")
+    assert sweep.left() == 0
+    for run, left in (("all", 20), ("new", 18)):
+        sweep = sweep_of(tmp_path, sweep__run=run)
+        sweep.material = "m"
+        assert sweep.left() == left
+        sweep.ledger.finish(second, {"objective": 1.0}, 1.0)
+        assert sweep.left() == left - 1
+        second = begun.plan.trials_of(begun.plan.listed[2], "m")[0]
+    search = {"space": "eta_joint", "sweep__method": "hyperopt"}
+    assert [sweep_of(tmp_path, **search, sweep__run=run).plan.options.run for run in ("all", "failed")] == [
+        "all",
+        "failed",
+    ]
+    sweep = sweep_of(tmp_path, **search, sweep__run="failed")
+    sweep.material = "m"
+    assert sweep.left() == 0
+    assert sweep_of(tmp_path, **search).left() == -1
+
+
 def test_a_trial_is_told_to_a_store_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that cannot append takes the whole journal each time, while no other trial is served."""
     sweep, copied = sweep_of(tmp_path), list[bytes]()

@@ -12,6 +12,7 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger, trial_id
+from vse.sweeps.proposals import DIVERGED
 from vse.sweeps.search import ParzenSearch, check_searchable, first_draws
 from vse.sweeps.space import Space
 
@@ -161,6 +162,26 @@ def test_failures_come_again_once_and_count_as_points(tmp_path: Path) -> None:
     assert Searched(tmp_path, FLAT, samples=3, wanted=lambda c: False).work() == []
     missing = {trial_id(c) for c in again}
     assert {trial_id(c) for c in Searched(tmp_path, FLAT, samples=9, draw=False).work()} == missing
+
+
+def test_points_that_diverged_are_kept_from(tmp_path: Path) -> None:
+    """The best is next to where trainings diverge, as with rates. Of other failures nothing is learnt."""
+    space = Space("here", {"alpha": tune.uniform(0.0, 1.0)})
+
+    def failed(name: str, error: str) -> int:
+        count = 0
+        for seed in range(3):
+            searched = Searched(tmp_path / f"{name}{seed}", space, samples=40, num_initial=10, seed=seed)
+            while (changes := searched.search.propose()) is not None:
+                if changes["alpha"] > 0.5:
+                    count += 1
+                    entry = searched.ledger.fail(changes, error)
+                else:
+                    entry = searched.ledger.finish(changes, {"objective": changes["alpha"]}, 1.0)
+                searched.search.ended(entry, final=True)
+        return count
+
+    assert failed("diverged", f"{DIVERGED}: the loss is nan") < 0.6 * failed("lost", "ValueError: no")
 
 
 def test_it_learns_from_what_it_is_told(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from vse import prometheus
+
 
 @pytest.fixture(autouse=True)
 def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +28,11 @@ def workspace(tmp_path: Path, fresh_store: Path) -> Path:
     (tmp_path / "workspace" / "mlflow").mkdir(parents=True)
     shutil.copy(fresh_store, tmp_path / "workspace" / "mlflow" / "mlflow.db")
     return tmp_path / "workspace"
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Values of the gauge of spooled runs."""
+    values = list[float]()
+    monkeypatch.setattr(prometheus, "show", lambda name, value: values.append(value))
+    return values

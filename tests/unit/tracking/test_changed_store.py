@@ -1,5 +1,6 @@
 """A store that changes under a living job, behind one address: brought back from a copy, emptied, tidied by a user."""
 
+import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.unit.tracking.test_shipping import client, runs_of, write_run
 from vse.tracking import store as stores
 from vse.tracking.shipping import Shipper, ship_all
+from vse.tracking.state import Sent, write_state
 from vse.tracking.store import Store
 
 URI = "http://127.0.0.1:9"
@@ -158,3 +160,19 @@ def test_a_deleted_run_stays_deleted_where_all_journals_are_looked_at_again(work
     assert ship_all(str(workspace)).trouble == ""
     assert runs_of(workspace).keys() == {"b"}
     assert ship_all(str(workspace)).runs == 0
+
+
+def test_what_waits_is_told_where_the_server_it_was_sent_to_is_gone(
+    workspace: Path, shown: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that comes later asks first whether the server still has what it was sent."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        uri = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    shipper = Shipper(str(workspace), uri)
+    write_run(workspace, "a")
+    shipper._state_file.parent.mkdir(exist_ok=True)
+    write_state(shipper._state_file, {"runs/before": Sent("0123abcd")})
+    result = shipper.ship()
+    assert (bool(result.trouble), result.waiting, shown) == (True, 1, [1])

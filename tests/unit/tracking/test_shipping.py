@@ -213,12 +213,13 @@ def test_a_sweep_of_64_runs_ships_in_seconds(workspace: Path) -> None:
     assert time.process_time() - began < 1
 
 
-def test_while_another_job_ships_this_one_spools(workspace: Path) -> None:
+def test_while_another_job_ships_this_one_spools(workspace: Path, shown: list[float]) -> None:
     write_run(workspace, "a")
     with (workspace / "mlflow" / "shipper.lock").open("a") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         result = ship_all(str(workspace))
         assert (result.runs, "another job" in result.trouble) == (0, True)
+        assert shown == []  # how many wait is that job's to say
         threading.Timer(0.3, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
         assert ship_all(str(workspace), wait=20).runs == 1
 
@@ -293,6 +294,7 @@ def test_a_server_in_trouble_costs_one_warning(
     request: pytest.FixtureRequest,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
+    shown: list[float],
 ) -> None:
     uri = request.getfixturevalue(kind)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
@@ -307,7 +309,9 @@ def test_a_server_in_trouble_costs_one_warning(
         assert first.trouble
         shipper.ship()
     assert len([r for r in caplog.records if r.name.startswith("vse")]) == 1
+    assert shown == [2, 2]
     assert ship_all(str(workspace)).runs == 2  # nothing was lost: another target gets everything
+    assert shown == [2, 2, 0]
 
 
 @pytest.mark.slow
