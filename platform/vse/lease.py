@@ -53,7 +53,8 @@ def lease(store: ObjectStore, name: str, seconds: float = LEASE_SECONDS, wait: f
     The holder writes it anew every third of `seconds`, and at once where no answer came in as long: it may not be taken
     for dead. A write whose answer was lost may have been done, and what it wrote is the holder's own. Who waits takes
     it over when it has not changed for `seconds` by its own clock: no two clocks are compared, and a holder that died
-    blocks nobody for long. One that lives after all learns of it where it asks what is yielded.
+    blocks nobody for long. Between two looks at most a third of `seconds` counts: a machine that stood still for
+    longer may have held both. One that lives after all learns of it where it asks what is yielded.
     """
     held = Held(store, name, f"{uuid.uuid4().hex} ".encode())
     token = _take(held, seconds, wait)
@@ -96,8 +97,8 @@ def _take(held: Held, seconds: float, wait: float) -> str:
     """The tag under which the object is ours."""
     store, name = held.store, held.name
     assert store is not None
-    begun = time.monotonic()
-    known, since = "", begun
+    begun = last = time.monotonic()
+    known, unchanged = "", 0.0
     while True:
         try:
             return store.create(name, held.mark())
@@ -105,9 +106,9 @@ def _take(held: Held, seconds: float, wait: float) -> str:
             now, info = time.monotonic(), store.info(name)
         if info is None:
             continue
-        if info.tag != known:
-            known, since = info.tag, now
-        elif now - since >= seconds:
+        unchanged = unchanged + min(now - last, seconds / 3) if info.tag == known else 0.0
+        known, last = info.tag, now
+        if unchanged >= seconds:
             with contextlib.suppress(FileExistsError):
                 return store.replace(name, held.mark(), known)
         if now - begun >= wait:

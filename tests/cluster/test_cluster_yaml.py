@@ -296,7 +296,7 @@ print("bootstrapped")
 """
 
 
-@pytest.mark.parametrize("prepared", ["prepared", "unprepared"])
+@pytest.mark.parametrize("prepared", ["prepared", pytest.param("unprepared", marks=pytest.mark.slow)])
 def test_aws_gets_what_was_meant(tmp_path: Path, prepared: str) -> None:
     """Without a security group of ours Ray opens port 22 to the world, which the preflight then calls a problem."""
     done = in_a_process(

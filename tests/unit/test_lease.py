@@ -11,7 +11,7 @@ import pytest
 from tests import s3
 from vse.errors import TakenOver
 from vse.lease import Held, lease
-from vse.object_store import ObjectStore
+from vse.object_store import Info, ObjectStore
 
 
 @pytest.fixture
@@ -51,6 +51,28 @@ def test_a_lease_of_the_dead_is_taken_over_and_of_the_living_is_not(store):
         with pytest.raises(TimeoutError, match="held by another job"), lease(store, "lock", seconds=1.0, wait=2.5):
             raise AssertionError("entered")  # the holder renews it every third of a second
     assert store.info("lock") is None
+
+
+def test_a_lease_of_the_living_is_not_taken_over_by_one_who_stood_still(store, monkeypatch):
+    """A machine that is suspended, or busy with others, for longer than the term: holder and waiter both."""
+    real, stood = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: real() + stood[0])
+    store.write("lock", b"of a job that is suspended with this one")
+    looks = 0
+    look = ObjectStore.info
+
+    def looking(self: ObjectStore, name: str) -> Info | None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            stood[0] += 60.0
+        if looks == 5:  # the holder goes on as well, a little later
+            store.write("lock", b"of a job that goes on")
+        return look(self, name)
+
+    monkeypatch.setattr(ObjectStore, "info", looking)
+    with lease(store, "lock", seconds=1.0):
+        assert looks >= 5 + 3  # a third of the term each, at most, from the write on
 
 
 def test_a_lease_is_kept_through_an_answer_that_never_comes(store, s3_proxy, s3_server, caplog):

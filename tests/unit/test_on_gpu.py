@@ -71,7 +71,8 @@ def numbers(result: Result) -> dict[str, float]:
     return {name: value for name, value in result.metrics.items() if "second" not in name}
 
 
-SYSTEMS = ["univse", "jwae_mh_gru", "cca", *(pytest.param(n, marks=pytest.mark.slow) for n in ("scan_t2i_avg", "vsec"))]
+LONGER = ("jwae_mh_gru", "scan_t2i_avg", "vsec")
+SYSTEMS = ["univse", "cca", *(pytest.param(name, marks=pytest.mark.slow) for name in LONGER)]
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
