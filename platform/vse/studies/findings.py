@@ -167,9 +167,9 @@ def code_behind(tasks: Sequence[Task]) -> list[str]:
 
 
 def _rounded(value: Any) -> Any:
-    """Plain data with four digits behind the point; numpy's numbers become Python's."""
+    """Plain data with four digits behind the point, or four that count where it is a p; numpy's become Python's."""
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {k: float(f"{v:.4g}") if k in ("p_holds", "p_fails") else _rounded(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     if isinstance(value, float | np.floating):

@@ -41,6 +41,8 @@ def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list
         for verdict in found["claims"][words].values():
             assert verdict["statement"]
             assert verdict["answer"] in ("holds", "does not hold", "undecided")
+            assert 0 < verdict["p_holds"] <= 1  # rounded to what counts, never to nothing
+            assert 0 < verdict["p_fails"] <= 1
         rows = found["table"][words]
         expected = {
             (name, split, alpha)
