@@ -1,6 +1,7 @@
 """Eight small trainings that share a GPU by fraction, against the same one after another. `-s` shows the ratio.
 
-On an H100 with 16 cores it was 2.35 for 40 epochs with the starts of eight processes, about 3.1 without.
+On an H100 with 16 cores it was 2.35 for 40 epochs with the starts of eight processes, about 3.1 without. A start has
+since become shorter: no compiler, no SciPy, and records that the driver tells of instead of rendering them anew.
 """
 
 import functools
@@ -35,8 +36,9 @@ def seconds(folder: Path, at_once: int) -> float:
     from vse.sweeps.ledger import Ledger
 
     config = override(preset(PRESET), SETTINGS)
-    pipeline.prepare(config, Workspace.open(str(folder)))
-    work = functools.partial(trials.train, preset=PRESET, workspace=str(folder))
+    workspace = Workspace.open(str(folder))
+    pipeline.prepare(config, workspace)
+    work = functools.partial(trials.train, preset=PRESET, workspace=str(folder), found=workspace.found.answers)
     points = [{"seed": seed, **SETTINGS} for seed in range(TRIALS)]
     with running_ray(Config(address="local", cpus=TRIALS + 1)):
         started = time.perf_counter()

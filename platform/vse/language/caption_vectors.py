@@ -6,15 +6,17 @@ own. No outside text enters, so a model that uses these vectors has seen the tra
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import eigsh
 
 from vse.config import fingerprint
 from vse.errors import InputError
 from vse.language.tokens import words as token_words
 from vse.language.word_vectors import WordVectors
+
+if TYPE_CHECKING:  # SciPy is imported where vectors are made: every training knows this module, and few make any
+    from scipy import sparse
 
 REVISION = 2
 DIM, WINDOW, SMOOTHING = 300, 5, 0.75
@@ -49,8 +51,10 @@ def caption_vectors(texts: Sequence[str], words: Sequence[str]) -> WordVectors:
     return WordVectors(tuple(words), vectors, found, composed, "captions", digits)
 
 
-def cooccurrences(texts: Iterable[str], words: Sequence[str]) -> sparse.csr_array:
+def cooccurrences(texts: Iterable[str], words: Sequence[str]) -> "sparse.csr_array":
     """Symmetric counts (words, words) of neighbours within WINDOW tokens, each weighted by 1 / distance."""
+    from scipy import sparse
+
     place = {word: k for k, word in enumerate(words)}
     rows: list[np.ndarray] = []
     columns: list[np.ndarray] = []
@@ -67,8 +71,10 @@ def cooccurrences(texts: Iterable[str], words: Sequence[str]) -> sparse.csr_arra
     return sparse.coo_array(counts, shape=(len(words), len(words))).tocsr()
 
 
-def positive_information(counts: sparse.csr_array) -> sparse.csr_array:
+def positive_information(counts: "sparse.csr_array") -> "sparse.csr_array":
     """max(0, log p(w, c) / (p(w) p(c))) with p(c) smoothed to the power 0.75, symmetrised."""
+    from scipy import sparse
+
     marginal = np.asarray(counts.sum(axis=1)).ravel()
     context = marginal**SMOOTHING
     context /= max(context.sum(), 1e-300)
@@ -79,11 +85,13 @@ def positive_information(counts: sparse.csr_array) -> sparse.csr_array:
     return (positive + positive.T) / 2
 
 
-def factors(matrix: sparse.csr_array, dim: int) -> np.ndarray:
+def factors(matrix: "sparse.csr_array", dim: int) -> np.ndarray:
     """Rows W (words, min(dim, words - 2)) with W Wᵀ near the symmetric matrix: its largest positive eigenvalues.
 
     Scaled to a mean square length of 1; signs are fixed by the largest entry of each column.
     """
+    from scipy.sparse.linalg import eigsh
+
     num = len(matrix.indptr) - 1
     start = np.full(num, 1 / np.sqrt(num))
     values, vectors = eigsh(matrix.astype(np.float64), k=min(dim, num - 2), which="LA", v0=start)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from vse.arithmetic import repeatable
 from vse.models.family import Family, Phase
 from vse.objectives.objective import Objective
+from vse.training.adamw import EagerAdamW
 from vse.training.collectives import gather, world
 from vse.training.config import HALF, OptimConfig
 
@@ -23,7 +24,7 @@ def make_optimizer(phase: Phase, config: OptimConfig) -> torch.optim.Optimizer:
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
     fused = any(parameter.device.type == "cuda" for parameter in phase.parameters)
     groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=config.lr * phase.rate, betas=phase.betas, fused=fused or None)
+    return EagerAdamW(groups, lr=config.lr * phase.rate, betas=phase.betas, fused=fused or None)
 
 
 def bare(model: nn.Module) -> Family:

@@ -96,14 +96,14 @@ def sleep(changes: dict[str, Any], seconds: float) -> dict[str, Any]:
     return {"value": changes["x"]}
 
 
-def train(changes: dict[str, Any], preset: str, workspace: str) -> dict[str, Any]:
-    """A training of a preset; how long it says that it took itself."""
+def train(changes: dict[str, Any], preset: str, workspace: str, found: dict[str, str] | None = None) -> dict[str, Any]:
+    """A training of a preset; how long it says that it took itself. found: as a sweep's driver tells its trials."""
     from vse import presets
     from vse.config import override
     from vse.training.run import run_training
     from vse.workspace import Workspace
 
-    result = run_training(override(presets.preset(preset), changes), Workspace.open(workspace))
+    result = run_training(override(presets.preset(preset), changes), Workspace.open(workspace, found))
     return {"run": result.run, "seconds": result.seconds}
 
 
