@@ -18,7 +18,7 @@ from vse.data.records import Split
 from vse.data.vocabulary import build_vocabulary
 from vse.errors import InputError
 from vse.language import attacks as generator
-from vse.language.attacks import Adversary, ParsedCaption, Truth
+from vse.language.attacks import Adversary, Truth
 from vse.language.contrast import rules as contrast
 from vse.language.contrast.candidates import Generator, by_image
 from vse.language.contrast.evaluation_sets import SETS, evaluation_set, report
@@ -26,6 +26,7 @@ from vse.language.contrast.rules import PARADIGMS, Rules
 from vse.language.contrast.words import ContrastWords
 from vse.language.corpus import Language
 from vse.language.lexicon.compact import knowledge
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.parsing import language_fingerprint, parse_texts_to
 from vse.language.pools import WordPools
 from vse.node_cache import read_committed

@@ -22,13 +22,14 @@ from vse.data.records import Image, Records
 from vse.errors import InputError
 from vse.evaluation.verdicts import Share, Verdict, item_hash, without_caption
 from vse.language import attacks
-from vse.language.attacks import Adversary, ParsedCaption, Truth
+from vse.language.attacks import Adversary, Truth
 from vse.language.contrast.candidates import Generator, by_image
 from vse.language.contrast.evaluation_sets import evaluation_set
 from vse.language.contrast.rules import PARADIGMS, Rules
 from vse.language.contrast.stage import contrast_words
 from vse.language.corpus import Language
 from vse.language.lexicon.compact import knowledge
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.pools import PoolConfig, build_pools
 from vse.pipeline import describe, parse_dataset
 from vse.training.config import RunConfig

@@ -8,7 +8,6 @@ relations are actions to be seen, and number agrees. Where the truth is known it
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from vse.language.attack_edits import Barred, Change, Editor, with_similar
 from vse.language.components import Attribute, Components
@@ -20,6 +19,7 @@ from vse.language.contrast.rules import Rules
 from vse.language.contrast.words import NUMBERS, is_mass, is_visible, takes_article
 from vse.language.lexicon.compact import Knowledge, knowledge
 from vse.language.parse import Parse
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.pools import (
     AttributeEntry,
     NounEntry,
@@ -38,9 +38,6 @@ from vse.language.word_lists import (
     NEVER_OF_LIVING,
     VAGUE_RELATIONS,
 )
-
-if TYPE_CHECKING:
-    from vse.language.attacks import ParsedCaption
 
 _KIND_OF = {word: kind for kind, words in ATTRIBUTE_KINDS.items() for word in words}
 
@@ -65,7 +62,7 @@ class Care:
             return False
         return not lexicon.is_a(word, "body_part", senses=2) and (takes_article(entry) or is_mass(entry))
 
-    def barred_nouns(self, captions: Sequence["ParsedCaption"]) -> frozenset[str]:
+    def barred_nouns(self, captions: Sequence[ParsedCaption]) -> frozenset[str]:
         """Nouns that mean something which a caption of the image names."""
         mask = ImageMentions(captions, self._related, self._rules).barred_nouns
         return frozenset(entry.word for k, entry in enumerate(self.pool.nouns) if mask >> k & 1)

@@ -21,8 +21,7 @@ from vse.language.attack_edits import (
     barred_nouns,
     barred_relations,
 )
-from vse.language.components import Components
-from vse.language.parse import Parse
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.pools import Pool, WordPools
 from vse.language.tokens import words as token_words
 
@@ -49,17 +48,6 @@ Truth = Callable[[str, str], bool | None]
 
 def unsure(image: str, text: str) -> None:
     """A judge that says nothing: attacks follow B.2 as they do where a source decides, and nothing is dropped."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParsedCaption:
-    """A caption with what the parser made of it."""
-
-    id: str
-    image: str
-    text: str
-    parse: Parse
-    components: Components
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

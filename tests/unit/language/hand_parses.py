@@ -1,8 +1,8 @@
 """Parses and components written by hand, in a line each."""
 
-from vse.language.attacks import ParsedCaption
 from vse.language.components import Attribute, Components, Object, Relation
 from vse.language.parse import ParsedToken
+from vse.language.parsed_caption import ParsedCaption
 
 POS = {"N": "NOUN", "V": "VERB", "J": "ADJ", "I": "ADP", "D": "DET", "R": "ADV", "C": "CCONJ"}
 

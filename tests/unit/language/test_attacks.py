@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tests.unit.language.hand_parses import ALL, apples, caption, dog, eats, sleeping
 from vse.errors import InputError
 from vse.language.attack_edits import Barred, Edit, Editor, apply_edits, article, barred_attributes, barred_nouns
-from vse.language.attacks import ATTACKS, ParsedCaption, from_json_lines, generate, manifest, to_json_lines, unsure
+from vse.language.attacks import ATTACKS, from_json_lines, generate, manifest, to_json_lines, unsure
 from vse.language.components import Attribute, Components, Object, Relation
 from vse.language.parse import ParsedToken
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.pools import AttributeEntry, NounEntry, Pool, PoolConfig, RelationEntry, WordPools, build_pools
 from vse.language.tokens import tokenize, words
 

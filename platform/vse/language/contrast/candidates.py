@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from vse.language.attacks import ParsedCaption
 from vse.language.contrast.mentions import ImageMentions, Relatedness
 from vse.language.contrast.nouns import noun_slots
 from vse.language.contrast.numerals import numeral_slots
@@ -15,6 +14,7 @@ from vse.language.contrast.shuffle import shuffle_slots
 from vse.language.contrast.slots import Phrases, Slot
 from vse.language.contrast.words import Contrast
 from vse.language.lexicon.compact import Knowledge
+from vse.language.parsed_caption import ParsedCaption
 
 MAKERS: dict[str, Callable[[Reading], Iterator[Slot]]] = {
     "noun": noun_slots,

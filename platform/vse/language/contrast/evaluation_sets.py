@@ -12,11 +12,12 @@ from itertools import combinations
 from typing import Any
 
 from vse.language.attack_edits import Change, apply_edits
-from vse.language.attacks import Adversary, ParsedCaption, Truth, keyed_random
+from vse.language.attacks import Adversary, Truth, keyed_random
 from vse.language.contrast.candidates import Generator
 from vse.language.contrast.rules import CLASSES
 from vse.language.contrast.slots import Phrases, Slot, change_of
 from vse.language.contrast.words import DIGITS, NUMBERS
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.tokens import words as token_words
 
 PER_CLASS = 20

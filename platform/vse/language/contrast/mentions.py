@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from vse.language.attack_edits import with_similar
 from vse.language.contrast.lists import ENCLOSED, ENCLOSURES, PERSONAL
 from vse.language.contrast.rules import Rules
 from vse.language.contrast.words import DIGITS, NUMBERS, is_visible
 from vse.language.lexicon.compact import Knowledge
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.pools import is_plural
 from vse.language.tokens import words as token_words
 from vse.language.word_lists import NOT_CONCRETE, SIMILAR_NOUNS
-
-if TYPE_CHECKING:
-    from vse.language.attacks import ParsedCaption
 
 _PEOPLE = next(group for group in SIMILAR_NOUNS if "person" in group) | {"player", "team", "audience", "couple"}
 _DOERS = ("er", "or", "ist", "man", "woman")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from vse.errors import InputError
 from vse.language.attack_edits import apply_edits
-from vse.language.attacks import ParsedCaption
 from vse.language.caption_pairs import read_pairs
 from vse.language.components import extract
 from vse.language.contrast.candidates import Generator
@@ -17,6 +16,7 @@ from vse.language.contrast.slots import Slot, change_of
 from vse.language.contrast.words import ContrastWords
 from vse.language.lexicon.compact import knowledge
 from vse.language.parse import Parse
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.parser import Parser
 from vse.language.parsing import parse_texts
 from vse.language.word_vector_training import read_captions

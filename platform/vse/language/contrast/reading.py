@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from vse.language.components import Object
 from vse.language.contrast.lists import MASS
@@ -10,11 +9,9 @@ from vse.language.contrast.mentions import ImageMentions, Relatedness
 from vse.language.contrast.rules import Rules
 from vse.language.contrast.slots import is_free
 from vse.language.contrast.words import Contrast
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.pools import compound_start, determiner_of, is_plural, noun_phrase_start
 from vse.language.syntax import Tree
-
-if TYPE_CHECKING:
-    from vse.language.attacks import ParsedCaption
 
 
 def has_a(tree: Tree, noun: int) -> bool:
@@ -26,7 +23,7 @@ def has_a(tree: Tree, noun: int) -> bool:
 class Reading:
     """One caption with all that decides what may be changed in it."""
 
-    caption: "ParsedCaption"
+    caption: ParsedCaption
     image: ImageMentions
     words: Contrast
     related: Relatedness

@@ -16,7 +16,6 @@ from vse.cluster.runtime import Cluster
 from vse.config import fingerprint
 from vse.data.records import Records
 from vse.errors import StorageError
-from vse.language.attacks import ParsedCaption
 from vse.language.components import Components, extract
 from vse.language.contrast import table
 from vse.language.contrast.candidates import Generator, by_image
@@ -26,6 +25,7 @@ from vse.language.contrast.table import Candidates
 from vse.language.contrast.words import Contrast, ContrastWords
 from vse.language.lexicon.compact import knowledge
 from vse.language.parse import Parse
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.parsing import main_can_be_imported, ray_runs
 from vse.progress import Progress
 from vse.storage import Folder, entry_of

@@ -4,13 +4,13 @@ from functools import cache
 
 from vse.data.records import Caption, Image, Records
 from vse.language.attack_edits import apply_edits
-from vse.language.attacks import ParsedCaption
 from vse.language.components import extract
 from vse.language.contrast.candidates import Generator
 from vse.language.contrast.rules import Rules
 from vse.language.contrast.slots import change_of
 from vse.language.contrast.words import ContrastWords
 from vse.language.lexicon.compact import knowledge
+from vse.language.parsed_caption import ParsedCaption
 from vse.language.parser import Parser, shared_parser
 
 _LISTED = "dog cat horse bus bench umbrella banana truck bowl kite sofa laptop clock elephant"
