@@ -177,9 +177,15 @@ class _Account:
         if not all(given):
             name = self.config["provider"].get("security_group", {}).get("GroupName", "")
             named = describe(Filters=[{"Name": "group-name", "Values": [name]}])["SecurityGroups"]
-            groups += named
-            if not named:
-                wrong = f"{name or 'none named'}: does not exist, so Ray would make one with port 22 open to the world"
+            network = self._network({group["VpcId"] for group in groups})
+            here = [group for group in named if group["VpcId"] == network]
+            groups += here
+            if not network:
+                wrong = "no public subnet in provider.availability_zone, so Ray has no place for nodes"
+                yield Check("security group", self.where, "problem", wrong)
+            elif not here:
+                lacks = f"is not in {network}, where Ray would put the nodes" if named else "does not exist"
+                wrong = f"{name or 'none named'}: {lacks}, so Ray would make one with port 22 open to the world"
                 yield Check("security group", self.where, "problem", wrong)
         for group in groups:
             name = group["GroupName"]
@@ -188,6 +194,26 @@ class _Account:
             if not group["IpPermissions"] and group["GroupId"] not in ids:
                 wide, wrong = ["22"], f"{name}: has no rules, so Ray would open port 22 to the world"
             yield self.check("security group", not wide, f"{name}: nothing is open to the world", wrong)
+
+    def _network(self, known: set[str]) -> str:
+        """The VPC in which Ray looks for the named group: that of the first subnet that it would use, in the order of
+        the zones, of one of the `known` VPCs if there are such. Empty where it would use none."""
+        provider = self.config["provider"]
+        zones = provider.get("availability_zone", "").replace(" ", "").split(",")
+        named = sorted({str(each) for kind in self.kinds.values() for each in kind["node_config"].get("SubnetIds", ())})
+        pages = self.client("ec2").get_paginator("describe_subnets").paginate(**({"SubnetIds": named} if named else {}))
+        usable = [
+            subnet
+            for page in pages
+            for subnet in page["Subnets"]
+            if subnet["State"] == "available"
+            and (subnet["MapPublicIpOnLaunch"] or provider.get("use_internal_ips"))
+            and (not known or subnet["VpcId"] in known)
+        ]
+        usable.sort(key=lambda subnet: subnet["AvailabilityZone"], reverse=True)
+        if zones != [""]:
+            usable = [subnet for zone in zones for subnet in usable if subnet["AvailabilityZone"] == zone]
+        return usable[0]["VpcId"] if usable else ""
 
     def _bucket_name(self, account: str) -> str:
         """As the file's own commands name it."""

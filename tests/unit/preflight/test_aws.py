@@ -9,6 +9,7 @@ import pytest
 import yaml
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from ray.autoscaler._private.aws.config import _usable_subnet_ids
 
 from vse.preflight.aws import QUOTAS, _Account, check_account, open_to_the_world
 from vse.preflight.checks import Check
@@ -148,6 +149,38 @@ def test_groups_that_node_types_name_by_id_are_the_ones_looked_at(config: dict[s
         "closed: nothing is open to the world": "ok",
         "open: open to the world on 22-22; name your own addresses": "problem",
     }
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_group_of_another_network_is_not_the_one_that_ray_takes(config: dict[str, Any]) -> None:
+    """Accounts may have several VPCs. Ray's own choice, of the same subnets, is compared with."""
+    ec2 = boto3.client("ec2", region_name=REGION)
+    (default,) = ec2.describe_vpcs()["Vpcs"]
+    group = ec2.create_security_group(GroupName="vse", Description="x", VpcId=default["VpcId"])["GroupId"]
+    ec2.authorize_security_group_ingress(
+        GroupId=group, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+    )
+    assert states(check_account(config), "security group") == [("ok", "vse: nothing is open to the world")]
+
+    other = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=other, CidrBlock="10.1.0.0/20", AvailabilityZone=f"{REGION}a")["Subnet"][
+        "SubnetId"
+    ]
+    ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
+    ours = [each for each in ec2.describe_subnets()["Subnets"] if each["VpcId"] == default["VpcId"]]
+    for each in ours:
+        public = {"Value": each["AvailabilityZone"] != f"{REGION}a"}
+        ec2.modify_subnet_attribute(SubnetId=each["SubnetId"], MapPublicIpOnLaunch=public)
+    told = (
+        f"vse: is not in {other}, where Ray would put the nodes, so Ray would make one with port 22 open to the world"
+    )
+    assert states(check_account(config), "security group") == [("problem", told)]
+    subnets = list(boto3.resource("ec2", region_name=REGION).subnets.all())
+    assert _usable_subnet_ids(None, subnets, config["provider"]["availability_zone"], None, False, "head")[1] == other
+
+    config["provider"]["availability_zone"] = f"{REGION}z"
+    ((state, detail),) = states(check_account(config), "security group")
+    assert (state, detail.split(",")[0]) == ("problem", "no public subnet in provider.availability_zone")
 
 
 @pytest.mark.usefixtures("cloud")
