@@ -175,7 +175,8 @@ def test_a_group_of_another_network_is_not_the_one_that_ray_takes(config: dict[s
         f"vse: is not in {other}, where Ray would put the nodes, so Ray would make one with port 22 open to the world"
     )
     assert states(check_account(config), "security group") == [("problem", told)]
-    subnets = list(boto3.resource("ec2", region_name=REGION).subnets.all())
+    everything: Any = boto3.resource("ec2", region_name=REGION)
+    subnets = list(everything.subnets.all())
     assert _usable_subnet_ids(None, subnets, config["provider"]["availability_zone"], None, False, "head")[1] == other
 
     config["provider"]["availability_zone"] = f"{REGION}z"
