@@ -295,6 +295,9 @@ with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
         assert group["GroupName"] == "vse"
         ranges = {r["CidrIp"] for rule in group["IpPermissions"] for r in rule["IpRanges"]}
         assert ranges == ({"198.51.100.7/32"} if prepared else {"0.0.0.0/0"}), group
+    assert len(ec2.describe_volumes()["Volumes"]) == len(made)
+    provider.terminate_nodes([instance["InstanceId"] for instance in made.values()])
+    assert ec2.describe_volumes()["Volumes"] == []  # none goes on costing
     from vse.preflight.aws import check_account
     checks = check_account(yaml.safe_load(open("cluster.yaml")))
     (state,) = [c.state for c in checks if c.what == "security group"]
