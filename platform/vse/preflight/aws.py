@@ -101,15 +101,25 @@ class _Account:
         yield Check("account", self.where, "ok", f"{told['Account']}, as {told['Arn'].rsplit(':', 1)[-1]}")
 
     def images(self) -> Iterator[Check]:
+        disks: dict[str, list[list[Mapping[str, Any]]]] = defaultdict(list)
+        for kind in self.kinds.values():
+            disks[str(kind["node_config"]["ImageId"])].append(kind["node_config"].get("BlockDeviceMappings", []))
+
         def look(image: str) -> Check:
+            known = image
             if image.startswith(_IMAGE):
                 name = image.removeprefix(_IMAGE)
-                value = self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
-                return Check("image", self.where, "ok", f"{value} ({name})")
-            found = self.client("ec2").describe_images(ImageIds=[image])["Images"]
-            return self.check("image", bool(found), image, f"{image}: no such image for this account")
+                known = self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+                told = f"{known} ({name})"
+            else:
+                told = image
+            found = self.client("ec2").describe_images(ImageIds=[known])["Images"]
+            if not found:
+                return Check("image", self.where, "problem", f"{told}: no such image for this account")
+            wrong = next(filter(None, (_unlike(found[0], each) for each in disks[image])), "")
+            return self.check("image", not wrong, told, f"{told}: {wrong}")
 
-        yield from self.each("image", {str(kind["node_config"]["ImageId"]) for kind in self.kinds.values()}, look)
+        yield from self.each("image", disks, look)
 
     def offers(self) -> Iterator[Check]:
         zones = self.config["provider"].get("availability_zone", "").replace(" ", "").split(",")
@@ -240,6 +250,18 @@ class _Account:
                 yield Check("bucket", self.where, "problem", wrong)
             else:
                 raise
+
+
+def _unlike(image: Mapping[str, Any], disks: Iterable[Mapping[str, Any]]) -> str:
+    """What EC2 would make of a node's disks that its image is not made for; empty where they fit."""
+    root = image.get("RootDeviceName", "")
+    given = {disk.get("DeviceName"): disk.get("Ebs", {}).get("VolumeSize", 0) for disk in disks}
+    if root not in given:
+        return f"its root volume is {root}, which BlockDeviceMappings do not name, so that it would stay small"
+    least = max((d["Ebs"]["VolumeSize"] for d in image["BlockDeviceMappings"] if d["DeviceName"] == root), default=0)
+    if given[root] < least:
+        return f"its root volume needs {least} GiB, and VolumeSize is {given[root]}, so EC2 would start no node"
+    return ""
 
 
 _BUCKET = re.compile(r"\bVSE_BUCKET=([\w.$-]+)")

@@ -83,6 +83,27 @@ def test_an_image_that_is_gone_is_a_problem_and_hides_no_other(config: dict[str,
 
 
 @pytest.mark.usefixtures("cloud")
+@pytest.mark.parametrize(
+    ("device", "size", "state", "told"),
+    [
+        ("/dev/sda1", 15, "ok", ""),
+        ("/dev/xvda", 120, "problem", "its root volume is /dev/sda1, which BlockDeviceMappings do not name"),
+        ("/dev/sda1", 14, "problem", "its root volume needs 15 GiB, and VolumeSize is 14, so EC2 would start no node"),
+    ],
+)
+def test_disks_are_those_of_the_image(config: dict[str, Any], device: str, size: int, state: str, told: str) -> None:
+    """Of a volume under another name than the root's, EC2 makes a second one; Ray and the package go to the root."""
+    image = boto3.client("ec2", region_name=REGION).describe_images()["Images"][0]["ImageId"]
+    data = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 1}}  # one's own, beside it
+    for kind in config["available_node_types"].values():
+        disks = [data, {"DeviceName": device, "Ebs": {"VolumeSize": size}}]
+        kind["node_config"].update(ImageId=image, BlockDeviceMappings=disks)
+    ((found, detail),) = states(check_account(config), "image")
+    assert found == state
+    assert told in detail
+
+
+@pytest.mark.usefixtures("cloud")
 def test_a_right_that_is_missing_is_no_problem_and_hides_no_other(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
