@@ -1,6 +1,5 @@
 """The cluster files: Ray's own schema, our lint (each rule shown able to fail), AWS's bootstrap against a fake AWS."""
 
-import json
 import os
 import subprocess
 import sys
@@ -319,41 +318,6 @@ def test_aws_gets_what_was_meant(tmp_path: Path, prepared: str) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "bootstrapped" in done.stdout
-
-
-CHOICE = """
-import json, sys, yaml
-from ray.autoscaler.v2.instance_manager.config import AutoscalingConfig
-from ray.autoscaler.v2.instance_manager.subscribers.cloud_resource_monitor import CloudResourceMonitor
-from ray.autoscaler.v2.scheduler import ResourceDemandScheduler, SchedulingRequest
-from ray.core.generated.autoscaler_pb2 import ResourceRequest, ResourceRequestByCount
-from ray.core.generated.instance_manager_pb2 import Instance, InstanceUpdateEvent
-file, cloud = yaml.safe_load(open("cluster.yaml")), CloudResourceMonitor()
-gpu = ResourceRequest(resources_bundle={"CPU": 1, "GPU": 1})
-def chosen():
-    config = AutoscalingConfig(file, skip_content_hash=True)
-    reply = ResourceDemandScheduler(None).schedule(SchedulingRequest(
-        disable_launch_config_check=True,
-        node_type_configs=config.get_node_type_configs(),
-        max_num_nodes=config.get_max_num_nodes(),
-        resource_requests=[ResourceRequestByCount(request=gpu, count=1)],
-        cloud_resource_availabilities=cloud.get_resource_availabilities(),
-        recoverable_resource_availabilities=cloud.get_recoverable_resource_availabilities()))
-    return [launch.instance_type for launch in reply.to_launch]
-told = [chosen()]
-cloud.notify([InstanceUpdateEvent(instance_type="gpu_spot", new_instance_status=Instance.ALLOCATION_FAILED)])
-told.append(chosen())
-file["available_node_types"]["gpu_spot"]["priority"] = -10
-told.append(chosen())
-print(json.dumps(told))
-"""
-
-
-def test_what_spot_refuses_goes_to_on_demand_nodes_by_their_priority_only() -> None:
-    """As the README has it: Ray takes notice of nodes that never became ready, not of those that AWS refuses."""
-    done = in_a_process(CHOICE)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == [["gpu_spot"], ["gpu_spot"], ["gpu"]]
 
 
 def test_policies_give_the_bucket_and_no_more(config: dict[str, Any]) -> None:
