@@ -1,5 +1,5 @@
-"""Checks of a cluster file against an AWS account: images, instance types, quotas, profiles, the role for spot
-instances, security group, bucket.
+"""Checks of a cluster file against an AWS account: images, instance types, quotas, profiles, policies, the role
+for spot instances, security group, bucket.
 
 Nothing is made or changed. Where credentials are missing or lack a permission, a check says so instead of guessing.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from vse.preflight.checks import Check
+from vse.preflight.lint import part
 
 # Service Quotas of EC2, in vCPUs: first letters of an instance type -> (on demand, spot)
 QUOTAS = {
@@ -38,7 +39,7 @@ def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]
     except BotoCoreError:
         known = False
     if not known:
-        wanted = "images, instance types, quotas, profiles, spot role, security group and bucket"
+        wanted = "images, instance types, quotas, profiles, policies, spot role, security group and bucket"
         return [Check("account", where, "not checked", f"no credentials (aws configure): {wanted} are unknown")]
     account = _Account(config, session, region, where)
     checks: list[Check] = []
@@ -48,6 +49,7 @@ def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]
         ("instance type", account.offers),
         ("quota", account.quotas),
         ("profile", account.profiles),
+        ("policy", account.policies),
         ("spot role", account.spot_role),
         ("security group", account.group),
         ("bucket", account.bucket),
@@ -164,9 +166,30 @@ class _Account:
             roles = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
             return self.check("profile", bool(roles), f"{name} has a role", f"{name} has no role")
 
-        named = (kind["node_config"]["IamInstanceProfile"] for kind in self.kinds.values())
-        names = {str(each.get("Name") or each["Arn"].rpartition("/")[2]) for each in named}
-        yield from self.each("profile", names, look)
+        yield from self.each("profile", {_profile(kind) for kind in self.kinds.values()}, look)
+
+    def policies(self) -> Iterator[Check]:
+        """Whether roles hold what the file says now; a head that may not end its workers lets them go on costing."""
+        iam = self.client("iam")
+        written = part(part(self.config, "metadata"), "policies")
+        head = _profile(self.kinds[self.config["head_node_type"]])
+        for profile in sorted({_profile(kind) for kind in self.kinds.values()}):
+            try:
+                roles = iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"]
+            except iam.exceptions.NoSuchEntityException:
+                continue  # said of the profile
+            for role in [str(each["RoleName"]) for each in roles]:
+                for policy in [name for name in written if profile == head or name == "storage"]:
+                    yield self._policy(role, policy, written[policy])
+
+    def _policy(self, role: str, policy: str, written: Any) -> Check:
+        iam = self.client("iam")
+        try:
+            held = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+        except iam.exceptions.NoSuchEntityException:
+            return Check("policy", self.where, "not checked", f"{role} has no inline policy {policy} to compare with")
+        wrong = f"{policy} of {role} is not the one under metadata in the file: put it anew"
+        return self.check("policy", held == written, f"{policy} of {role} is that of the file", wrong)
 
     def spot_role(self) -> Iterator[Check]:
         """Spot instances come only to accounts with this role, which is made once."""
@@ -277,6 +300,11 @@ def open_to_the_world(permissions: list[Mapping[str, Any]]) -> list[str]:
         if {"0.0.0.0/0", "::/0"} & set(ranges):
             wide.append("all ports" if rule.get("FromPort") in (None, -1) else f"{rule['FromPort']}-{rule['ToPort']}")
     return wide
+
+
+def _profile(kind: Mapping[str, Any]) -> str:
+    given = kind["node_config"]["IamInstanceProfile"]
+    return str(given.get("Name") or given["Arn"].rpartition("/")[2])
 
 
 def _quota(node: Mapping[str, Any]) -> str:

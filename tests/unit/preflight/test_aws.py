@@ -1,5 +1,6 @@
 """What an account answers, against a simulated AWS, which has no quotas of EC2: those are stood in for."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,27 @@ def test_profiles_bucket_and_group_that_are_there(config: dict[str, Any]) -> Non
         "problem",
         "vse: has no rules, so Ray would open port 22 to the world",
     )
+
+
+@pytest.mark.usefixtures("cloud")
+def test_policies_are_those_of_the_file(config: dict[str, Any]) -> None:
+    """A cluster that was renamed in the file alone has a head that may not end its workers."""
+    iam = boto3.client("iam")
+    for name in ("vse-head", "vse-worker"):
+        iam.create_instance_profile(InstanceProfileName=name)
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+        iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+    assert [state for state, _ in states(check_account(config), "policy")] == ["not checked"] * 3
+    policies = config["metadata"]["policies"]
+    for role, policy in (("vse-head", "storage"), ("vse-head", "instances"), ("vse-worker", "storage")):
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(policies[policy]))
+    assert [state for state, _ in states(check_account(config), "policy")] == ["ok"] * 3
+    (condition,) = [
+        s["Condition"] for s in policies["instances"]["Statement"] if "ec2:TerminateInstances" in s["Action"]
+    ]
+    condition["StringEquals"]["aws:ResourceTag/ray-cluster-name"] = "vse-anna"
+    wrong = [detail for state, detail in states(check_account(config), "policy") if state == "problem"]
+    assert wrong == ["instances of vse-head is not the one under metadata in the file: put it anew"]
 
 
 @pytest.mark.usefixtures("cloud")
