@@ -100,6 +100,8 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
         (_drop(GPU), "no GPU type is labelled vse.lifecycle: on-demand"),
         (_drop(SPOT), "no GPU type is labelled vse.lifecycle: spot"),
         (_drop(f"{GPU}/node_config/BlockDeviceMappings"), "gpu: BlockDeviceMappings"),
+        (_drop(f"{SPOT}/node_config/UserData"), "gpu_spot: goes on costing when the head is gone"),
+        (_drop(f"{GPU}/node_config/InstanceInitiatedShutdownBehavior"), "gpu: goes on costing when the head is gone"),
         (_drop("provider/security_group"), "port 22 open to the world"),
         (_swap("vse.node_logs", "vse.nothing"), "worker_start_ray_commands: logs stay on the node"),
         (_put(f"{HEAD}/node_config/InstanceMarketOptions", {"MarketType": "spot"}), "head must not be a spot"),
@@ -237,7 +239,7 @@ def test_rays_own_schema(file: str, change: str, valid: bool) -> None:
 
 
 BOOTSTRAP = """
-import copy, os, sys, time, yaml
+import base64, copy, os, sys, time, yaml
 prepared = sys.argv[1:] == ["prepared"]
 from moto import mock_aws
 from ray.autoscaler._private.util import prepare_config
@@ -283,11 +285,18 @@ with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
         "gpu": None, "gpu_spot": "spot", "cpu": "spot"}, made
     for instance in made.values():
         assert instance["IamInstanceProfile"]["Arn"].endswith("vse-worker"), instance
+        told = {name: ec2.describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute=name)
+                for name in ("instanceInitiatedShutdownBehavior", "userData")}
+        assert told["instanceInitiatedShutdownBehavior"]["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate"
+        assert b"shutdown -h now" in base64.b64decode(told["userData"]["UserData"]["Value"])
         ids = [group["GroupId"] for group in instance["SecurityGroups"]]
         (group,) = ec2.describe_security_groups(GroupIds=ids)["SecurityGroups"]
         assert group["GroupName"] == "vse"
         ranges = {r["CidrIp"] for rule in group["IpPermissions"] for r in rule["IpRanges"]}
         assert ranges == ({"198.51.100.7/32"} if prepared else {"0.0.0.0/0"}), group
+    assert len(ec2.describe_volumes()["Volumes"]) == len(made)
+    provider.terminate_nodes([instance["InstanceId"] for instance in made.values()])
+    assert ec2.describe_volumes()["Volumes"] == []  # none goes on costing
     from vse.preflight.aws import check_account
     checks = check_account(yaml.safe_load(open("cluster.yaml")))
     (state,) = [c.state for c in checks if c.what == "security group"]

@@ -4,6 +4,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,32 @@ def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_pa
     assert owners == ["123456789012", "123456789012"]
     assert [region, default, timeout, attempts] == ["us-west-2", "us-west-2", "5", "10"]
     assert path.startswith(f"{tmp_path}/venv/bin:")
+
+
+@pytest.mark.parametrize(
+    ("ray", "minutes"), [("0" * 45, 45), ("0" * 44 + "1" + "0" * 45, 90), ("1" * 30 + "0" * 45, 75)]
+)
+def test_a_worker_without_ray_ends_itself(config: dict[str, Any], tmp_path: Path, ray: str, minutes: int) -> None:
+    """`ray`: whether a raylet runs, minute by minute. Its script returns at once, or the machine would not go on
+    booting."""
+    kinds = config["available_node_types"]
+    (script,) = {kind["node_config"].get("UserData") for name, kind in kinds.items() if name != "head"}
+    assert script.startswith("#!/bin/bash\n")
+    asleep, over = tmp_path / "asleep", tmp_path / "over"
+    asleep.touch()
+    programs = {
+        "sleep": f'[ "$*" = 60 ] && echo >> {asleep}',
+        "pgrep": f'states={ray}; [ "$*" = "-x raylet" ] && [ "${{states:$(($(wc -l < {asleep}) - 1)):1}}" = 1 ]',
+        "shutdown": f'echo "$*" > {over}.new && mv {over}.new {over}',
+    }
+    for name, does in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-c", script], env={"PATH": path}, check=True, capture_output=True, timeout=30)
+    began = time.monotonic()
+    while not over.exists():
+        assert time.monotonic() - began < 60
+        time.sleep(0.05)
+    assert over.read_text() == "-h now\n"
+    assert len(asleep.read_text().splitlines()) == minutes

@@ -1,5 +1,5 @@
-"""Checks of a cluster file against an AWS account: images, instance types, quotas, profiles, the role for spot
-instances, security group, bucket.
+"""Checks of a cluster file against an AWS account: images, instance types, quotas, profiles, policies, the role
+for spot instances, security group, bucket.
 
 Nothing is made or changed. Where credentials are missing or lack a permission, a check says so instead of guessing.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from vse.preflight.checks import Check
+from vse.preflight.lint import part
 
 # Service Quotas of EC2, in vCPUs: first letters of an instance type -> (on demand, spot)
 QUOTAS = {
@@ -38,7 +39,7 @@ def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]
     except BotoCoreError:
         known = False
     if not known:
-        wanted = "images, instance types, quotas, profiles, spot role, security group and bucket"
+        wanted = "images, instance types, quotas, profiles, policies, spot role, security group and bucket"
         return [Check("account", where, "not checked", f"no credentials (aws configure): {wanted} are unknown")]
     account = _Account(config, session, region, where)
     checks: list[Check] = []
@@ -48,6 +49,7 @@ def check_account(config: Mapping[str, Any], session: Any = None) -> list[Check]
         ("instance type", account.offers),
         ("quota", account.quotas),
         ("profile", account.profiles),
+        ("policy", account.policies),
         ("spot role", account.spot_role),
         ("security group", account.group),
         ("bucket", account.bucket),
@@ -101,15 +103,25 @@ class _Account:
         yield Check("account", self.where, "ok", f"{told['Account']}, as {told['Arn'].rsplit(':', 1)[-1]}")
 
     def images(self) -> Iterator[Check]:
+        disks: dict[str, list[list[Mapping[str, Any]]]] = defaultdict(list)
+        for kind in self.kinds.values():
+            disks[str(kind["node_config"]["ImageId"])].append(kind["node_config"].get("BlockDeviceMappings", []))
+
         def look(image: str) -> Check:
+            known = image
             if image.startswith(_IMAGE):
                 name = image.removeprefix(_IMAGE)
-                value = self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
-                return Check("image", self.where, "ok", f"{value} ({name})")
-            found = self.client("ec2").describe_images(ImageIds=[image])["Images"]
-            return self.check("image", bool(found), image, f"{image}: no such image for this account")
+                known = self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+                told = f"{known} ({name})"
+            else:
+                told = image
+            found = self.client("ec2").describe_images(ImageIds=[known])["Images"]
+            if not found:
+                return Check("image", self.where, "problem", f"{told}: no such image for this account")
+            wrong = next(filter(None, (_unlike(found[0], each) for each in disks[image])), "")
+            return self.check("image", not wrong, told, f"{told}: {wrong}")
 
-        yield from self.each("image", {str(kind["node_config"]["ImageId"]) for kind in self.kinds.values()}, look)
+        yield from self.each("image", disks, look)
 
     def offers(self) -> Iterator[Check]:
         zones = self.config["provider"].get("availability_zone", "").replace(" ", "").split(",")
@@ -154,9 +166,30 @@ class _Account:
             roles = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
             return self.check("profile", bool(roles), f"{name} has a role", f"{name} has no role")
 
-        named = (kind["node_config"]["IamInstanceProfile"] for kind in self.kinds.values())
-        names = {str(each.get("Name") or each["Arn"].rpartition("/")[2]) for each in named}
-        yield from self.each("profile", names, look)
+        yield from self.each("profile", {_profile(kind) for kind in self.kinds.values()}, look)
+
+    def policies(self) -> Iterator[Check]:
+        """Whether roles hold what the file says now; a head that may not end its workers lets them go on costing."""
+        iam = self.client("iam")
+        written = part(part(self.config, "metadata"), "policies")
+        head = _profile(self.kinds[self.config["head_node_type"]])
+        for profile in sorted({_profile(kind) for kind in self.kinds.values()}):
+            try:
+                roles = iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"]
+            except iam.exceptions.NoSuchEntityException:
+                continue  # said of the profile
+            for role in [str(each["RoleName"]) for each in roles]:
+                for policy in [name for name in written if profile == head or name == "storage"]:
+                    yield self._policy(role, policy, written[policy])
+
+    def _policy(self, role: str, policy: str, written: Any) -> Check:
+        iam = self.client("iam")
+        try:
+            held = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+        except iam.exceptions.NoSuchEntityException:
+            return Check("policy", self.where, "not checked", f"{role} has no inline policy {policy} to compare with")
+        wrong = f"{policy} of {role} is not the one under metadata in the file: put it anew"
+        return self.check("policy", held == written, f"{policy} of {role} is that of the file", wrong)
 
     def spot_role(self) -> Iterator[Check]:
         """Spot instances come only to accounts with this role, which is made once."""
@@ -177,9 +210,15 @@ class _Account:
         if not all(given):
             name = self.config["provider"].get("security_group", {}).get("GroupName", "")
             named = describe(Filters=[{"Name": "group-name", "Values": [name]}])["SecurityGroups"]
-            groups += named
-            if not named:
-                wrong = f"{name or 'none named'}: does not exist, so Ray would make one with port 22 open to the world"
+            network = self._network({group["VpcId"] for group in groups})
+            here = [group for group in named if group["VpcId"] == network]
+            groups += here
+            if not network:
+                wrong = "no public subnet in provider.availability_zone, so Ray has no place for nodes"
+                yield Check("security group", self.where, "problem", wrong)
+            elif not here:
+                lacks = f"is not in {network}, where Ray would put the nodes" if named else "does not exist"
+                wrong = f"{name or 'none named'}: {lacks}, so Ray would make one with port 22 open to the world"
                 yield Check("security group", self.where, "problem", wrong)
         for group in groups:
             name = group["GroupName"]
@@ -188,6 +227,26 @@ class _Account:
             if not group["IpPermissions"] and group["GroupId"] not in ids:
                 wide, wrong = ["22"], f"{name}: has no rules, so Ray would open port 22 to the world"
             yield self.check("security group", not wide, f"{name}: nothing is open to the world", wrong)
+
+    def _network(self, known: set[str]) -> str:
+        """The VPC in which Ray looks for the named group: that of the first subnet that it would use, in the order of
+        the zones, of one of the `known` VPCs if there are such. Empty where it would use none."""
+        provider = self.config["provider"]
+        zones = provider.get("availability_zone", "").replace(" ", "").split(",")
+        named = sorted({str(each) for kind in self.kinds.values() for each in kind["node_config"].get("SubnetIds", ())})
+        pages = self.client("ec2").get_paginator("describe_subnets").paginate(**({"SubnetIds": named} if named else {}))
+        usable = [
+            subnet
+            for page in pages
+            for subnet in page["Subnets"]
+            if subnet["State"] == "available"
+            and (subnet["MapPublicIpOnLaunch"] or provider.get("use_internal_ips"))
+            and (not known or subnet["VpcId"] in known)
+        ]
+        usable.sort(key=lambda subnet: subnet["AvailabilityZone"], reverse=True)
+        if zones != [""]:
+            usable = [subnet for zone in zones for subnet in usable if subnet["AvailabilityZone"] == zone]
+        return usable[0]["VpcId"] if usable else ""
 
     def _bucket_name(self, account: str) -> str:
         """As the file's own commands name it."""
@@ -216,6 +275,18 @@ class _Account:
                 raise
 
 
+def _unlike(image: Mapping[str, Any], disks: Iterable[Mapping[str, Any]]) -> str:
+    """What EC2 would make of a node's disks that its image is not made for; empty where they fit."""
+    root = image.get("RootDeviceName", "")
+    given = {disk.get("DeviceName"): disk.get("Ebs", {}).get("VolumeSize", 0) for disk in disks}
+    if root not in given:
+        return f"its root volume is {root}, which BlockDeviceMappings do not name, so that it would stay small"
+    least = max((d["Ebs"]["VolumeSize"] for d in image["BlockDeviceMappings"] if d["DeviceName"] == root), default=0)
+    if given[root] < least:
+        return f"its root volume needs {least} GiB, and VolumeSize is {given[root]}, so EC2 would start no node"
+    return ""
+
+
 _BUCKET = re.compile(r"\bVSE_BUCKET=([\w.$-]+)")
 
 
@@ -229,6 +300,11 @@ def open_to_the_world(permissions: list[Mapping[str, Any]]) -> list[str]:
         if {"0.0.0.0/0", "::/0"} & set(ranges):
             wide.append("all ports" if rule.get("FromPort") in (None, -1) else f"{rule['FromPort']}-{rule['ToPort']}")
     return wide
+
+
+def _profile(kind: Mapping[str, Any]) -> str:
+    given = kind["node_config"]["IamInstanceProfile"]
+    return str(given.get("Name") or given["Arn"].rpartition("/")[2])
 
 
 def _quota(node: Mapping[str, Any]) -> str:

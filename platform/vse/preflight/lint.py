@@ -156,6 +156,12 @@ def _node_type(name: str, kind: Mapping[str, Any], *, is_head: bool) -> Iterator
             yield f"{name}: max_workers is missing, so nothing bounds the bill"
         if not kind.get("idle_timeout_s"):
             yield f"{name}: idle_timeout_s is missing"
+        ends = node.get("InstanceInitiatedShutdownBehavior") == "terminate"
+        if not (ends and "shutdown" in str(node.get("UserData", ""))):
+            yield (
+                f"{name}: goes on costing when the head is gone; it needs UserData that shuts it down where no Ray "
+                "runs, and InstanceInitiatedShutdownBehavior: terminate"
+            )
 
 
 def _gib(disk: Any) -> float:

@@ -1,5 +1,6 @@
 """What an account answers, against a simulated AWS, which has no quotas of EC2: those are stood in for."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from ray.autoscaler._private.aws.config import _usable_subnet_ids
 
 from vse.preflight.aws import QUOTAS, _Account, check_account, open_to_the_world
 from vse.preflight.checks import Check
@@ -82,6 +84,27 @@ def test_an_image_that_is_gone_is_a_problem_and_hides_no_other(config: dict[str,
 
 
 @pytest.mark.usefixtures("cloud")
+@pytest.mark.parametrize(
+    ("device", "size", "state", "told"),
+    [
+        ("/dev/sda1", 15, "ok", ""),
+        ("/dev/xvda", 120, "problem", "its root volume is /dev/sda1, which BlockDeviceMappings do not name"),
+        ("/dev/sda1", 14, "problem", "its root volume needs 15 GiB, and VolumeSize is 14, so EC2 would start no node"),
+    ],
+)
+def test_disks_are_those_of_the_image(config: dict[str, Any], device: str, size: int, state: str, told: str) -> None:
+    """Of a volume under another name than the root's, EC2 makes a second one; Ray and the package go to the root."""
+    image = boto3.client("ec2", region_name=REGION).describe_images()["Images"][0]["ImageId"]
+    data = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 1}}  # one's own, beside it
+    for kind in config["available_node_types"].values():
+        disks = [data, {"DeviceName": device, "Ebs": {"VolumeSize": size}}]
+        kind["node_config"].update(ImageId=image, BlockDeviceMappings=disks)
+    ((found, detail),) = states(check_account(config), "image")
+    assert found == state
+    assert told in detail
+
+
+@pytest.mark.usefixtures("cloud")
 def test_a_right_that_is_missing_is_no_problem_and_hides_no_other(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +155,27 @@ def test_profiles_bucket_and_group_that_are_there(config: dict[str, Any]) -> Non
 
 
 @pytest.mark.usefixtures("cloud")
+def test_policies_are_those_of_the_file(config: dict[str, Any]) -> None:
+    """A cluster that was renamed in the file alone has a head that may not end its workers."""
+    iam = boto3.client("iam")
+    for name in ("vse-head", "vse-worker"):
+        iam.create_instance_profile(InstanceProfileName=name)
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+        iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+    assert [state for state, _ in states(check_account(config), "policy")] == ["not checked"] * 3
+    policies = config["metadata"]["policies"]
+    for role, policy in (("vse-head", "storage"), ("vse-head", "instances"), ("vse-worker", "storage")):
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(policies[policy]))
+    assert [state for state, _ in states(check_account(config), "policy")] == ["ok"] * 3
+    (condition,) = [
+        s["Condition"] for s in policies["instances"]["Statement"] if "ec2:TerminateInstances" in s["Action"]
+    ]
+    condition["StringEquals"]["aws:ResourceTag/ray-cluster-name"] = "vse-anna"
+    wrong = [detail for state, detail in states(check_account(config), "policy") if state == "problem"]
+    assert wrong == ["instances of vse-head is not the one under metadata in the file: put it anew"]
+
+
+@pytest.mark.usefixtures("cloud")
 def test_groups_that_node_types_name_by_id_are_the_ones_looked_at(config: dict[str, Any]) -> None:
     ec2 = boto3.client("ec2", region_name=REGION)
     vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
@@ -148,6 +192,39 @@ def test_groups_that_node_types_name_by_id_are_the_ones_looked_at(config: dict[s
         "closed: nothing is open to the world": "ok",
         "open: open to the world on 22-22; name your own addresses": "problem",
     }
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_group_of_another_network_is_not_the_one_that_ray_takes(config: dict[str, Any]) -> None:
+    """Accounts may have several VPCs. Ray's own choice, of the same subnets, is compared with."""
+    ec2 = boto3.client("ec2", region_name=REGION)
+    (default,) = ec2.describe_vpcs()["Vpcs"]
+    group = ec2.create_security_group(GroupName="vse", Description="x", VpcId=default["VpcId"])["GroupId"]
+    ec2.authorize_security_group_ingress(
+        GroupId=group, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+    )
+    assert states(check_account(config), "security group") == [("ok", "vse: nothing is open to the world")]
+
+    other = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=other, CidrBlock="10.1.0.0/20", AvailabilityZone=f"{REGION}a")["Subnet"][
+        "SubnetId"
+    ]
+    ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
+    ours = [each for each in ec2.describe_subnets()["Subnets"] if each["VpcId"] == default["VpcId"]]
+    for each in ours:
+        public = {"Value": each["AvailabilityZone"] != f"{REGION}a"}
+        ec2.modify_subnet_attribute(SubnetId=each["SubnetId"], MapPublicIpOnLaunch=public)
+    told = (
+        f"vse: is not in {other}, where Ray would put the nodes, so Ray would make one with port 22 open to the world"
+    )
+    assert states(check_account(config), "security group") == [("problem", told)]
+    everything: Any = boto3.resource("ec2", region_name=REGION)
+    subnets = list(everything.subnets.all())
+    assert _usable_subnet_ids(None, subnets, config["provider"]["availability_zone"], None, False, "head")[1] == other
+
+    config["provider"]["availability_zone"] = f"{REGION}z"
+    ((state, detail),) = states(check_account(config), "security group")
+    assert (state, detail.split(",")[0]) == ("problem", "no public subnet in provider.availability_zone")
 
 
 @pytest.mark.usefixtures("cloud")
