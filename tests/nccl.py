@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C._distributed_c10d import _create_work_from_future
 
 from tests.gpu import DEVICE, OnGPU
 
@@ -21,12 +22,15 @@ TYPES = {torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64}
 TYPES |= {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
 
-class Rules(dist.ProcessGroup):
+_ProcessGroup: Any = dist.ProcessGroup  # whose methods have several forms each; torch calls one of them
+
+
+class Rules(_ProcessGroup):
     """The three collectives that trainings use; any other is not there."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:
         super().__init__(rank, size)
-        self.gloo = dist.ProcessGroupGloo(store, rank, size, timeout)
+        self.gloo: Any = dist.ProcessGroupGloo(store, rank, size, timeout)
         self.of_objects = False  # whether torch sends pickles, which it takes to the current GPU itself
 
     def getBackendName(self) -> str:  # noqa: N802  (torch's)
@@ -36,20 +40,20 @@ class Rules(dist.ProcessGroup):
     def _device_types(self) -> list[torch.device]:
         return [torch.device("cpu" if self.of_objects else DEVICE.type)]
 
-    def allreduce(self, tensors: list[Tensor], options: Any = None) -> Any:
-        self.gloo.allreduce(self._held(tensors), options or dist.AllreduceOptions()).wait()
+    def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Any:
+        self.gloo.allreduce(self._held(tensors), opts or dist.AllreduceOptions()).wait()
         return _done(tensors)
 
-    def broadcast(self, tensors: list[Tensor], options: Any = None) -> Any:
-        self.gloo.broadcast(self._held(tensors), options or dist.BroadcastOptions()).wait()
+    def broadcast(self, tensors: list[Tensor], opts: Any = None) -> Any:
+        self.gloo.broadcast(self._held(tensors), opts or dist.BroadcastOptions()).wait()
         return _done(tensors)
 
-    def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], options: Any = None) -> Any:
-        (parts,), (mine,) = outputs, inputs
+    def allgather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> Any:
+        (parts,), (mine,) = output_tensors, input_tensors
         for part in parts:
             if (part.shape, part.dtype) != (mine.shape, mine.dtype):
                 raise RuntimeError(f"all_gather of {mine.dtype} {tuple(mine.shape)} into {tuple(part.shape)}")
-        self.gloo.allgather([self._held(parts)], self._held(inputs)).wait()
+        self.gloo.allgather([self._held(parts)], self._held([mine])).wait()
         return _done(parts)
 
     def _held(self, tensors: Iterable[Tensor]) -> list[Tensor]:
@@ -98,4 +102,4 @@ def join(store: str, rank: int, workers: int) -> None:
 def _done(tensors: list[Tensor]) -> Any:
     future: Any = torch.futures.Future()
     future.set_result(tensors)
-    return torch._C._distributed_c10d._create_work_from_future(future)
+    return _create_work_from_future(future)

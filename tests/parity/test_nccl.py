@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
 
 from tests import nccl
 from tests.gpu import TRUE, a_gpu
@@ -72,13 +72,13 @@ def test_workers_of_every_family_do(meet: Callable[..., list[dict[str, Any]]], t
     ],
 )
 def test_what_nccl_refuses_is_refused(send: Callable[[Any, torch.device], Any], words: str) -> None:
-    group = nccl.Rules(dist.HashStore(), 0, 1, datetime.timedelta(seconds=5))
+    group = nccl.Rules(HashStore(), 0, 1, datetime.timedelta(seconds=5))
     with a_gpu() as gpu, pytest.raises(RuntimeError, match=words):
         send(group, gpu)
 
 
 def test_what_it_takes_is_sent() -> None:
-    group = nccl.Rules(dist.HashStore(), 0, 1, datetime.timedelta(seconds=5))
+    group = nccl.Rules(HashStore(), 0, 1, datetime.timedelta(seconds=5))
     with a_gpu() as gpu:
         for kind in (torch.uint8, torch.int64, torch.float16, torch.float64):
             mine, part = torch.ones(2, dtype=kind).to(gpu), torch.zeros(2, dtype=kind).to(gpu)
