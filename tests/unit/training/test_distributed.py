@@ -121,6 +121,11 @@ GONE = WorkerHealthCheckFailedError("rank 1", RayActorError())
             PlacementError,
             r"train\.workers=2: no nodes came in time",
         ),
+        (
+            ControllerError(WorkersLostError("train.gpus_per_worker=1: torch finds no GPU on here")),
+            WorkersLostError,
+            "^train.gpus_per_worker=1: torch finds no GPU on here$",
+        ),
         (WorkerGroupError("", {0: ValueError("a fault of ours")}), WorkerGroupError, "Training failed"),
     ],
 )
@@ -135,6 +140,23 @@ def test_the_end_of_a_training_without_workers_is_one_line(
     with pytest.raises(kind, match=line) as raised:
         distributed.train_on_workers(config, Workspace.open(str(tmp_path)), "run", "")
     assert kind is WorkerGroupError or "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("backend", "seen"), [("nccl", True), ("nccl", False), ("gloo", False)])
+def test_workers_meet_on_gpus_that_torch_finds(backend: str, seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray counts the GPUs of a node whose driver torch cannot use."""
+    met = list[Any]()
+    monkeypatch.setattr("torch.cuda.is_available", lambda: seen)
+    monkeypatch.setattr("platform.node", lambda: "node7")
+    monkeypatch.setattr(distributed._TorchBackend, "on_start", lambda *arguments: met.append(arguments))
+    config, workers = distributed._Torch(backend=backend), SimpleNamespace(execute=lambda asked: [asked(), asked()])
+    meet: Any = config.backend_cls().on_start
+    if backend == "nccl" and not seen:
+        with pytest.raises(WorkersLostError, match=r"^train\.gpus_per_worker=1: torch finds no GPU on node7$"):
+            meet(workers, config)
+    else:
+        meet(workers, config)
+    assert len(met) == (backend == "gloo" or seen)
 
 
 def test_so_is_that_of_one_in_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
