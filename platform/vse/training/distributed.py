@@ -1,6 +1,7 @@
 """One run elsewhere: on several workers through Ray Train, each within a process group, or in one Ray task."""
 
 import contextlib
+import os
 import platform
 import threading
 import time
@@ -107,7 +108,7 @@ def _trainer(config: RunConfig, arguments: dict[str, Any], name: str, scratch: P
 
 
 class _Torch(TorchConfig):
-    """Ray Train's own, but that GPUs are looked for before workers meet on them."""
+    """Ray Train's own, but that workers are asked for their GPUs and told their network before they meet."""
 
     @property
     def backend_cls(self) -> type[_TorchBackend]:
@@ -121,7 +122,19 @@ class _TorchGroup(_TorchBackend):
         blind = worker_group.execute(_without_gpu) if backend_config.backend == "nccl" else []
         if nodes := ", ".join(sorted({node for node in blind if node})):
             raise WorkersLostError(f"train.gpus_per_worker=1: torch finds no GPU on {nodes}")
+        worker_group.execute(_listen_where_ray_does)
         super().on_start(worker_group, backend_config)
+
+
+def _listen_where_ray_does() -> None:
+    """Gloo listens where the host's own name leads, which on Debian is 127.0.1.1: workers of other hosts would be sent
+    to themselves. They reach the address by which Ray knows this node. What the operator set stays."""
+    import psutil  # type: ignore[import-untyped]  # Ray's copy
+
+    address = ray.util.get_node_ip_address()
+    for interface, known in psutil.net_if_addrs().items():
+        if address in (each.address for each in known):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
 
 
 def _without_gpu() -> str:
