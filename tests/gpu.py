@@ -91,6 +91,10 @@ class _FromLists(TorchFunctionMode):
 def _dispatch(operator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     target = torch.device(kwargs["device"]) if kwargs.get("device") is not None else None
+    if operator is _OPS.is_pinned.default:
+        return True  # the double reads all memory of the host as if it were
+    if kwargs.get("pin_memory"):
+        kwargs = kwargs | {"pin_memory": False}
     if not any(isinstance(tensor, OnGPU) for tensor in tensors) and (target is None or target.type == "cpu"):
         return operator(*args, **kwargs)
     if operator._can_decompose():  # in inference mode these come as they are

@@ -41,7 +41,7 @@ class PlacementError(RuntimeError):
 
 
 class WorkersLostError(RuntimeError):
-    """Workers of a training, or their nodes, were lost more often than they are replaced.
+    """Workers of a training, or their nodes, were lost more often than they are replaced, or lack what they were given.
 
     Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
     """

@@ -13,11 +13,13 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.synthetic import gradients, make_family, make_objective, synthetic
-from vse.data.batches import Truth, blocks, epoch_batches, worker_share
+from tests.synthetic import Synthetic, gradients, make_family, make_objective, synthetic
+from vse.data.batches import Collator, Truth, blocks, epoch_batches, worker_share
 from vse.data.companions import Unpaired, known_images
 from vse.evaluation import retrieval
 from vse.evaluation.metrics import RetrievalCounter
+from vse.models.family import Family
+from vse.objectives.objective import Objective
 from vse.training import run
 from vse.training.collectives import gather
 from vse.training.config import OptimConfig
@@ -64,14 +66,11 @@ def cases(names: tuple[str, ...], workers: int) -> dict[str, dict[str, Any]]:
     return variants | {name: {} for name in names}
 
 
-def learn(case: str, changes: dict[str, Any], rank: int, workers: int) -> dict[str, torch.Tensor]:
-    """Losses and gradients of the first batches, then the weights after two epochs of updates."""
-    name, data = case.split()[0], synthetic(**DATA)
+def made(case: str, changes: dict[str, Any], data: Synthetic) -> tuple[Family, Objective, Collator]:
+    """A case's family, ready for its first step, its objective and what makes its batches."""
+    name = case.split()[0]
     family, objective = make_family(name, data.context, **changes), make_objective(name, **changes)
-    several, fitted = len(family.phases()) > 1, not family.phases()
-    joined = workers > 1 and not fitted
-    model = DistributedDataParallel(family, find_unused_parameters=several) if joined else family
-    collate, found = data.collator(family, objective, seed=1), {}
+    collate = data.collator(family, objective, seed=1)
     if "pairs" in changes:
         known = known_images(data.examples.num_images, changes["pairs"], 1)[data.examples.image]
         collate.extras = (Unpaired(data.examples, known, 1), *collate.extras)
@@ -81,6 +80,17 @@ def learn(case: str, changes: dict[str, Any], rank: int, workers: int) -> dict[s
             *collate.extras,
         )
     family.fit(lambda: (collate(rows, 0) for rows in blocks(len(data), 4)))  # alike on all: each reads every caption
+    return family, objective, collate
+
+
+def learn(case: str, changes: dict[str, Any], rank: int, workers: int) -> dict[str, torch.Tensor]:
+    """Losses and gradients of the first batches, then the weights after two epochs of updates."""
+    data = synthetic(**DATA)
+    family, objective, collate = made(case, changes, data)
+    found: dict[str, torch.Tensor] = {}
+    several, fitted = len(family.phases()) > 1, not family.phases()
+    joined = workers > 1 and not fitted
+    model = DistributedDataParallel(family, find_unused_parameters=several) if joined else family
     bare = np.flatnonzero(data.examples.texts.relations.lengths == 0)
     rich = np.flatnonzero(data.examples.texts.relations.lengths > 0)
     # The first worker has no relation at all; then no worker has; then fewer captions than workers.

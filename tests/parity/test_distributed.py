@@ -31,10 +31,10 @@ def _start(arguments: list[str], module: str = "tests.parity.distributed_worker"
     )
 
 
-def _ended(processes: list[subprocess.Popen[str]]) -> list[str]:
+def _ended(processes: list[subprocess.Popen[str]], seconds: float = 120) -> list[str]:
     """What each of the workers printed; all of them end well."""
     try:
-        outputs = [process.communicate(timeout=120)[0] for process in processes]
+        outputs = [process.communicate(timeout=seconds)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()

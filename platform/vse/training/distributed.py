@@ -1,6 +1,8 @@
 """One run elsewhere: on several workers through Ray Train, each within a process group, or in one Ray task."""
 
 import contextlib
+import os
+import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.train import ControllerError, FailureConfig, ScalingConfig, TrainingFailedError, WorkerGroupError
 from ray.train import RunConfig as TrainRunConfig
 from ray.train.torch import TorchConfig, TorchTrainer
+from ray.train.torch.config import _TorchBackend
 from ray.train.v2._internal.exceptions import (
     WorkerGroupStartupFailedError,
     WorkerGroupStartupTimeoutError,
@@ -74,6 +77,8 @@ def train_on_workers(
                     raise _no_place(config) from None
                 if loss := _loss(error):
                     raise _lost(config, loss) from None
+                if isinstance(error, ControllerError) and isinstance(error.controller_failure, WorkersLostError):
+                    raise error.controller_failure from None
                 raise
             except (KeyboardInterrupt, SystemExit):
                 trainer.abort()
@@ -92,7 +97,7 @@ def _trainer(config: RunConfig, arguments: dict[str, Any], name: str, scratch: P
             resources_per_worker={"CPU": config.train.threads, **({"GPU": gpus} if gpus else {})},
             label_selector=train_nodes(gpus),
         ),
-        torch_config=TorchConfig(backend="nccl" if gpus else "gloo", timeout_s=COLLECTIVE_SECONDS),
+        torch_config=_Torch(backend="nccl" if gpus else "gloo", timeout_s=COLLECTIVE_SECONDS),
         run_config=TrainRunConfig(
             name=name,
             storage_path=str(scratch),
@@ -100,6 +105,43 @@ def _trainer(config: RunConfig, arguments: dict[str, Any], name: str, scratch: P
             failure_config=FailureConfig(max_failures=RETRIES, controller_failure_limit=RETRIES),
         ),
     )
+
+
+class _Torch(TorchConfig):
+    """Ray Train's own, but that workers are asked for their GPUs and told their network before they meet."""
+
+    @property
+    def backend_cls(self) -> type[_TorchBackend]:
+        return _TorchGroup
+
+
+class _TorchGroup(_TorchBackend):
+    def on_start(self, worker_group: Any, backend_config: TorchConfig) -> None:
+        """Raises WorkersLostError, which names the nodes, where GPUs are there by Ray's account alone, as with a driver
+        that is too old: NCCL would say so by a traceback. In a sweep the trial is tried again, perhaps elsewhere."""
+        blind = worker_group.execute(_without_gpu) if backend_config.backend == "nccl" else []
+        if nodes := ", ".join(sorted({node for node in blind if node})):
+            raise WorkersLostError(f"train.gpus_per_worker=1: torch finds no GPU on {nodes}")
+        worker_group.execute(_listen_where_ray_does)
+        super().on_start(worker_group, backend_config)
+
+
+def _listen_where_ray_does() -> None:
+    """Gloo listens where the host's own name leads, which on Debian is 127.0.1.1: workers of other hosts would be sent
+    to themselves. They reach the address by which Ray knows this node. What the operator set stays."""
+    import psutil  # type: ignore[import-untyped]  # Ray's copy
+
+    address = ray.util.get_node_ip_address()
+    for interface, known in psutil.net_if_addrs().items():
+        if address in (each.address for each in known):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+
+
+def _without_gpu() -> str:
+    """This node's name if torch finds no GPU here."""
+    import torch
+
+    return "" if torch.cuda.is_available() else platform.node()
 
 
 class _Policy(DefaultFailurePolicy):
