@@ -155,9 +155,10 @@ class Hosts:
         (folder / "tmp").chmod(0o1777)
         for file in ("key.pub", "host_key"):
             shutil.copy(self.folder / file, folder / "etc" / file)
-        known = {**self.addresses, "operator": OPERATOR}
+        # as Debian writes it: a host's own name leads to 127.0.1.1, that of another to its address
+        known = {**self.addresses, "operator": OPERATOR, name: "127.0.1.1", "localhost": "127.0.0.1"}
         settings = {
-            "hosts": "".join(f"{ip} {host}\n" for host, ip in {**known, "localhost": "127.0.0.1"}.items()),
+            "hosts": "".join(f"{ip} {host}\n" for host, ip in known.items()),
             "passwd": f"root:*:0:0:root:{HOME}:/bin/bash\nsshd:*:105:65534::/run/sshd:/bin/false\n",
             "sshd_config": _SSHD.format(address=address),
         }

@@ -2,6 +2,7 @@
 them. The sweep's numbers are those of one host, and every host has worked for them."""
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -23,6 +24,8 @@ pytestmark = [
 
 NAMES = ("head", "worker1", "worker2")
 SWEEP = ("--preset", "univse_tiny", "sweep.seeds=0,1")
+# in double precision, of which an order of sums moves the last digits only
+TRAINING = ("--preset", "vsepp_tiny", "train.precision=float64", "train.epochs=2")
 
 # A host as its administrator leaves it: a virtual environment that finds the packages of the one these tests run in, as
 # no index can be reached from here. The cluster file's own `pip install` then checks versions and installs the package.
@@ -98,7 +101,14 @@ def results(workspace: Path) -> tuple[Any, Any]:
     return json.loads((folder / "results.json").read_text()), summary["details"]["table"]
 
 
-def test_a_sweep_over_three_hosts_is_that_of_one(hosts: Hosts, tmp_path: Path) -> None:
+def losses(workspace: Path) -> list[float]:
+    """After each epoch of the only training of VSE++."""
+    (run_folder,) = (workspace / "runs").glob("vsepp-*")
+    return [row["train/sent"] for row in json.loads((run_folder / "result.json").read_text())["history"]]
+
+
+def test_work_over_three_hosts_is_that_of_one(hosts: Hosts, tmp_path: Path) -> None:
+    """A sweep, trial by trial, and one training whose workers are on several of them."""
     took: dict[str, float] = {}
 
     def timed(what: str, command: str) -> str:
@@ -126,6 +136,10 @@ def test_a_sweep_over_three_hosts_is_that_of_one(hosts: Hosts, tmp_path: Path) -
     assert f"{WORKSPACE}/sweeps/alpha-univse_tiny-" in said
     worked = {name: "ImplicitFunc" in actors(hosts, name) for name in NAMES}
     assert sum(worked.values()) > 1, worked
+    workers = (os.cpu_count() or 1) + 1  # more than one host has room for
+    timed("training", f"submit ~/cluster.yaml jobs/train.py -- {' '.join(TRAINING)} train.workers={workers}")
+    joined = {name: "RayTrainWorker" in actors(hosts, name) for name in NAMES}
+    assert sum(joined.values()) > 1, joined
     heard = timed("exec", "exec ~/cluster.yaml 'grep -c /mlflow/runs/create ~/mlflow/server.log'")
     assert any(line.strip().isdigit() and int(line) > 4 for line in heard.splitlines()), heard  # trials, trainings
 
@@ -145,4 +159,7 @@ def test_a_sweep_over_three_hosts_is_that_of_one(hosts: Hosts, tmp_path: Path) -
     took["the same sweep on one host"] = time.monotonic() - started
     assert alone.returncode == 0, alone.stderr
     assert results(tmp_path / "shared") == results(tmp_path / "alone")
+    alone = run("train", tmp_path / "alone", *TRAINING, timeout=900)
+    assert alone.returncode == 0, alone.stderr
+    assert losses(tmp_path / "shared") == pytest.approx(losses(tmp_path / "alone"), rel=1e-8)
     print("\n".join(f"{what}: {seconds:.0f} s" for what, seconds in took.items()))

@@ -44,6 +44,7 @@ ABOVE_THEIR_ROOM = frozenset(
         "language.contrast.stage_ray",
         "training.run",
         "training.distributed",
+        "training.process_group",
         "training.timing",
     }
 )

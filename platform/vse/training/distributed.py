@@ -1,8 +1,6 @@
 """One run elsewhere: on several workers through Ray Train, each within a process group, or in one Ray task."""
 
 import contextlib
-import os
-import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +11,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.train import ControllerError, FailureConfig, ScalingConfig, TrainingFailedError, WorkerGroupError
 from ray.train import RunConfig as TrainRunConfig
-from ray.train.torch import TorchConfig, TorchTrainer
-from ray.train.torch.config import _TorchBackend
+from ray.train.torch import TorchTrainer
 from ray.train.v2._internal.exceptions import (
     WorkerGroupStartupFailedError,
     WorkerGroupStartupTimeoutError,
@@ -35,6 +32,7 @@ from vse.scratch import scratch_folder
 from vse.storage import Folder
 from vse.training.config import RunConfig
 from vse.training.loop import SAID_ONCE
+from vse.training.process_group import GroupConfig
 from vse.workspace import Workspace
 
 RETRIES = 3  # a worker lost with its spot instance is no reason to give up; each retry goes on from the checkpoint
@@ -97,7 +95,7 @@ def _trainer(config: RunConfig, arguments: dict[str, Any], name: str, scratch: P
             resources_per_worker={"CPU": config.train.threads, **({"GPU": gpus} if gpus else {})},
             label_selector=train_nodes(gpus),
         ),
-        torch_config=_Torch(backend="nccl" if gpus else "gloo", timeout_s=COLLECTIVE_SECONDS),
+        torch_config=GroupConfig(backend="nccl" if gpus else "gloo", timeout_s=COLLECTIVE_SECONDS),
         run_config=TrainRunConfig(
             name=name,
             storage_path=str(scratch),
@@ -105,43 +103,6 @@ def _trainer(config: RunConfig, arguments: dict[str, Any], name: str, scratch: P
             failure_config=FailureConfig(max_failures=RETRIES, controller_failure_limit=RETRIES),
         ),
     )
-
-
-class _Torch(TorchConfig):
-    """Ray Train's own, but that workers are asked for their GPUs and told their network before they meet."""
-
-    @property
-    def backend_cls(self) -> type[_TorchBackend]:
-        return _TorchGroup
-
-
-class _TorchGroup(_TorchBackend):
-    def on_start(self, worker_group: Any, backend_config: TorchConfig) -> None:
-        """Raises WorkersLostError, which names the nodes, where GPUs are there by Ray's account alone, as with a driver
-        that is too old: NCCL would say so by a traceback. In a sweep the trial is tried again, perhaps elsewhere."""
-        blind = worker_group.execute(_without_gpu) if backend_config.backend == "nccl" else []
-        if nodes := ", ".join(sorted({node for node in blind if node})):
-            raise WorkersLostError(f"train.gpus_per_worker=1: torch finds no GPU on {nodes}")
-        worker_group.execute(_listen_where_ray_does)
-        super().on_start(worker_group, backend_config)
-
-
-def _listen_where_ray_does() -> None:
-    """Gloo listens where the host's own name leads, which on Debian is 127.0.1.1: workers of other hosts would be sent
-    to themselves. They reach the address by which Ray knows this node. What the operator set stays."""
-    import psutil  # type: ignore[import-untyped]  # Ray's copy
-
-    address = ray.util.get_node_ip_address()
-    for interface, known in psutil.net_if_addrs().items():
-        if address in (each.address for each in known):
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
-
-
-def _without_gpu() -> str:
-    """This node's name if torch finds no GPU here."""
-    import torch
-
-    return "" if torch.cuda.is_available() else platform.node()
 
 
 class _Policy(DefaultFailurePolicy):

@@ -1,6 +1,5 @@
 """What the driver hears of workers, while the store of their journal comes and goes."""
 
-import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,43 +140,6 @@ def test_the_end_of_a_training_without_workers_is_one_line(
     with pytest.raises(kind, match=line) as raised:
         distributed.train_on_workers(config, Workspace.open(str(tmp_path)), "run", "")
     assert kind is WorkerGroupError or "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(("backend", "seen"), [("nccl", True), ("nccl", False), ("gloo", False)])
-def test_workers_meet_on_gpus_that_torch_finds(backend: str, seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray counts the GPUs of a node whose driver torch cannot use."""
-    met = list[Any]()
-    monkeypatch.setattr("torch.cuda.is_available", lambda: seen)
-    monkeypatch.setattr("platform.node", lambda: "node7")
-    monkeypatch.setattr(distributed._TorchBackend, "on_start", lambda *arguments: met.append(arguments))
-    monkeypatch.setattr(distributed, "_listen_where_ray_does", lambda: None)
-    config, workers = distributed._Torch(backend=backend), SimpleNamespace(execute=lambda asked: [asked(), asked()])
-    meet: Any = config.backend_cls().on_start
-    if backend == "nccl" and not seen:
-        with pytest.raises(WorkersLostError, match=r"^train\.gpus_per_worker=1: torch finds no GPU on node7$"):
-            meet(workers, config)
-    else:
-        meet(workers, config)
-    assert len(met) == (backend == "gloo" or seen)
-
-
-@pytest.mark.parametrize(
-    ("address", "given", "listens"),
-    [("127.0.0.1", None, "lo"), ("127.0.0.1", "eth7", "eth7"), ("203.0.113.9", None, None)],
-)
-def test_workers_listen_on_the_network_of_ray(
-    address: str, given: str | None, listens: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not where the host's own name leads, unless no network has the node's address, as behind a translator."""
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", given or "")
-    if given is None:
-        monkeypatch.delenv("GLOO_SOCKET_IFNAME")
-    asked = list[Any]()
-    monkeypatch.setattr(distributed.ray.util, "get_node_ip_address", lambda: address)
-    monkeypatch.setattr(distributed._TorchBackend, "on_start", lambda *_: asked.append(os.environ.copy()))
-    meet: Any = distributed._Torch(backend="gloo").backend_cls().on_start
-    meet(SimpleNamespace(execute=lambda work: [work()]), distributed._Torch(backend="gloo"))
-    assert asked[0].get("GLOO_SOCKET_IFNAME") == listens
 
 
 def test_so_is_that_of_one_in_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
