@@ -48,6 +48,7 @@ class Plan(Protocol):
     @property
     def config(self) -> RunConfig: ...
     def definition(self) -> dict[str, Any]: ...
+    def spent(self, ledger: Ledger) -> list[tuple[float, Need]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,12 +264,16 @@ def tell_report(
     numbers: Mapping[str, float],
     charts: Iterable[tuple[int, Mapping[str, float]]] = (),
 ) -> Journal:
-    """The outcome as the parent run's numbers (`charts`: step, values) and artifacts; its journal, not ended yet."""
+    """The outcome as the parent run's numbers (`charts`: step, values), what all trials cost among them, and artifacts;
+    its journal, not ended yet."""
+    spent = frame.plan.spent(frame.ledger)
+    cost = {"cost/seconds": sum(seconds for seconds, _ in spent)}
+    cost["cost/gpu_hours"] = sum(seconds * need.gpus for seconds, need in spent) / 3600
     journal = frame.journal()
     journal.start(frame.name, name=frame.name, tags={"kind": kind, "results": results})
     for step, values in charts:
         journal.metrics(values, step=step)
-    journal.metrics(numbers, step=0)
+    journal.metrics({**numbers, **cost}, step=0)
     journal.files(files)
     return journal
 

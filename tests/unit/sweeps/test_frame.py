@@ -19,9 +19,11 @@ from vse.presets import preset
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.sweeps import alpha, frame, objective_sweep
-from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed
+from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, tell_report
+from vse.sweeps.ledger import Ledger
 from vse.sweeps.need import Need
 from vse.training.code import this_code
+from vse.workspace import Workspace
 
 CONFIG = preset("vsepp_tiny")
 
@@ -40,6 +42,9 @@ class Plan:
 
     def definition(self) -> dict[str, Any]:
         return {"kind": "square"}
+
+    def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
+        return ledger.costs(lambda changes: Need(gpus=0.5))
 
 
 class Silent:
@@ -104,6 +109,17 @@ def test_its_summary_names_what_can_be_opened(place: str) -> None:
     page, name = Folder.holding(summary["outputs"]["page_html"])
     assert page.read_text(name) == "4"
     assert summary["fingerprints"]["sweep"] == folder.name.removeprefix("square-")
+
+
+def test_the_row_of_a_sweep_has_what_all_its_trials_cost(tmp_path: Path) -> None:
+    """Failed ones too."""
+    folder = Folder.open(tmp_path / "sweeps" / "square-01234567")
+    made = Frame(asked(str(tmp_path), Options()), Plan(), Workspace.open(str(tmp_path)), folder)
+    made.ledger.finish({"x": 1}, {"y": 1.0}, 5400.0)
+    made.ledger.fail({"x": 2}, "ValueError: no", 1800.0)
+    tell_report(made, "square", "12345678", (), {"trials": 1})
+    latest = journal.read(folder.local(journal.FILE_NAME)).latest()
+    assert latest == {"trials": 1, "cost/seconds": 7200, "cost/gpu_hours": 1}
 
 
 def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
