@@ -99,6 +99,7 @@ def _sweep_of_workers(place: Place) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_killed_trial_of_two_workers(tmp_path: Path) -> None:
     """Its workers end with it, and what they had goes to the next attempt: there is no room for two."""
     place = Place.local(tmp_path / "killed")
