@@ -132,6 +132,12 @@ class Frame:
         journal.params({**flatten(self.plan.config), "rule": rule})
         journal.files(["definition.json"])
 
+    def tell_data(self, fingerprints: Mapping[str, str]) -> None:
+        """What its trainings read, by stage, told once."""
+        journal, tags = self.journal(), {f"fingerprint.{stage}": digits for stage, digits in fingerprints.items()}
+        if not tags.items() <= read(journal.path).tags.items():
+            journal.tags(tags)
+
     def close(self, status: Status) -> None:
         """End the parent run, unless it has ended or was never told."""
         journal = self.journal()
