@@ -1,6 +1,7 @@
 """What a result was made with: versions, source state, machine. Written into summaries and tracked runs."""
 
 import functools
+import hashlib
 import os
 import platform
 import subprocess
@@ -16,14 +17,27 @@ _PACKAGES = ("torch", "torchvision", "ray", "mlflow", "spacy", "hyperopt", "pyar
 
 
 def versions() -> dict[str, str]:
-    """Name -> version of Python, this package and the libraries that numbers depend on; absent ones are left out."""
-    found = {"python": platform.python_version(), "vse": vse.__version__}
+    """Name -> version of Python, this package and the libraries that numbers depend on; absent ones are left out.
+
+    `code` are eight digits over this package's sources: its version does not change with every edit, and on the nodes
+    of a cluster there is no repository to ask.
+    """
+    found = {"python": platform.python_version(), "vse": vse.__version__, "code": _code()}
     for package in _PACKAGES:
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+@functools.cache
+def _code() -> str:
+    """The same of a checkout and of what was installed from it. Read once: what is edited later is not what runs."""
+    found, package = hashlib.sha256(), Path(__file__).parent
+    for file in sorted(package.rglob("*.py")):
+        found.update(f"{file.relative_to(package).as_posix()}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()[:8]
 
 
 @functools.cache

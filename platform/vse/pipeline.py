@@ -8,7 +8,7 @@ import functools
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from vse.storage import MANIFEST, Folder
 from vse.training.compatibility import adversaries_wanted, family_inputs
 from vse.training.config import RunConfig
 from vse.training.inputs import Material, training_vocabulary
+from vse.training.shared import shared
 from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
@@ -288,8 +289,7 @@ def prepare(
     vectors = _word_vectors(config, workspace, records, prints)
     if vectors is not None and config.text.word_vectors != OWN_CAPTIONS and not workspace.found.told:
         # the rows that training reads, so that no other node needs the file
-        train = records.split("train")
-        vectors((*SPECIAL, *training_vocabulary(config, train, parses if inputs.components else None).words))
+        vectors((*SPECIAL, *training_vocabulary(config, records, parses if inputs.components else None).words))
     sentences = None
     if inputs.sentence:
         sentences = _sentences(config, workspace, records, vectors)
@@ -379,7 +379,7 @@ def _identity(config: RunConfig, workspace: Workspace, records: Records, output:
 
 def _with_features(records: Records, store: FeatureStore) -> Records:
     """The records less rejected images. Raises InputError where that leaves nothing to train or to validate on."""
-    left = without(records, set(store.rejects))
+    left = shared(records, gone, lambda: without(records, gone)) if (gone := frozenset(store.rejects)) else records
     for split in ("train", "val"):
         if split not in left.split_names:
             images = records.split(split).images
@@ -390,7 +390,7 @@ def _with_features(records: Records, store: FeatureStore) -> Records:
     return left
 
 
-def without(records: Records, rejected: set[str]) -> Records:
+def without(records: Records, rejected: Set[str]) -> Records:
     """The records less some images and their captions."""
     if not rejected:
         return records

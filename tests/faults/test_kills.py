@@ -91,6 +91,27 @@ def test_a_killed_trial(tmp_path: Path) -> None:
     assert checkpoints(tmp_path / "undisturbed") == checkpoints(tmp_path / "killed") != {}
 
 
+def _sweep_of_workers(place: Place) -> list[str]:
+    space = place.folder / "one.py"
+    space.write_text("from ray import tune\nSPACE = {'objective.margin': tune.grid_search([0.1])}\n")
+    more = (*SIZES, "train.workers=2", "train.epochs=30", "train.batch_size=16", "ray.cpus=3")
+    return command("sweep_eta", place.workspace, "--preset", "vsepp_tiny", f"sweep.space={space}", *more)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_killed_trial_of_two_workers(tmp_path: Path) -> None:
+    """Its workers end with it, and what they had goes to the next attempt: there is no room for two."""
+    place = Place.local(tmp_path / "killed")
+    blow = Blow("trial", 0.0, when=lambda workspace: any(workspace.glob("runs/*/checkpoints/*/manifest.json")))
+    outcome = work_through(Scenario("sweep of workers", ("trial",), (_sweep_of_workers,)), place, blow)
+    assert (blow.struck, blow.stage, outcome.statuses) == (True, "training", [0])
+    (ledger,) = place.files.glob("sweeps/*/ledger.jsonl")
+    ends = [json.loads(line) for line in ledger.read_text().splitlines()]
+    assert [end["state"] for end in ends] == ["failed", "finished"]
+    assert ends[-1]["result"]["epochs"] == 30
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Import directions and house policies hold in every source; and the checks can fail."""
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -96,11 +99,21 @@ def test_the_source_root_is_no_package() -> None:
 
 def test_no_job_hides_a_module() -> None:
     """`python jobs/x.py` puts jobs/ first on the path."""
-    import sys
-
     libraries = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
     taken = sys.stdlib_module_names | {re.split(r"[\[<>=]", name)[0].replace("-", "_") for name in libraries}
     assert not {path.stem for path in (ROOT / "jobs").glob("*.py")} & taken
+
+
+def test_traps_of_libraries_are_refused_by_the_lint() -> None:
+    """Such as one that ends every Ray on the host: pyproject.toml has them all, each with its reason."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    banned = settings["flake8-tidy-imports"]["banned-api"]
+    assert {"ray.cluster_utils.AutoscalingCluster", "ray.tune.Tuner.restore"} < set(banned)
+    text = "import mlflow\nimport ray\n" + "".join(f"{name}()\n" for name in banned)
+    check = [sys.executable, "-m", "ruff", "check", "--output-format", "json", "--stdin-filename", "tests/new.py", "-"]
+    done = subprocess.run(check, input=text, cwd=ROOT, capture_output=True, text=True, check=False)
+    found = [each for each in json.loads(done.stdout) if each["code"] == "TID251"]
+    assert [each["message"].split("`")[1] for each in found] == list(banned)
 
 
 def finished(text: str) -> bool:

@@ -1,5 +1,6 @@
 """What is written down of versions, sources and machine."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 import vse
 from vse import environment
-from vse.environment import git_state, run_tags
+from vse.environment import git_state, run_tags, versions
 
 
 def test_tags_name_versions_sources_and_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +23,19 @@ def test_tags_name_versions_sources_and_machine(monkeypatch: pytest.MonkeyPatch)
     assert tags["version.vse"] == vse.__version__
     assert tags["host"]
     assert all(isinstance(value, str) for value in tags.values())
+
+
+def test_code_is_told_from_other_code_of_the_same_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a cluster, some nodes of which may have the package as it was before the last `ray up`."""
+    here = versions()
+    shutil.copytree(Path(vse.__file__).parent, tmp_path / "vse", ignore=shutil.ignore_patterns("*.pyc"))
+    monkeypatch.setattr(environment, "__file__", str(tmp_path / "vse" / "environment.py"))
+    monkeypatch.setattr(environment, "_code", environment._code.__wrapped__)
+    assert versions() == here
+    with (tmp_path / "vse" / "progress.py").open("a") as file:
+        file.write("# edited\n")
+    assert versions() == {**here, "code": versions()["code"]} != here
+    assert run_tags()["version.code"] == versions()["code"]
 
 
 def test_outside_a_repository_nothing_is_said_of_one(monkeypatch: pytest.MonkeyPatch) -> None:

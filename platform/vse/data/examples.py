@@ -2,7 +2,7 @@
 
 import mmap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -143,18 +143,35 @@ def encode_texts(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class EncodedCaptions:
+    """Captions of a split as a vocabulary has them, less their sentence vectors; fields as of `Examples`."""
+
+    texts: Texts
+    text_group: np.ndarray
+
+
+def encode_captions(split: Split, vocabulary: Vocabulary, parses: ComponentSource | None) -> EncodedCaptions:
+    """What of `examples_of` takes long and depends on nothing else."""
+    texts = [c.text for c in split.captions]
+    groups: dict[str, int] = {}
+    text_group = np.array([groups.setdefault(" ".join(words(t)), len(groups)) for t in texts], dtype=np.int64)
+    return EncodedCaptions(encode_texts(texts, vocabulary, parses), text_group)
+
+
 def examples_of(
     split: Split,
     features: Mapping[str, np.ndarray],
     vocabulary: Vocabulary,
     parses: ComponentSource | None,
     sentences: SentenceSource | None = None,
+    encoded: EncodedCaptions | None = None,
 ) -> Examples:
-    """Arrays of a split whose images have the given features, in the order of `split.images`."""
+    """Arrays of a split whose images have the given features, in the order of `split.images`; `encoded`: its captions
+    by this vocabulary and these parses, where they are known."""
     for name, array in features.items():
         assert len(array) == len(split.images), f"{name}: {len(array)} rows for {len(split.images)} images"
-    texts = [c.text for c in split.captions]
-    groups: dict[str, int] = {}
-    text_group = np.array([groups.setdefault(" ".join(words(t)), len(groups)) for t in texts], dtype=np.int64)
-    encoded = encode_texts(texts, vocabulary, parses, sentences)
-    return Examples(features, encoded, split.caption_to_image, text_group, len(split.images))
+    found = encoded or encode_captions(split, vocabulary, parses)
+    vectors = None if sentences is None else sentences.vectors([c.text for c in split.captions])
+    texts = replace(found.texts, sentence=vectors)
+    return Examples(features, texts, split.caption_to_image, found.text_group, len(split.images))

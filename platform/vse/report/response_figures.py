@@ -85,7 +85,11 @@ def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels
     if band and measured:
         mean = sum(interval(p.metrics[metric]).mean for p in measured) / len(measured)
         axis.axhspan(mean - band, mean + band, color="#9CA3AF", alpha=0.25, linewidth=0)
-    joined = {id(p) for each in results.keys for p in _joined(results, each)}
+    own = _joined(results, key)
+    joined = {id(p) for p in own}
+    if own:  # one key at a time: the points of all other keys would be a heap at the preset's value of this one
+        others = [p for each in results.keys for p in _joined(results, each)]
+        joined |= {id(p) for p in others if p.values.get(key) == results.base.get(key)}
     loose = [p for p in results.points if id(p) not in joined and key in p.values and metric in p.metrics]
     whole = [p for p in loose if not p.stopped]
     early = [p for p in loose if p.stopped]

@@ -206,6 +206,7 @@ class _Sweep:
                     config, self.workspace, parsed=parsed, outputs=outputs, ray=self.frame.request.options.ray
                 )
                 prints[arm] = dict(material.fingerprints)
+        self.frame.tell_data(prints[self.plan.family])
         return fingerprint([REVISION, prints])
 
     def trials(self, asked: list[dict[str, Any]], what: str) -> list[Entry]:

@@ -48,6 +48,7 @@ class Plan(Protocol):
     @property
     def config(self) -> RunConfig: ...
     def definition(self) -> dict[str, Any]: ...
+    def spent(self, ledger: Ledger) -> list[tuple[float, Need]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +131,12 @@ class Frame:
         journal.start(self.name, name=self.name, tags={"kind": kind, **asked, **run_tags()})
         journal.params({**flatten(self.plan.config), "rule": rule})
         journal.files(["definition.json"])
+
+    def tell_data(self, fingerprints: Mapping[str, str]) -> None:
+        """What its trainings read, by stage, told once."""
+        journal, tags = self.journal(), {f"fingerprint.{stage}": digits for stage, digits in fingerprints.items()}
+        if not tags.items() <= read(journal.path).tags.items():
+            journal.tags(tags)
 
     def close(self, status: Status) -> None:
         """End the parent run, unless it has ended or was never told."""
@@ -263,12 +270,16 @@ def tell_report(
     numbers: Mapping[str, float],
     charts: Iterable[tuple[int, Mapping[str, float]]] = (),
 ) -> Journal:
-    """The outcome as the parent run's numbers (`charts`: step, values) and artifacts; its journal, not ended yet."""
+    """The outcome as the parent run's numbers (`charts`: step, values), what all trials cost among them, and artifacts;
+    its journal, not ended yet."""
+    spent = frame.plan.spent(frame.ledger)
+    cost = {"cost/seconds": sum(seconds for seconds, _ in spent)}
+    cost["cost/gpu_hours"] = sum(seconds * need.gpus for seconds, need in spent) / 3600
     journal = frame.journal()
     journal.start(frame.name, name=frame.name, tags={"kind": kind, "results": results})
     for step, values in charts:
         journal.metrics(values, step=step)
-    journal.metrics(numbers, step=0)
+    journal.metrics({**numbers, **cost}, step=0)
     journal.files(files)
     return journal
 

@@ -202,6 +202,7 @@ class _Sweep:
             pipeline.prepare(config, self.workspace, parsed=attacked, ray=ray)
         if attacked:
             some_adversaries(attack_split(self.plan.config, self.workspace, base, "val", WORDS))
+        self.frame.tell_data(base.fingerprints)
         return fingerprint([REVISION, dict(base.fingerprints)])
 
     def tell_child(self, entry: Entry) -> None:

@@ -14,6 +14,7 @@ from ray.util import placement_group_table
 from vse.capacity import living
 from vse.cluster.runtime import placement_seconds
 from vse.errors import PlacementError
+from vse.sweeps.leftovers import give_back_places
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +66,10 @@ class Waiting:
         clock: Callable[[], float] = time.monotonic,
         nodes: Callable[[], Sequence[Mapping[str, Any]]] = ray.nodes,
         without_place: Callable[[], int] = trainings_without_place,
+        give_back: Callable[[], object] = give_back_places,
     ) -> None:
         self.asked, self.nested, self.clock, self.nodes = dict(asked), nested, clock, nodes
-        self.without_place = without_place
+        self.without_place, self.give_back = without_place, give_back
         self.deadline = placement_seconds() if deadline is None else deadline
         self._looked = self._moved = clock()
         self._none: float | None = None  # since when there is no place for any
@@ -130,7 +132,8 @@ class Waiting:
             log.warning(line, waiting, seconds, asks, running, has, ends)
 
     def _look_at_workers(self, now: float, running: int) -> None:
-        """Their own trials give up after `deadline` seconds."""
+        """Their own trials give up after `deadline` seconds. What killed trials left goes to those that wait."""
+        self.give_back()
         without = self.without_place() if running else 0
         if seconds := self._workers.due(without > 0, now):
             line = "the workers of %d of %d running trials have had no places for %.0f s; see `ray status`"

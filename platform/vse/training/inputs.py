@@ -16,7 +16,7 @@ from vse.config import fingerprint
 from vse.data import keyed, sources
 from vse.data.batches import Batch, Collator, Contrast, Drop, Extra, Negatives, Truth, blocks
 from vse.data.companions import Siblings, Unpaired, known_images
-from vse.data.examples import Examples, SentenceVectors, examples_of
+from vse.data.examples import EncodedCaptions, Examples, SentenceVectors, encode_captions, examples_of
 from vse.data.records import Records, Split
 from vse.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary, build_vocabulary
 from vse.errors import InputError
@@ -32,6 +32,7 @@ from vse.language.word_vectors import WordVectors, coverage
 from vse.models.family import Context, Family, Inputs
 from vse.training.compatibility import adversaries_wanted
 from vse.training.config import RunConfig, identity
+from vse.training.shared import shared
 
 REVISION = 5  # of training: raise it whenever the same configuration and data give other weights
 
@@ -85,9 +86,13 @@ class Material:
     def pools(self) -> WordPools:
         """Words of the training captions by kind: those that serve as negatives, and those of disjoint attacks."""
         assert self.parses is not None, "pools are made of parsed captions"
-        parses, train = self.parses, self.records.split("train")
-        captions = ((parses.parse(c.text), parses.components(c.text)) for c in train.captions)
-        return build_pools(captions, self.words)
+        parses = self.parses
+
+        def make() -> WordPools:
+            train = self.records.split("train").captions
+            return build_pools(((parses.parse(c.text), parses.components(c.text)) for c in train), self.words)
+
+        return shared(self.records, ("pools", parses.fingerprint, self.words), make)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,18 +122,21 @@ class TrainingInputs:
         }
 
 
-def split_examples(material: Material, split: Split, inputs: Inputs, vocabulary: Vocabulary) -> Examples:
-    """The arrays of a split as a family with these inputs reads them."""
+def split_examples(
+    material: Material, split: Split, inputs: Inputs, vocabulary: Vocabulary, encoded: EncodedCaptions | None = None
+) -> Examples:
+    """The arrays of a split as a family with these inputs reads them; `encoded` as for `examples_of`."""
     ids = tuple(image.id for image in split.images)
     features = {inputs.image: material.features.array(inputs.image, ids)}
     parses = material.parses if inputs.components else None
-    return examples_of(split, features, vocabulary, parses, material.sentences if inputs.sentence else None)
+    return examples_of(split, features, vocabulary, parses, material.sentences if inputs.sentence else None, encoded)
 
 
 def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> TrainingInputs:
     """Vocabulary and pools from the captions of training images only; the arrays of both splits."""
-    train = material.records.split("train")
-    vocabulary = training_vocabulary(config, train, material.parses if inputs.components else None)
+    train, val = (material.records.split(name) for name in ("train", "val"))
+    parses = material.parses if inputs.components else None
+    vocabulary = training_vocabulary(config, material.records, parses)
     vectors, known = None, {}
     if material.vectors is not None:
         given = material.vectors((*SPECIAL, *vocabulary.words))
@@ -143,12 +151,18 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
         vectors,
         _sentence_dim(material, inputs),
     )
+
+    def examples(split: Split) -> Examples:
+        key = ("captions", split.name, vocabulary.fingerprint, parses and parses.fingerprint)
+        encoded = shared(material.records, key, lambda: encode_captions(split, vocabulary, parses))
+        return split_examples(material, split, inputs, vocabulary, encoded)
+
     return TrainingInputs(
         vocabulary=vocabulary,
         pools=material.pools if inputs.components else None,
         context=context,
-        train=split_examples(material, train, inputs, vocabulary),
-        val=split_examples(material, material.records.split("val"), inputs, vocabulary),
+        train=examples(train),
+        val=examples(val),
         truth=_truth(config, material) if getattr(config.objective, "mask", "same") == "truth" else None,
         contrast=contrast,
         coverage=known,
@@ -188,8 +202,13 @@ def word_counts(train: Split) -> Counter[str]:
     return Counter(word for caption in train.captions for word in words(caption.text))
 
 
-def training_vocabulary(config: RunConfig, train: Split, parses: Parses | None) -> Vocabulary:
+def training_vocabulary(config: RunConfig, records: Records, parses: Parses | None) -> Vocabulary:
     """Words of the training captions, and the lemmas of their components where they are parsed."""
+    key = ("vocabulary", config.text.min_count, parses and parses.fingerprint)
+    return shared(records, key, lambda: _vocabulary(config.text.min_count, records.split("train"), parses))
+
+
+def _vocabulary(min_count: float, train: Split, parses: Parses | None) -> Vocabulary:
     texts = [c.text for c in train.captions]
     lemmas: Counter[str] = Counter()
     for text in texts if parses is not None else ():
@@ -198,7 +217,7 @@ def training_vocabulary(config: RunConfig, train: Split, parses: Parses | None) 
         lemmas.update(o.word for o in found.objects)
         lemmas.update(word for a in found.attributes for word in (a.word, a.noun))
         lemmas.update(word for r in found.relations for word in (r.subject, r.word, r.object))
-    return build_vocabulary(texts, config.text.min_count, lemmas)
+    return build_vocabulary(texts, min_count, lemmas)
 
 
 def known_captions(config: RunConfig, train: Examples) -> np.ndarray:

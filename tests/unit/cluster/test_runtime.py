@@ -63,6 +63,13 @@ def test_what_nodes_of_a_cluster_must_know_reaches_their_workers() -> None:
     assert {name: workers.get(name) for name in told} == told
 
 
+@pytest.mark.parametrize(("config", "seconds"), [(Config(), "120"), (Config(address="10.0.0.4:6379"), "900")])
+def test_workers_are_waited_for_longer_than_rays_minute(config: Config, seconds: str) -> None:
+    """It includes the start of their processes, and on a cluster that of their nodes."""
+    os.environ.pop("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", None)
+    assert prepare_environment(config)["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] == seconds
+
+
 def test_a_busy_node_has_time_to_tell_its_credentials() -> None:
     names = "AWS_METADATA_SERVICE_TIMEOUT", "AWS_METADATA_SERVICE_NUM_ATTEMPTS"
     for name in names:

@@ -147,6 +147,29 @@ def test_lines_of_seeds_follow_the_seed_where_one_is_missing() -> None:
     assert second == [whole.metrics["objective"][1], half.metrics["objective"][0]]
 
 
+def test_no_point_is_missing_from_a_panel() -> None:
+    """Of points that were drawn, a few may differ in one key alone. Of one key at a time, points of other keys stand at
+    the preset's value of this one, and in their own panels."""
+    hinges = [{"objective.eta_c": v, "objective.hinge": "sum"} for v in (0.2, 0.3)]
+    changes = [{"objective.eta_c": v} for v in (1.0, 2.0)] + [{**h, "objective.eta_r": v} for v, h in enumerate(hinges)]
+    found = results([point(each) for each in changes], "hyperopt")
+    places = {key: sorted(_shown(found, key)) for key in found.keys}
+    assert places == {
+        "objective.eta_c": [0.2, 0.3, 1.0, 2.0],
+        "objective.eta_r": [0.0, 1.0, 1.0, 1.0],
+        "objective.hinge": [0, 0, 1, 1],
+    }
+    assert sorted(_shown(one_at_a_time(), "objective.eta_r")) == [0.1, 1.0, 8.0]
+
+
+def _shown(found: ResponseResults, key: str) -> list[float]:
+    """Where points stand on the axis of a key, on lines or beside them."""
+    axis = Figure().add_subplot()
+    response_figures._response(axis, found, key, "objective", {}, 0.0)
+    marked = [line for line in axis.lines if line.get_marker() == "o"]
+    return [float(x) for line in marked for x in np.asarray(line.get_xdata())]
+
+
 def test_keys_that_the_preset_has_not_are_said_to_be_so() -> None:
     found = one_at_a_time()
     best = found.chosen()

@@ -19,9 +19,12 @@ from vse.presets import preset
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.sweeps import alpha, frame, objective_sweep
-from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed
+from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, tell_report
+from vse.sweeps.ledger import Ledger
 from vse.sweeps.need import Need
+from vse.tracking.shipping import ship_all
 from vse.training.code import this_code
+from vse.workspace import Workspace
 
 CONFIG = preset("vsepp_tiny")
 
@@ -40,6 +43,9 @@ class Plan:
 
     def definition(self) -> dict[str, Any]:
         return {"kind": "square"}
+
+    def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
+        return ledger.costs(lambda changes: Need(gpus=0.5))
 
 
 class Silent:
@@ -104,6 +110,37 @@ def test_its_summary_names_what_can_be_opened(place: str) -> None:
     page, name = Folder.holding(summary["outputs"]["page_html"])
     assert page.read_text(name) == "4"
     assert summary["fingerprints"]["sweep"] == folder.name.removeprefix("square-")
+
+
+def test_the_row_of_a_sweep_has_what_all_its_trials_cost(tmp_path: Path) -> None:
+    """Failed ones too."""
+    folder = Folder.open(tmp_path / "sweeps" / "square-01234567")
+    made = Frame(asked(str(tmp_path), Options()), Plan(), Workspace.open(str(tmp_path)), folder)
+    made.ledger.finish({"x": 1}, {"y": 1.0}, 5400.0)
+    made.ledger.fail({"x": 2}, "ValueError: no", 1800.0)
+    tell_report(made, "square", "12345678", (), {"trials": 1})
+    latest = journal.read(folder.local(journal.FILE_NAME)).latest()
+    assert latest == {"trials": 1, "cost/seconds": 7200, "cost/gpu_hours": 1}
+
+
+def test_the_row_of_a_sweep_has_its_data_once(tmp_path: Path) -> None:
+    """MLflow's table has a column for the data set, which was empty for all but trainings."""
+    from mlflow import MlflowClient
+
+    folder = Folder.open(tmp_path / "sweeps" / "square-01234567")
+    made = Frame(asked(str(tmp_path), Options()), Plan(), Workspace.open(str(tmp_path)), folder)
+    made.tell_parent("square", "rule")
+    made.tell_data({"records": "0123abcd", "features": "89abcdef"})
+    written = folder.read_bytes(journal.FILE_NAME)
+    made.tell_data({"records": "0123abcd", "features": "89abcdef"})
+    assert folder.read_bytes(journal.FILE_NAME) == written
+    uri = f"sqlite:///{tmp_path}/store.db"
+    assert ship_all(str(tmp_path), uri).runs == 1
+    client = MlflowClient(uri)
+    (run,) = client.search_runs([each.experiment_id for each in client.search_experiments()])
+    assert run.data.tags["fingerprint.features"] == "89abcdef"
+    assert run.inputs is not None
+    assert [(each.dataset.name, each.dataset.digest) for each in run.inputs.dataset_inputs] == [("scenes", "0123abcd")]
 
 
 def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
@@ -199,7 +236,9 @@ def test_trainings_by_other_code_are_said_in_a_line(
 def test_the_revision_of_training_is_part_of_a_trial(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vse.pipeline.prepare", lambda *_, **__: SimpleNamespace(fingerprints={"records": "1"}))
     monkeypatch.setattr(objective_sweep, "distinct_inputs", lambda plan: [])
-    frame: Any = SimpleNamespace(request=SimpleNamespace(options=SimpleNamespace(ray=RayConfig())), workspace=None)
+    told: list[dict[str, str]] = []
+    request = SimpleNamespace(options=SimpleNamespace(ray=RayConfig()))
+    frame: Any = SimpleNamespace(request=request, workspace=None, tell_data=told.append)
     options = SimpleNamespace(objective="rsum")
     plan = SimpleNamespace(config=CONFIG, arms={"one": CONFIG}, family="one", learned=None, listed=(), options=options)
     sweep: Any = SimpleNamespace(frame=frame, plan=plan, workspace=None)
@@ -208,6 +247,7 @@ def test_the_revision_of_training_is_part_of_a_trial(kind: str, monkeypatch: pyt
     assert module._Sweep.prepare(sweep) == before
     monkeypatch.setattr(module, "REVISION", 0)
     assert module._Sweep.prepare(sweep) != before
+    assert told == [{"records": "1"}] * 3
 
 
 @pytest.mark.parametrize("kind", ["objective", "alpha"])
@@ -222,7 +262,7 @@ def test_stages_of_a_sweep_use_its_ray(kind: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(objective_sweep, "distinct_inputs", lambda plan: [CONFIG])
     ray = RayConfig(address="10.0.0.4:6379", gpus=1)
     request = SimpleNamespace(options=SimpleNamespace(ray=ray))
-    frame: Any = SimpleNamespace(request=request, workspace=None)
+    frame: Any = SimpleNamespace(request=request, workspace=None, tell_data=lambda fingerprints: None)
     arms: dict[str, Any] = {"one": CONFIG, "other": CONFIG}
     plan = SimpleNamespace(
         config=CONFIG, arms=arms, family="one", learned=None, listed=(), options=SimpleNamespace(objective="rsum")

@@ -100,6 +100,7 @@ def test_workers_without_places_are_told_of_while_their_trials_run(caplog: pytes
         clock=lambda: cluster.now,
         nodes=lambda: cluster.up,
         without_place=lambda: 2,
+        give_back=lambda: None,
     )
     cluster.passes(245, waiting=0, running=3)
     assert said(caplog) == [
