@@ -102,9 +102,14 @@ def results(workspace: Path) -> tuple[Any, Any]:
 
 
 def losses(workspace: Path) -> list[float]:
-    """After each epoch of the only training of VSE++."""
-    (run_folder,) = (workspace / "runs").glob("vsepp-*")
-    return [row["train/sent"] for row in json.loads((run_folder / "result.json").read_text())["history"]]
+    """After each epoch of the only training in double precision."""
+    trained = [path.parent for path in (workspace / "runs").glob("*/config.json")]
+    (one,) = (
+        folder
+        for folder in trained
+        if json.loads((folder / "config.json").read_text())["train"]["precision"] == "float64"
+    )
+    return [row["train/sent"] for row in json.loads((one / "result.json").read_text())["history"]]
 
 
 def test_work_over_three_hosts_is_that_of_one(hosts: Hosts, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Databases and artifacts are the server's business; what counts is that everythin
 import contextlib
 import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -160,16 +161,16 @@ def _artifacts(uri: str, run: Any, under: str) -> list[str]:
 
 @contextlib.contextmanager
 def stumbling(server: str) -> Iterator[tuple[str, list[str]]]:
-    """A proxy before a server: of eleven requests one is answered 500 before it is passed on, and one after."""
+    """A proxy before a server: of eleven requests one is answered 500 before it is passed on, and one after, by chance:
+    a pass of eleven requests kept step with every eleventh, and never came to an end."""
     failed: list[str] = []
-    count, lock = [0], threading.Lock()
+    draws, lock = random.Random(0), threading.Lock()
 
     class Proxy(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             with lock:
-                count[0] += 1
-                turn = count[0] % 11
+                turn = draws.randrange(11)
             status, data = 500, b"{}"
             if turn != 1:
                 request = urllib.request.Request(f"{server}{self.path}", body or None, method=self.command)
