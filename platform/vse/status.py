@@ -115,6 +115,9 @@ def read_status(workspace: Workspace, tracking: str | None = None, known: Known 
             line = replace(line, state="running", age=min(live))  # its trainings may each take hours
         lines.append(replace(line, cpu_hours=cpu, gpu_hours=gpu))
         failures += [(f"{name} {_point(entry)}", entry.why) for entry in entries if entry.state == "failed"]
+        early = {entry.result.get("run") for entry in entries if entry.stopped}
+        ended = {run.name for run in inside if run.state == "killed"} & early
+        lines = [replace(line, note="asha ended it early") if line.name in ended else line for line in lines]
     lines += _stages(workspace, now)
     return Status(workspace.root.uri, lines, failures, spooled)
 

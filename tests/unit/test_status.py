@@ -142,6 +142,15 @@ def test_a_sweep_whose_trainings_report_is_not_silent(living: Path) -> None:
     assert lines(living)[SWEEP].state == "silent"
 
 
+def test_a_training_that_asha_ended_says_so(living: Path) -> None:
+    """By its journal alone it was killed."""
+    write_run(living, "vsepp-early", parent=SWEEP).end("killed")
+    assert (lines(living)["vsepp-early"].state, lines(living)["vsepp-early"].note) == ("killed", "")
+    ledger = Ledger(Folder.open(living / "sweeps" / SWEEP))
+    ledger.finish({"optim.lr": 0.1, "seed": 0}, {"run": "vsepp-early", "stopped": True}, 5.0)
+    assert lines(living)["vsepp-early"].note == "asha ended it early"
+
+
 def test_what_else_lies_among_the_sweeps_is_left_out(living: Path) -> None:
     before = set(lines(living))
     (living / "sweeps" / ".DS_Store").write_bytes(b"x")
