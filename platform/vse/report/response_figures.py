@@ -147,9 +147,10 @@ def _scaled(axis: Any, results: ResponseResults, key: str) -> Any:
 
 
 def _log_ticks(numbers: Sequence[float]) -> tuple[list[float], list[str]]:
-    """The values themselves where they are few, else decades, with 2 and 5 between them where these are few too."""
+    """The values themselves where they are few and have three digits at most, as those of grids; else decades, with 2
+    and 5 between them where these are few too."""
     shown = sorted(set(numbers))
-    if len(shown) > 7:
+    if len(shown) > 7 or not all(math.isclose(v, float(f"{v:.3g}"), rel_tol=1e-6) for v in shown):
         positive = [v for v in shown if v > 0]
         low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
         steps = (1, 2, 5) if high - low < 3 else (1,)
@@ -198,10 +199,13 @@ def _key(figure: Any, results: ResponseResults, labels: dict[str, int], band: fl
 
 
 def pairs_of(results: ResponseResults) -> list[tuple[str, str]]:
-    """Pairs of keys that were varied together: at least four points with both away from the preset's values."""
+    """Pairs of keys that were varied together: at least four points with both away from the preset's values. A key and
+    the alternative that brings it are none, since that has one value wherever the key is."""
     found = []
     for one, other in combinations(results.keys, 2):
         both = [p for p in results.complete if one in p.values and other in p.values]
+        if any(len({repr(p.values[key]) for p in both}) < 2 for key in (one, other)):
+            continue
         away = [p for p in both if all(p.values[k] != results.base.get(k) for k in (one, other))]
         if len(away) >= 4:
             found.append((one, other))

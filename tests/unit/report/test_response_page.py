@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from tests.unit.report.responses import drawn, full_grid, one_at_a_time, point, results
+from tests.unit.report.responses import conditional, drawn, full_grid, one_at_a_time, point, results
 from vse.report import response_figures, response_page
 from vse.report.importance import importance
 from vse.report.response import ResponseResults
@@ -61,6 +61,22 @@ def test_ticks_have_names_as_far_as_these_have_room(
     text = response_figure(results([point({"objective.eta_c": value + 1e-9}) for value in swept]))["svg"].decode()
     assert all(f">{name}<" in text for name in named)
     assert not any(f">{name}<" in text for name in unnamed)
+
+
+def test_drawn_values_are_no_names_of_ticks_however_few() -> None:
+    drawn_ones = (1.0512345e-3, 0.0674146234, 0.4701352345, 4.0169158345)
+    text = response_figure(results([point({"objective.eta_c": value}) for value in drawn_ones]))["svg"].decode()
+    assert all(f">{name}<" in text for name in ("0.001", "0.01", "0.1", "1"))
+    assert not any(f"{value:g}" in text for value in drawn_ones)
+
+
+def test_a_key_and_the_alternative_that_brings_it_do_not_interact() -> None:
+    found = [("objective", "optim.lr"), ("objective.margin", "optim.lr"), ("objective.temperature", "optim.lr")]
+    assert pairs_of(conditional()) == found
+    taken = dataclasses.replace(
+        conditional(), base={"objective": "order", "optim.lr": 0.002}
+    )  # nothing as in the preset
+    assert pairs_of(taken) == found
 
 
 def test_interactions_are_of_keys_that_were_varied_together() -> None:
