@@ -156,6 +156,15 @@ def test_what_no_space_may_search(tmp_path: Path, key: str, method: str, message
         make_plan(request(space=str(tmp_path / "s.py"), sweep__method=method))
 
 
+def test_a_point_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """Each key may do by itself: the margin is the preset's, and so may be the other objective."""
+    space = "SPACE = {'objective.margin': 0.1, 'objective': tune.grid_search(['ranking', 'infonce'])}\n"
+    (tmp_path / "s.py").write_text(f"from ray import tune\n{space}")
+    message = r"s\.py: margin=0\.1 objective=infonce: objective\.margin: no such key.*goes below those that have it"
+    with pytest.raises(InputError, match=message):
+        make_plan(request("vsepp_tiny", space=str(tmp_path / "s.py")))
+
+
 def test_which_trials_may_run(tmp_path: Path) -> None:
     plan = make_plan(request())
     ledger = Ledger(Folder.open(tmp_path))
