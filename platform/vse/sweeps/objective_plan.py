@@ -111,12 +111,19 @@ class Plan:
         """The points that a ledger has trials of, in its order, with their keys in the space's."""
         found: dict[str, dict[str, Any]] = {}
         for entry in ledger:
-            searched = point_of(entry)
-            place = {key: k for k, key in enumerate(self.space.keys)}
-            point = {key: searched[key] for key in sorted(searched, key=lambda key: place.get(key, len(place)))}
+            point = self.in_order(point_of(entry))
             if any(True for _ in placements(self.space.domains, point)):
                 found.setdefault(fingerprint(point), point)
         return list(found.values())
+
+    def in_order(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Changes with their keys in the space's order, those that it has not at the end; a ledger sorts them."""
+        place = {key: k for k, key in enumerate(self.space.keys)}
+        return {key: changes[key] for key in sorted(changes, key=lambda key: place.get(key, len(place)))}
+
+    def trial_label(self, entry: Entry) -> str:
+        """A trial as readers know it, in its tracked run as in the list of a dry run."""
+        return label({**self.in_order(point_of(entry)), SEED: entry.changes[SEED]})
 
     def value_of(self, ledger: Ledger, point: Mapping[str, Any], material: str) -> float | None:
         """Mean objective of a point over the seeds; None while any of its trials has not finished.

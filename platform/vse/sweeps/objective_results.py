@@ -17,7 +17,7 @@ from vse.report.curve import by_seed
 from vse.report.response import OBJECTIVE, Point, ResponseResults, choose
 from vse.studies.sweep_claims import SWEEP_CLAIMS, arm_name, verdicts
 from vse.sweeps.ledger import Entry, Ledger
-from vse.sweeps.objective_plan import Plan, point_of
+from vse.sweeps.objective_plan import Plan
 from vse.sweeps.objective_trials import SEED, read_hits
 from vse.sweeps.space import label
 from vse.workspace import Workspace
@@ -33,7 +33,7 @@ def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, le
     for changes in plan.points_in(ledger):
         entries = [ledger.get(trial) for trial in plan.trials_of(changes, material)]
         known = [entry for entry in entries if entry is not None]
-        failed |= {trial_label(e): e.why for e in known if e.state == "failed"}
+        failed |= {plan.trial_label(e): e.why for e in known if e.state == "failed"}
         finished = [entry for entry in known if entry.state == "finished"]
         if finished:
             points.append(_point(plan, changes, finished))
@@ -83,11 +83,6 @@ def _point(plan: Plan, changes: dict[str, Any], finished: list[Entry]) -> Point:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def trial_label(entry: Entry) -> str:
-    """A trial as readers know it."""
-    return label({**point_of(entry), SEED: entry.changes[SEED]})
 
 
 def _samples(points: list[Point], plan: Plan, workspace: Workspace) -> dict[str, Callable[[str], Sample]]:

@@ -26,7 +26,7 @@ from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, t
 from vse.sweeps.halving import halving
 from vse.sweeps.ledger import Entry, trial_id
 from vse.sweeps.objective_plan import Plan, check_point, make_plan, told_by
-from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file, trial_label
+from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file
 from vse.sweeps.objective_trials import MATERIAL, WORDS, Setting, run_trial
 from vse.sweeps.proposals import InTurn, Proposer
 from vse.sweeps.search import ParzenSearch
@@ -217,7 +217,7 @@ class _Sweep:
         tags = {"kind": "trial", "attempts": entry.attempts, "run": entry.result.get("run", "")}
         journal.start(
             child_id(self.frame.name, entry.changes),
-            name=trial_label(entry),
+            name=self.plan.trial_label(entry),
             parent=self.frame.name,
             tags=tags,
             ago=length(entry),
