@@ -14,7 +14,7 @@ from vse import pipeline
 from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
-from vse.errors import InputError, PlacementError
+from vse.errors import InputError, PlacementError, TrialsFailedError
 from vse.journal import Journal, read
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.served_model import offer_best
@@ -42,8 +42,8 @@ def run_objective_sweep(request: Request) -> str:
     """Run what is missing of the sweep, report, and return the path of its `summary.json`.
 
     Raises InputError for a request that cannot be served, before anything starts; once all other trials have ended and
-    were reported, InputError where one was refused, PlacementError where no node came for any, and RuntimeError where
-    one failed twice.
+    were reported, InputError where one was refused, PlacementError where no node came for any, and TrialsFailedError
+    where one failed twice.
     """
     plan = make_plan(request)
     sweeps: list[_Sweep] = []
@@ -56,7 +56,7 @@ def run_objective_sweep(request: Request) -> str:
     if sweeps and (refused := sweeps[0].refused) is not None:
         raise type(refused)(f"{refused} (all other trials are reported: {path})")
     if sweeps and (failed := sweeps[0].failed):
-        raise RuntimeError(failures(failed, path))
+        raise TrialsFailedError(failures(failed, path))
     return path
 
 
