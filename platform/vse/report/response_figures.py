@@ -85,8 +85,7 @@ def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels
     if band and measured:
         mean = sum(interval(p.metrics[metric]).mean for p in measured) / len(measured)
         axis.axhspan(mean - band, mean + band, color="#9CA3AF", alpha=0.25, linewidth=0)
-    joined = {id(p) for each in results.keys for p in _joined(results, each)}
-    loose = [p for p in results.points if id(p) not in joined and key in p.values and metric in p.metrics]
+    loose = [p for p in _loose(results, key) if metric in p.metrics]
     whole = [p for p in loose if not p.stopped]
     early = [p for p in loose if p.stopped]
     _dots(axis, whole, key, metric, place, SWEPT, 0.55)
@@ -96,6 +95,17 @@ def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels
         _line(axis, [p for p in points if metric in p.metrics], key, metric, place, style)
     if key in results.base:
         axis.axvline(place(results.base[key]), color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
+
+
+def _loose(results: ResponseResults, key: str) -> list[Point]:
+    """Points that are dots in the panel of a key: those on no line of any key. Those on a line of another key are left
+    out, which would stand above each other at one value; but not where they have keys that no point on a line of this
+    one has, as below an alternative, or this key would be taken not to have had their values."""
+    joined = {id(p) for each in results.keys for p in _joined(results, each)}
+    there = [p for p in results.points if key in p.values]
+    on_lines = {frozenset(p.values) for p in _joined(results, key)}
+    varied = len({repr(p.values[key]) for p in there}) > 1
+    return [p for p in there if id(p) not in joined or (varied and frozenset(p.values) not in on_lines)]
 
 
 def _joined(results: ResponseResults, key: str) -> list[Point]:

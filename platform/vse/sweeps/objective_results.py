@@ -28,7 +28,6 @@ LABELS = {"univse": "UniVSE", "relational": "Relational embeddings", "jwae": "jW
 def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, left: int = 0) -> ResponseResults:
     """Results of all trials in the ledger that are of the asked seeds and of these data."""
     base = flatten(plan.config)
-    keys = list(plan.space.varied)
     points, failed = [], {}
     for changes in plan.points_in(ledger):
         entries = [ledger.get(trial) for trial in plan.trials_of(changes, material)]
@@ -37,6 +36,8 @@ def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, le
         finished = [entry for entry in known if entry.state == "finished"]
         if finished:
             points.append(_point(plan, changes, finished))
+    varied = {key for key in plan.space.keys if len({repr(p.values[key]) for p in points if key in p.values}) > 1}
+    keys = [key for key in plan.space.keys if key in varied or key in plan.space.varied]
     family = registry.name_of("family", plan.config.model)
     spent = plan.spent(ledger)
     return ResponseResults(

@@ -14,7 +14,7 @@ from PIL import Image
 from tests.unit.report.responses import conditional, drawn, full_grid, one_at_a_time, point, results
 from vse.report import response_figures, response_page
 from vse.report.importance import importance
-from vse.report.response import ResponseResults
+from vse.report.response import ResponseResults, lines_of
 from vse.report.response_build import write_response
 from vse.report.response_figures import importance_figure, interaction_figure, pairs_of, response_figure
 from vse.report.response_page import importance_text, points_csv, points_table
@@ -77,6 +77,24 @@ def test_a_key_and_the_alternative_that_brings_it_do_not_interact() -> None:
         conditional(), base={"objective": "order", "optim.lr": 0.002}
     )  # nothing as in the preset
     assert pairs_of(taken) == found
+
+
+def test_points_that_no_line_of_a_key_could_reach_are_dots_beside_its_lines() -> None:
+    """Two objectives of three have no margin: a line joins these two, and passes the place of the third."""
+    points = []
+    for dim in (32, 64):
+        own = [{"objective": "infonce"}, {"objective": "sigmoid"}]
+        own += [{"objective": "ranking", "objective.margin": margin} for margin in (0.1, 0.2)]
+        for values in own:
+            changes = {**values, "model.dim": dim}
+            points.append(dataclasses.replace(point({}), changes=changes, values=changes))
+    base = {"objective": "ranking", "objective.margin": 0.2, "model.dim": 256}
+    found = dataclasses.replace(one_at_a_time(), points=points, base=base, keys=list(base))
+    assert [len(line) for _, line in lines_of(found, "objective")] == [2, 2]
+    assert {p.values["objective"] for p in response_figures._loose(found, "objective")} == {"ranking"}
+    assert response_figures._loose(found, "objective.margin") == []
+    assert response_figures._loose(found, "model.dim") == []
+    assert not any(response_figures._loose(one_at_a_time(), key) for key in one_at_a_time().keys)
 
 
 def test_interactions_are_of_keys_that_were_varied_together() -> None:
