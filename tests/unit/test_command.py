@@ -353,11 +353,7 @@ class TaskError(Exception):
         (Diverged("epoch 2:\n sent is nan"), 1, "demo: epoch 2: sent is nan; finished work is kept\n"),
         (WorkersLostError("workers were lost"), 1, "demo: workers were lost; finished work is kept, and the same"),
         (TaskError(Diverged("sent is nan")), 1, "demo: sent is nan; finished work is kept\n"),
-        (
-            TrialsFailedError("1 trials failed, lr=1: no luck"),
-            1,
-            "demo: 1 trials failed, lr=1: no luck; finished work is",
-        ),
+        (TrialsFailedError("2 trials failed"), 1, "demo: 2 trials failed; finished work is kept\n"),
         (ZeroDivisionError("by zero"), 1, "ZeroDivisionError"),
         (RuntimeError("postgresql://me:hunter22@host/db"), 1, "postgresql://me:[hidden]@host/db"),
         (KeyboardInterrupt(), 130, "stopped"),
