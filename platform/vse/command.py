@@ -21,7 +21,15 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
 from vse import interrupts
-from vse.errors import Diverged, InputError, PlacementError, StorageError, WorkersLostError, storage_failure
+from vse.errors import (
+    Diverged,
+    InputError,
+    PlacementError,
+    StorageError,
+    TrialsFailedError,
+    WorkersLostError,
+    storage_failure,
+)
 from vse.paths import local_path
 from vse.redaction import redact, redact_text
 from vse.storage import Folder
@@ -107,7 +115,7 @@ def main(
         if isinstance(cause, InputError):
             return _refuse(job, cause)
         for told in (error, cause):
-            if isinstance(told, Diverged):  # the same command would end there again
+            if isinstance(told, Diverged | TrialsFailedError):  # the same command may end there again
                 _say(f"{job}: {redact_text(' '.join(str(told).split()))}; {_KEPT}")
                 return 1
         if line := str(error) if isinstance(error, PlacementError | WorkersLostError) else storage_failure(error):

@@ -54,6 +54,13 @@ class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
     """
 
 
+class TrialsFailedError(RuntimeError):
+    """Some trials of a sweep have failed, each for the reason that the sweep's ledger keeps; all others are reported.
+
+    Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
+    """
+
+
 class NotMadeError(Exception):
     """What a stage makes is not there, and the caller may only read; its text is the folder's address."""
 

@@ -17,7 +17,7 @@ from tests import s3
 from vse import command, registry
 from vse.config import group, knob, part
 from vse.data.scenes.source import Scenes
-from vse.errors import Diverged, InputError, WorkersLostError
+from vse.errors import Diverged, InputError, TrialsFailedError, WorkersLostError
 from vse.storage import Folder
 from vse.summary import SCHEMA, SCHEMA_VERSION, write_summary
 
@@ -353,6 +353,7 @@ class TaskError(Exception):
         (Diverged("epoch 2:\n sent is nan"), 1, "demo: epoch 2: sent is nan; finished work is kept\n"),
         (WorkersLostError("workers were lost"), 1, "demo: workers were lost; finished work is kept, and the same"),
         (TaskError(Diverged("sent is nan")), 1, "demo: sent is nan; finished work is kept\n"),
+        (TrialsFailedError("2 trials failed"), 1, "demo: 2 trials failed; finished work is kept\n"),
         (ZeroDivisionError("by zero"), 1, "ZeroDivisionError"),
         (RuntimeError("postgresql://me:hunter22@host/db"), 1, "postgresql://me:[hidden]@host/db"),
         (KeyboardInterrupt(), 130, "stopped"),
@@ -369,6 +370,7 @@ def test_exit_statuses(error: BaseException, status: int, word: str, capsys: pyt
     assert word in told.err
     assert told.out == ""
     assert "hunter22" not in told.err
+    assert ("Traceback" in told.err) == (type(error) in (ZeroDivisionError, RuntimeError))
 
 
 def test_summary_keeps_its_schema(tmp_path: Path) -> None:

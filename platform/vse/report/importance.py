@@ -15,20 +15,22 @@ TREES, REPEATS = 200, 20
 class Importance:
     """`shares`: key -> (mean, standard deviation over permutations) of the R² that is lost when its values are
     permuted, largest first. `explained`: R² of the forest on points that a tree has not seen; near or below 0 the
-    shares mean nothing."""
+    shares mean nothing. `left_out`: keys that only some points have, whose values cannot be given to the others."""
 
     shares: dict[str, tuple[float, float]]
     explained: float
     points: int
+    left_out: tuple[str, ...] = ()
 
 
 def importance(results: ResponseResults) -> Importance | None:
-    """Importance of the searched keys over all complete points; None with too few points or one key."""
+    """Importance over all complete points of the searched keys that every one of them has; None with too few points or
+    one key."""
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.inspection import permutation_importance
 
-    points = [p for p in results.complete if all(key in p.values for key in results.keys)]
-    if len(points) < FEWEST or len(results.keys) < 2:
+    points, keys = results.complete, _shared(results)
+    if len(points) < FEWEST or len(keys) < 2:
         return None
     table = encoded(results)
     objective = np.array([p.objective.mean for p in points])
@@ -38,19 +40,24 @@ def importance(results: ResponseResults) -> Importance | None:
     forest.fit(table, objective)
     found = permutation_importance(forest, table, objective, n_repeats=REPEATS, random_state=0, n_jobs=1)
     shares = {
-        key: (float(found["importances_mean"][k]), float(found["importances_std"][k]))
-        for k, key in enumerate(results.keys)
+        key: (float(found["importances_mean"][k]), float(found["importances_std"][k])) for k, key in enumerate(keys)
     }
     ranked = dict(sorted(shares.items(), key=lambda item: -item[1][0]))
-    return Importance(shares=ranked, explained=float(forest.oob_score_), points=len(points))
+    left_out = tuple(key for key in results.keys if key not in shares)
+    return Importance(shares=ranked, explained=float(forest.oob_score_), points=len(points), left_out=left_out)
+
+
+def _shared(results: ResponseResults) -> list[str]:
+    """Searched keys that every complete point has; one below an alternative is only in the points that took it."""
+    return [key for key in results.keys if all(key in p.values for p in results.complete)]
 
 
 def encoded(results: ResponseResults) -> np.ndarray:
-    """(complete points, keys) numbers: sizes of numbers, their logarithms where all are positive, places of texts."""
+    """(complete points, keys that all of them have) numbers: sizes of numbers, their logarithms where all are positive,
+    places of texts."""
     columns = []
-    points = [p for p in results.complete if all(key in p.values for key in results.keys)]
-    for key in results.keys:
-        values = [p.values[key] for p in points]
+    for key in _shared(results):
+        values = [p.values[key] for p in results.complete]
         if is_numeric(results, key):
             numbers = [float(value) for value in values]
             columns.append([math.log(v) for v in numbers] if min(numbers) > 0 else numbers)

@@ -85,12 +85,7 @@ def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels
     if band and measured:
         mean = sum(interval(p.metrics[metric]).mean for p in measured) / len(measured)
         axis.axhspan(mean - band, mean + band, color="#9CA3AF", alpha=0.25, linewidth=0)
-    own = _joined(results, key)
-    joined = {id(p) for p in own}
-    if own:  # one key at a time: the points of all other keys would be a heap at the preset's value of this one
-        others = [p for each in results.keys for p in _joined(results, each)]
-        joined |= {id(p) for p in others if p.values.get(key) == results.base.get(key)}
-    loose = [p for p in results.points if id(p) not in joined and key in p.values and metric in p.metrics]
+    loose = [p for p in _loose(results, key) if metric in p.metrics]
     whole = [p for p in loose if not p.stopped]
     early = [p for p in loose if p.stopped]
     _dots(axis, whole, key, metric, place, SWEPT, 0.55)
@@ -100,6 +95,25 @@ def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels
         _line(axis, [p for p in points if metric in p.metrics], key, metric, place, style)
     if key in results.base:
         axis.axvline(place(results.base[key]), color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
+
+
+def _loose(results: ResponseResults, key: str) -> list[Point]:
+    """Points that are dots in the panel of a key: those on none of its lines.
+
+    Where it has lines, points on a line of another key are left out if they stand at the preset's value of this one,
+    all above each other; but not where they have keys that no point on its lines has, as below an alternative, or this
+    key would be taken not to have had their values.
+    """
+    own = _joined(results, key)
+    others = {id(p) for each in results.keys for p in _joined(results, each)} if own else set[int]()
+    on_lines, kinds = {id(p) for p in own}, {frozenset(p.values) for p in own}
+    return [
+        p
+        for p in results.points
+        if key in p.values
+        and id(p) not in on_lines
+        and not (id(p) in others and p.values[key] == results.base.get(key) and frozenset(p.values) in kinds)
+    ]
 
 
 def _joined(results: ResponseResults, key: str) -> list[Point]:
@@ -151,9 +165,10 @@ def _scaled(axis: Any, results: ResponseResults, key: str) -> Any:
 
 
 def _log_ticks(numbers: Sequence[float]) -> tuple[list[float], list[str]]:
-    """The values themselves where they are few, else decades, with 2 and 5 between them where these are few too."""
+    """The values themselves where they are few and have three digits at most, as those of grids; else decades, with 2
+    and 5 between them where these are few too."""
     shown = sorted(set(numbers))
-    if len(shown) > 7:
+    if len(shown) > 7 or not all(math.isclose(v, float(f"{v:.3g}"), rel_tol=1e-6) for v in shown):
         positive = [v for v in shown if v > 0]
         low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
         steps = (1, 2, 5) if high - low < 3 else (1,)
@@ -202,10 +217,13 @@ def _key(figure: Any, results: ResponseResults, labels: dict[str, int], band: fl
 
 
 def pairs_of(results: ResponseResults) -> list[tuple[str, str]]:
-    """Pairs of keys that were varied together: at least four points with both away from the preset's values."""
+    """Pairs of keys that were varied together: at least four points with both away from the preset's values. A key and
+    the alternative that brings it are none, since that has one value wherever the key is."""
     found = []
     for one, other in combinations(results.keys, 2):
         both = [p for p in results.complete if one in p.values and other in p.values]
+        if any(len({repr(p.values[key]) for p in both}) < 2 for key in (one, other)):
+            continue
         away = [p for p in both if all(p.values[k] != results.base.get(k) for k in (one, other))]
         if len(away) >= 4:
             found.append((one, other))

@@ -106,7 +106,10 @@ def importance_text(found: Importance) -> str:
         f"of one key are permuted. The forest explains {100 * max(found.explained, 0.0):.0f} % of the variance on "
         "points that its trees have not seen"
     )
-    return text + (": too little for the bars to mean anything." if found.explained <= 0.1 else ".")
+    text += ": too little for the bars to mean anything." if found.explained <= 0.1 else "."
+    return text + (
+        f" Keys that only some points have are left out: {', '.join(found.left_out)}." if found.left_out else ""
+    )
 
 
 def _claim(verdict: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from vse import pipeline, registry
 from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
-from vse.errors import InputError, PlacementError
+from vse.errors import InputError, PlacementError, TrialsFailedError
 from vse.journal import Journal, read
 from vse.report.curve import AlphaResults
 from vse.served_model import offer_best
@@ -39,7 +39,7 @@ def run_alpha_sweep(request: Request) -> str:
 
     Raises InputError for a request that cannot be served, before anything starts; once all other trials have ended,
     and the curve of the seeds that are whole was reported if there is one, InputError where a trial was refused,
-    PlacementError where no node came for any, and RuntimeError where one failed twice.
+    PlacementError where no node came for any, and TrialsFailedError where one failed twice.
     """
     plan = make_plan(request)
     sweeps: list[_Sweep] = []
@@ -53,7 +53,7 @@ def run_alpha_sweep(request: Request) -> str:
     if sweep.refused is not None:
         raise type(sweep.refused)(f"{sweep.refused} (all other trials are reported: {path})")
     if sweep.failed:
-        raise RuntimeError(failures(sweep.failed, path))
+        raise TrialsFailedError(failures(sweep.failed, path))
     return path
 
 

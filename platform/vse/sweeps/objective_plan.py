@@ -14,7 +14,7 @@ from vse.sweeps.ledger import DEFINITION, Entry, Ledger, definition_of, stem
 from vse.sweeps.need import Need
 from vse.sweeps.objective_trials import MATERIAL, OBJECTIVES, SEED
 from vse.sweeps.search import check_searchable
-from vse.sweeps.space import Space, canonical_point, check_space, expand, load_space, placements
+from vse.sweeps.space import Space, canonical_point, check_space, expand, label, load_space, placements
 from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, identity
 from vse.workspace import Workspace
@@ -111,12 +111,19 @@ class Plan:
         """The points that a ledger has trials of, in its order, with their keys in the space's."""
         found: dict[str, dict[str, Any]] = {}
         for entry in ledger:
-            searched = point_of(entry)
-            place = {key: k for k, key in enumerate(self.space.keys)}
-            point = {key: searched[key] for key in sorted(searched, key=lambda key: place.get(key, len(place)))}
+            point = self.in_order(point_of(entry))
             if any(True for _ in placements(self.space.domains, point)):
                 found.setdefault(fingerprint(point), point)
         return list(found.values())
+
+    def in_order(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Changes with their keys in the space's order, those that it has not at the end; a ledger sorts them."""
+        place = {key: k for k, key in enumerate(self.space.keys)}
+        return {key: changes[key] for key in sorted(changes, key=lambda key: place.get(key, len(place)))}
+
+    def trial_label(self, entry: Entry) -> str:
+        """A trial as readers know it, in its tracked run as in the list of a dry run."""
+        return label({**self.in_order(point_of(entry)), SEED: entry.changes[SEED]})
 
     def value_of(self, ledger: Ledger, point: Mapping[str, Any], material: str) -> float | None:
         """Mean objective of a point over the seeds; None while any of its trials has not finished.
@@ -177,7 +184,7 @@ def make_plan(request: Request) -> Plan:
     Budget(options, need_of(config.train)).check()
     if options.method == "hyperopt":
         for point in space.initial:
-            check_point(config, point)
+            _made(space, config, point)
     listed = () if options.method == "hyperopt" else tuple(_listed(space, options, config))
     return Plan(
         name=options.name or f"{stem(options.space.removesuffix('.py'))}-{stem(request.preset)}",
@@ -223,10 +230,21 @@ def _listed(space: Space, options: SweepOptions, config: RunConfig) -> list[dict
     drawn = [*space.initial, *expand(space, options.samples, options.search_seed)]
     points: dict[str, dict[str, Any]] = {}
     for changes in drawn:
-        point = canonical_point(config, changes)
-        points.setdefault(fingerprint(check_point(config, point)), point)
+        point, made = _made(space, config, changes)
+        points.setdefault(fingerprint(made), point)
     found = list(points.values())
     return found if space.is_grid else found[: options.samples]
+
+
+def _made(space: Space, config: RunConfig, changes: Mapping[str, Any]) -> tuple[dict[str, Any], RunConfig]:
+    """A point as the configuration holds it, and that configuration. Raises InputError that names the point: each of
+    its keys may do by itself."""
+    try:
+        point = canonical_point(config, changes)
+        return point, check_point(config, point)
+    except InputError as error:
+        hint = "; a key that not every choice has goes below those that have it" if "no such key" in str(error) else ""
+        raise InputError(f"search space {space.where}: {label(changes)}: {error}{hint}") from None
 
 
 def told_by(name: str, workspace: Workspace, plan: Plan) -> list[tuple[dict[str, Any], float]]:

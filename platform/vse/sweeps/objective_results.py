@@ -17,7 +17,7 @@ from vse.report.curve import by_seed
 from vse.report.response import OBJECTIVE, Point, ResponseResults, choose
 from vse.studies.sweep_claims import SWEEP_CLAIMS, arm_name, verdicts
 from vse.sweeps.ledger import Entry, Ledger
-from vse.sweeps.objective_plan import Plan, point_of
+from vse.sweeps.objective_plan import Plan
 from vse.sweeps.objective_trials import SEED, read_hits
 from vse.sweeps.space import label
 from vse.workspace import Workspace
@@ -28,15 +28,16 @@ LABELS = {"univse": "UniVSE", "relational": "Relational embeddings", "jwae": "jW
 def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, left: int = 0) -> ResponseResults:
     """Results of all trials in the ledger that are of the asked seeds and of these data."""
     base = flatten(plan.config)
-    keys = list(plan.space.varied)
     points, failed = [], {}
     for changes in plan.points_in(ledger):
         entries = [ledger.get(trial) for trial in plan.trials_of(changes, material)]
         known = [entry for entry in entries if entry is not None]
-        failed |= {trial_label(e): e.why for e in known if e.state == "failed"}
+        failed |= {plan.trial_label(e): e.why for e in known if e.state == "failed"}
         finished = [entry for entry in known if entry.state == "finished"]
         if finished:
             points.append(_point(plan, changes, finished))
+    varied = {key for key in plan.space.keys if len({repr(p.values[key]) for p in points if key in p.values}) > 1}
+    keys = [key for key in plan.space.keys if key in varied or key in plan.space.varied]
     family = registry.name_of("family", plan.config.model)
     spent = plan.spent(ledger)
     return ResponseResults(
@@ -83,11 +84,6 @@ def _point(plan: Plan, changes: dict[str, Any], finished: list[Entry]) -> Point:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def trial_label(entry: Entry) -> str:
-    """A trial as readers know it."""
-    return label({**point_of(entry), SEED: entry.changes[SEED]})
 
 
 def _samples(points: list[Point], plan: Plan, workspace: Workspace) -> dict[str, Callable[[str], Sample]]:

@@ -14,7 +14,7 @@ from vse import pipeline
 from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
-from vse.errors import InputError, PlacementError
+from vse.errors import InputError, PlacementError, TrialsFailedError
 from vse.journal import Journal, read
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.served_model import offer_best
@@ -26,7 +26,7 @@ from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, t
 from vse.sweeps.halving import halving
 from vse.sweeps.ledger import Entry, trial_id
 from vse.sweeps.objective_plan import Plan, check_point, make_plan, told_by
-from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file, trial_label
+from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file
 from vse.sweeps.objective_trials import MATERIAL, WORDS, Setting, run_trial
 from vse.sweeps.proposals import InTurn, Proposer
 from vse.sweeps.search import ParzenSearch
@@ -42,8 +42,8 @@ def run_objective_sweep(request: Request) -> str:
     """Run what is missing of the sweep, report, and return the path of its `summary.json`.
 
     Raises InputError for a request that cannot be served, before anything starts; once all other trials have ended and
-    were reported, InputError where one was refused, PlacementError where no node came for any, and RuntimeError where
-    one failed twice.
+    were reported, InputError where one was refused, PlacementError where no node came for any, and TrialsFailedError
+    where one failed twice.
     """
     plan = make_plan(request)
     sweeps: list[_Sweep] = []
@@ -56,7 +56,7 @@ def run_objective_sweep(request: Request) -> str:
     if sweeps and (refused := sweeps[0].refused) is not None:
         raise type(refused)(f"{refused} (all other trials are reported: {path})")
     if sweeps and (failed := sweeps[0].failed):
-        raise RuntimeError(failures(failed, path))
+        raise TrialsFailedError(failures(failed, path))
     return path
 
 
@@ -218,7 +218,7 @@ class _Sweep:
         tags = {"kind": "trial", "attempts": entry.attempts, "run": entry.result.get("run", "")}
         journal.start(
             child_id(self.frame.name, entry.changes),
-            name=trial_label(entry),
+            name=self.plan.trial_label(entry),
             parent=self.frame.name,
             tags=tags,
             ago=length(entry),

@@ -83,3 +83,19 @@ def many_keys() -> ResponseResults:
     changes = [{name: value} for name in names for value in (0.1, 0.2, 0.4)]
     points = [replace(point({}), changes=each, values={**base, **each}) for each in changes]
     return replace(one_at_a_time(), keys=names, base=base, points=points)
+
+
+def conditional(count: int = 40) -> ResponseResults:
+    """Two objectives with a key each of its own, beside a rate that both have."""
+    rng = np.random.default_rng(5)
+    points = []
+    for k in range(count):
+        own: dict[str, Any] = {"objective": "ranking", "objective.margin": 0.1 + 0.01 * k}
+        if k % 2:
+            own = {"objective": "infonce", "objective.temperature": 0.02 * (k + 1)}
+        rate = float(10 ** rng.uniform(-4, -2))
+        changes = {**own, "optim.lr": rate}
+        points.append(replace(point({"objective.eta_c": 1000 * rate}), changes=changes, values=changes))
+    keys = ["objective", "objective.margin", "objective.temperature", "optim.lr"]
+    base = {"objective": "ranking", "objective.margin": 0.2, "optim.lr": 0.002}
+    return replace(one_at_a_time(), keys=keys, base=base, points=points, best=choose(points, 2))

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.unit.report.responses import drawn, full_grid, one_at_a_time
+from tests.unit.report.responses import conditional, drawn, full_grid, one_at_a_time
 from vse.report.importance import encoded, importance
+from vse.report.response_page import importance_text
 
 
 @pytest.mark.parametrize("results", [drawn(60), full_grid()])
@@ -35,6 +36,17 @@ def test_too_little_to_say_anything() -> None:
     assert importance(dataclasses.replace(few, keys=["objective.eta_c"])) is None
     flat = [dataclasses.replace(p, metrics={"objective": [1.0, 1.0]}) for p in few.points]
     assert importance(dataclasses.replace(few, points=flat)) is None
+
+
+def test_keys_below_alternatives_are_left_out_and_the_others_judged_over_all_points() -> None:
+    found = importance(conditional())
+    assert found is not None
+    assert list(found.shares) == ["optim.lr", "objective"]
+    assert found.points == 40
+    assert found.left_out == ("objective.margin", "objective.temperature")
+    text = importance_text(found)
+    assert text.endswith("Keys that only some points have are left out: objective.margin, objective.temperature.")
+    assert "left out" not in importance_text(importance(drawn(60)))  # type: ignore[arg-type]
 
 
 def test_positive_numbers_enter_as_logarithms_and_texts_by_place() -> None:

@@ -11,10 +11,10 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from tests.unit.report.responses import drawn, full_grid, one_at_a_time, point, results
+from tests.unit.report.responses import conditional, drawn, full_grid, one_at_a_time, point, results
 from vse.report import response_figures, response_page
 from vse.report.importance import importance
-from vse.report.response import ResponseResults
+from vse.report.response import ResponseResults, lines_of
 from vse.report.response_build import write_response
 from vse.report.response_figures import importance_figure, interaction_figure, pairs_of, response_figure
 from vse.report.response_page import importance_text, points_csv, points_table
@@ -61,6 +61,40 @@ def test_ticks_have_names_as_far_as_these_have_room(
     text = response_figure(results([point({"objective.eta_c": value + 1e-9}) for value in swept]))["svg"].decode()
     assert all(f">{name}<" in text for name in named)
     assert not any(f">{name}<" in text for name in unnamed)
+
+
+def test_drawn_values_are_no_names_of_ticks_however_few() -> None:
+    drawn_ones = (1.0512345e-3, 0.0674146234, 0.4701352345, 4.0169158345)
+    text = response_figure(results([point({"objective.eta_c": value}) for value in drawn_ones]))["svg"].decode()
+    assert all(f">{name}<" in text for name in ("0.001", "0.01", "0.1", "1"))
+    assert not any(f"{value:g}" in text for value in drawn_ones)
+
+
+def test_a_key_and_the_alternative_that_brings_it_do_not_interact() -> None:
+    found = [("objective", "optim.lr"), ("objective.margin", "optim.lr"), ("objective.temperature", "optim.lr")]
+    assert pairs_of(conditional()) == found
+    taken = dataclasses.replace(
+        conditional(), base={"objective": "order", "optim.lr": 0.002}
+    )  # nothing as in the preset
+    assert pairs_of(taken) == found
+
+
+def test_points_that_no_line_of_a_key_could_reach_are_dots_beside_its_lines() -> None:
+    """Two objectives of three have no margin: a line joins these two, and passes the place of the third."""
+    points = []
+    for dim in (32, 64):
+        own = [{"objective": "infonce"}, {"objective": "sigmoid"}]
+        own += [{"objective": "ranking", "objective.margin": margin} for margin in (0.1, 0.2)]
+        for values in own:
+            changes = {**values, "model.dim": dim}
+            points.append(dataclasses.replace(point({}), changes=changes, values=changes))
+    base = {"objective": "ranking", "objective.margin": 0.2, "model.dim": 256}
+    found = dataclasses.replace(one_at_a_time(), points=points, base=base, keys=list(base))
+    assert [len(line) for _, line in lines_of(found, "objective")] == [2, 2]
+    assert {p.values["objective"] for p in response_figures._loose(found, "objective")} == {"ranking"}
+    assert response_figures._loose(found, "objective.margin") == []
+    assert response_figures._loose(found, "model.dim") == []
+    assert not any(response_figures._loose(one_at_a_time(), key) for key in one_at_a_time().keys)
 
 
 def test_interactions_are_of_keys_that_were_varied_together() -> None:

@@ -156,6 +156,26 @@ def test_what_no_space_may_search(tmp_path: Path, key: str, method: str, message
         make_plan(request(space=str(tmp_path / "s.py"), sweep__method=method))
 
 
+def test_a_point_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """Each key may do by itself: the margin is the preset's, and so may be the other objective."""
+    space = "SPACE = {'objective.margin': 0.1, 'objective': tune.grid_search(['ranking', 'infonce'])}\n"
+    (tmp_path / "s.py").write_text(f"from ray import tune\n{space}")
+    message = r"s\.py: margin=0\.1 objective=infonce: objective\.margin: no such key.*goes below those that have it"
+    with pytest.raises(InputError, match=message):
+        make_plan(request("vsepp_tiny", space=str(tmp_path / "s.py")))
+
+
+def test_a_trial_is_called_the_same_before_and_after_it_ran(tmp_path: Path) -> None:
+    """A ledger sorts the keys of what it writes."""
+    (tmp_path / "s.py").write_text("SPACE = {'optim.lr': 0.1, 'objective.margin': 0.3, 'model.dim': 8}\n")
+    plan = make_plan(request("vsepp_tiny", space=str(tmp_path / "s.py")))
+    (changes,) = plan.trials_of(plan.listed[0], "data")
+    entry = Ledger(Folder.open(tmp_path)).fail(changes, "no")
+    listed = describe_plan(request("vsepp_tiny", workspace=str(tmp_path / "w"), space=str(tmp_path / "s.py")))
+    assert plan.trial_label(entry) == "lr=0.1 margin=0.3 dim=8 seed=0"
+    assert f"  {plan.trial_label(entry)}: to run" in listed
+
+
 def test_which_trials_may_run(tmp_path: Path) -> None:
     plan = make_plan(request())
     ledger = Ledger(Folder.open(tmp_path))

@@ -13,6 +13,7 @@ from vse import presets
 from vse.command import _load
 from vse.config import override
 from vse.errors import InputError
+from vse.report.response import lines_of
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.objective_plan import Plan, make_plan
@@ -64,6 +65,20 @@ def test_points_have_their_seeds_and_the_best_is_a_complete_one(tmp_path: Path, 
     assert (shown["best"], shown["objective"], shown["failed"]) == ("eta_c=1", 110.5, 1)
     assert shown["test/rsum"] == 105.5
     assert judged(found, plan, Workspace.open(str(tmp_path))).claims == {}  # not all arms are there
+
+
+def test_a_key_that_one_alternative_sets_is_varied_though_it_has_one_value_there(tmp_path: Path) -> None:
+    """Else the two would be taken to differ in their objective alone."""
+    choice = "{'objective': 'infonce'}, {'objective': 'sigmoid', 'objective.mask': 'none'}"
+    (tmp_path / "s.py").write_text(f"from ray import tune\nSPACE = {{'loss': tune.grid_search([{choice}])}}\n")
+    plan = make_plan(request("vsepp_tiny", space=str(tmp_path / "s.py")))
+    ledger = Ledger(Folder.open(tmp_path / "sweep"))
+    for point in plan.listed:
+        ledger.finish(plan.trials_of(point, "m")[0], finished(100.0), 1.0)
+    found = results(plan, ledger)
+    assert found.keys == ["objective", "objective.mask"]
+    assert [p.values["objective.mask"] for p in found.points] == ["same", "none"]
+    assert lines_of(found, "objective") == []
 
 
 def test_a_point_is_the_preset_only_where_all_that_the_space_sets_is_as_there(tmp_path: Path) -> None:
