@@ -184,7 +184,7 @@ def test_failed_trials_are_tried_again_alone(done: tuple[Path, Path], space: Pat
     Ledger(Folder.open(summary.parent)).fail(before[2]["changes"], "ValueError: made up", 1.0)
     left_alone = run("sweep_eta", workspace, *tiny(space), "sweep.run=new")
     assert left_alone.returncode == 1
-    assert "1 trials failed" in left_alone.stderr
+    assert "1 trial failed" in left_alone.stderr
     assert "made up" in left_alone.stderr
     assert "Traceback" not in left_alone.stderr  # of the driver, which did nothing wrong
     summary_of(run("sweep_eta", workspace, *tiny(space, "0,7"), "sweep.run=failed"))  # none of seed 7 has failed

@@ -76,7 +76,8 @@ def failures(failed: Mapping[str, str], path: str) -> str:
     advice = (
         "again they would diverge: sweep values where they do not" if diverged else "sweep.run=failed tries them again"
     )
-    return f"{len(failed)} trials failed, {name}: {why} (all others are reported: {path}); {advice}"
+    trials = f"{len(failed)} trial{'s' if len(failed) > 1 else ''}"
+    return f"{trials} failed, {name}: {why} (all others are reported: {path}); {advice}"
 
 
 @dataclass

@@ -255,7 +255,7 @@ def test_a_failed_trial_takes_its_seed_from_the_curve_and_no_other(
 ) -> None:
     broken(monkeypatch, RuntimeError("no luck"), **which)
     with pytest.raises(
-        RuntimeError, match=rf"^1 trials failed, {name}: RuntimeError: no luck \(all others are"
+        RuntimeError, match=rf"^1 trial failed, {name}: RuntimeError: no luck \(all others are"
     ) as error:
         swept(tmp_path / "broken")
     summary = Path(str(error.value).partition("reported: ")[2].partition(")")[0])
@@ -266,7 +266,7 @@ def test_a_failed_trial_takes_its_seed_from_the_curve_and_no_other(
     ledger = Ledger(Folder.open(summary.parent))
     assert {kind: count for kind, count in Counter(e.changes["kind"] for e in ledger).items() if kind in kinds} == kinds
     mended(monkeypatch)
-    with pytest.raises(RuntimeError, match="1 trials failed"):  # it is left alone, and said again
+    with pytest.raises(RuntimeError, match="1 trial failed"):  # it is left alone, and said again
         swept(tmp_path / "broken", sweep__run="new")
     assert len(Ledger(Folder.open(summary.parent))) == len(ledger)
     whole = swept(tmp_path / "broken", sweep__run="failed")
@@ -279,7 +279,7 @@ def test_a_cap_that_holds_failed_trials_back_is_told(
 ) -> None:
     caplog.set_level("INFO")
     broken(monkeypatch, RuntimeError("no luck"), kind="train", arm="univse", seed=1)
-    with pytest.raises(RuntimeError, match="1 trials failed"):
+    with pytest.raises(RuntimeError, match="1 trial failed"):
         swept(tmp_path)
     mended(monkeypatch)
     held = swept(tmp_path, sweep__run="failed", sweep__max_seconds=1)
@@ -289,7 +289,7 @@ def test_a_cap_that_holds_failed_trials_back_is_told(
 
 def test_the_curve_of_the_whole_seeds_is_what_they_give_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, RuntimeError("no luck"), kind="train", arm="univse", seed=1)
-    with pytest.raises(RuntimeError, match="1 trials failed") as error:
+    with pytest.raises(RuntimeError, match="1 trial failed") as error:
         swept(tmp_path / "broken")
     summary = Path(str(error.value).partition("reported: ")[2].partition(")")[0])
     one = request(tmp_path / "one")
@@ -304,7 +304,7 @@ def test_the_curve_of_the_whole_seeds_is_what_they_give_alone(tmp_path: Path, mo
 def test_only_what_failed_and_what_reads_it_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the seeds 0, 1 and 2 the first is whole, a training of the second failed, and the third is new."""
     broken(monkeypatch, RuntimeError("no luck"), kind="train", arm="univse", seed=1)
-    with pytest.raises(RuntimeError, match="1 trials failed"):
+    with pytest.raises(RuntimeError, match="1 trial failed"):
         swept(tmp_path)
     mended(monkeypatch)
     asked = request(tmp_path, sweep__run="failed")

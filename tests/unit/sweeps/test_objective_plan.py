@@ -303,7 +303,7 @@ def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:
     assert any("cap: 100 s of trials, 40 spent" in line for line in lines)
     failed = describe_plan(request(workspace=str(tmp_path), sweep__seeds="0,1", sweep__run="failed", ray__cpus=2))
     assert any("0.00 h of trials, 10 s side by side" in line for line in failed)  # one alone takes what it takes
-    assert "1 trials to run, 4 finished, 1 failed" in failed
+    assert "1 trial to run, 4 finished, 1 failed" in failed
 
 
 def test_a_cost_from_runs_like_these(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_a_dry_run_tells_each_initial_point_once(tmp_path: Path) -> None:
     ledger.finish(trial, {"objective": 1.0}, 10.0)
     lines = describe_plan(request(**asked, sweep__samples=2))
     assert [line for line in lines if "seed=0" in line] == ["  eta_c=1 seed=0: finished", "  eta_c=2 seed=0: to run"]
-    assert "1 trials to run, 1 finished, 0 failed" in lines
+    assert "1 trial to run, 1 finished, 0 failed" in lines
     assert "0 trials to run, 1 finished, 0 failed" in describe_plan(request(**asked, sweep__run="failed"))
 
 
