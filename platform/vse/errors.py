@@ -55,7 +55,7 @@ class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
 
 
 class TrialsFailedError(RuntimeError):
-    """Some trials of a sweep have failed, each for the reason that the sweep's ledger keeps; all others are reported.
+    """Some trials of a sweep have failed, each for the reason that the sweep's ledger keeps; all others have ended.
 
     Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
     """

@@ -20,6 +20,7 @@ from ray.tune.search import ConcurrencyLimiter
 from vse.capacity import Capacity, living
 from vse.cluster.placement import capacity
 from vse.cluster.runtime import LIFECYCLE, SPOT
+from vse.errors import TrialsFailedError
 from vse.progress import Progress
 from vse.scratch import scratch_folder
 from vse.sweeps.budget import Meter
@@ -131,11 +132,11 @@ def run_proposed(
 
 
 def require_finished(entries: Sequence[Entry], what: str, ledger: Ledger) -> None:
-    """Raise RuntimeError that names the first failure and the ledger where any entry has failed."""
+    """Raise TrialsFailedError that names the first failure and the ledger where any entry has failed."""
     failed = [entry for entry in entries if entry.state == "failed"]
     if failed:
         first = failed[0]
-        raise RuntimeError(
+        raise TrialsFailedError(
             f"{len(failed)} of {len(entries)} {what} failed; trial {first.id} {first.changes}: {first.why} "
             f"(details: {ledger.folder}/{FILE_NAME})"
         )

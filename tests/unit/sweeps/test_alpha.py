@@ -17,7 +17,7 @@ from tests.unit.sweeps.test_frame import Silent
 from vse import presets
 from vse.command import Request
 from vse.config import override
-from vse.errors import InputError
+from vse.errors import InputError, TrialsFailedError
 from vse.journal import Journal, read
 from vse.registry import name_of
 from vse.storage import Folder
@@ -331,7 +331,7 @@ def test_a_refused_training_is_told_of_after_the_curve_of_the_others(
 
 def test_where_no_seed_is_whole_the_first_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, RuntimeError("no luck"), kind="train", arm="vsepp")
-    with pytest.raises(RuntimeError, match=r"trials failed; trial .*vsepp.*: RuntimeError: no luck"):
+    with pytest.raises(TrialsFailedError, match=r"trials failed; trial .*vsepp.*: RuntimeError: no luck"):
         swept(tmp_path / "a")
     broken(monkeypatch, InputError("data.root: no such folder"), kind="train")
     with pytest.raises(InputError, match=r"^data\.root: no such folder$"):
