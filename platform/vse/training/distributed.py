@@ -58,9 +58,9 @@ def train_on_workers(
     """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
 
     `report` hears each epoch from the run's journal, in a thread of its own, and with it as `waited` for how many
-    seconds workers had no place. Raises InputError, StorageError and
-    Diverged as a worker raised them, without trying again; lost workers are replaced. Raises PlacementError where the
-    nodes for all of them did not come, and WorkersLostError where workers were lost once more.
+    seconds workers had no place. Raises InputError, StorageError and Diverged as a worker raised them, without trying
+    again; lost workers are replaced. Raises PlacementError where the nodes for all of them did not come, and
+    WorkersLostError where workers were lost once more, or torch finds no GPU where Ray has placed one.
     """
     # Ray's own notes about a run are read by nobody: checkpoints are the run's. Only Ray's controller writes them, and
     # it runs on this node; on S3 they would fail without a second try where the workspace itself waits.
