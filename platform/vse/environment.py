@@ -22,7 +22,7 @@ def versions() -> dict[str, str]:
     `code` are eight digits over this package's sources: its version does not change with every edit, and on the nodes
     of a cluster there is no repository to ask.
     """
-    found = {"python": platform.python_version(), "vse": vse.__version__, "code": _code()}
+    found = {"python": platform.python_version(), "vse": vse.__version__, "code": code_digits()}
     for package in _PACKAGES:
         try:
             found[package] = metadata.version(package)
@@ -32,7 +32,7 @@ def versions() -> dict[str, str]:
 
 
 @functools.cache
-def _code() -> str:
+def code_digits() -> str:
     """The same of a checkout and of what was installed from it. Read once: what is edited later is not what runs."""
     found, package = hashlib.sha256(), Path(__file__).parent
     for file in sorted(package.rglob("*.py")):

@@ -9,6 +9,7 @@ import pytest
 import vse
 from vse import environment
 from vse.environment import git_state, run_tags, versions
+from vse.training.code import read_code
 
 
 def test_tags_name_versions_sources_and_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,12 +31,26 @@ def test_code_is_told_from_other_code_of_the_same_version(tmp_path: Path, monkey
     here = versions()
     shutil.copytree(Path(vse.__file__).parent, tmp_path / "vse", ignore=shutil.ignore_patterns("*.pyc"))
     monkeypatch.setattr(environment, "__file__", str(tmp_path / "vse" / "environment.py"))
-    monkeypatch.setattr(environment, "_code", environment._code.__wrapped__)
+    monkeypatch.setattr(environment, "code_digits", environment.code_digits.__wrapped__)
     assert versions() == here
     with (tmp_path / "vse" / "progress.py").open("a") as file:
         file.write("# edited\n")
     assert versions() == {**here, "code": versions()["code"]} != here
     assert run_tags()["version.code"] == versions()["code"]
+
+
+def test_code_is_that_with_which_a_training_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages may take hours before its run is tagged, and sources may change meanwhile."""
+    began = versions()["code"]
+    shutil.copytree(Path(vse.__file__).parent, tmp_path / "vse", ignore=shutil.ignore_patterns("*.pyc"))
+    monkeypatch.setattr(environment, "__file__", str(tmp_path / "vse" / "environment.py"))
+    environment.code_digits.cache_clear()
+    try:
+        read_code.__wrapped__()
+        (tmp_path / "vse" / "progress.py").unlink()
+        assert run_tags()["version.code"] == began
+    finally:
+        environment.code_digits.cache_clear()
 
 
 def test_outside_a_repository_nothing_is_said_of_one(monkeypatch: pytest.MonkeyPatch) -> None:

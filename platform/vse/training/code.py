@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import vse
-from vse.environment import git_state
+from vse.environment import code_digits, git_state
 from vse.registry import ComponentConfig
 from vse.training.sources import Sources
 
@@ -32,6 +32,7 @@ def this_code(config: Any) -> dict[str, Any]:
 @functools.cache
 def read_code() -> tuple[Sources, dict[str, Any]]:
     """The sources of this process and their state in git, read once: what is edited later is not what it runs."""
+    code_digits()  # which the run is tagged with, once its stages are done
     return Sources.read(Path(vse.__file__).parent), git_state()
 
 
