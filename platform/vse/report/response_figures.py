@@ -165,10 +165,10 @@ def _scaled(axis: Any, results: ResponseResults, key: str) -> Any:
 
 
 def _log_ticks(numbers: Sequence[float]) -> tuple[list[float], list[str]]:
-    """The values themselves where they are few and have three digits at most, as those of grids; else decades, with 2
-    and 5 between them where these are few too."""
+    """The values themselves where they are few and have four digits at most, as those of grids (1024); else decades,
+    with 2 and 5 between them where these are few too."""
     shown = sorted(set(numbers))
-    if len(shown) > 7 or not all(math.isclose(v, float(f"{v:.3g}"), rel_tol=1e-6) for v in shown):
+    if len(shown) > 7 or not all(math.isclose(v, float(f"{v:.4g}"), rel_tol=1e-6) for v in shown):
         positive = [v for v in shown if v > 0]
         low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
         steps = (1, 2, 5) if high - low < 3 else (1,)

@@ -53,6 +53,7 @@ def test_the_axis_holds_every_seed_and_the_band_is_drawn() -> None:
         ((0.1, 1.0, 2.0, 4.0, 8.0), ("0.1", "0.5", "1", "2", "4", "8"), ()),  # 0.5 is the preset's
         ((0.001, 0.01, 0.1, 1.0, 10.0), ("0.001", "0.01", "0.1", "1", "10"), ("0.5",)),
         ((0.0, 0.005, 0.01, 1.0), ("0", "0.01", "1"), ("0.005",)),
+        ((8.0, 64.0, 1024.0), ("8", "64", "1024"), ("1000",)),  # sizes are powers of two
     ],
 )
 def test_ticks_have_names_as_far_as_these_have_room(
