@@ -252,7 +252,7 @@ class _Sweep:
             log.warning("no point has finished with all seeds, so none is the best%s", more)
         extra = {} if best is None else {BEST: preset_file(request, self.plan, best.changes)}
         configuration = {"as swept": flatten(self.plan.config)}
-        names = write_response(folder, results, [command_of(request)], configuration, extra)
+        names = write_response(folder, results, [command_of(request)], configuration, extra, request.elsewhere)
         numbers = {k: v for k, v in headline(results).items() if isinstance(v, int | float)}
         journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers)
         journal.end("finished")

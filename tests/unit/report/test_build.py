@@ -88,7 +88,7 @@ def test_a_column_says_what_its_run_is_and_whether_it_was_evaluated(workspace: P
     assert lines["seed"] == ("0", "3", "0")
     assert lines["test"] == ("–", "300 images, 1,466 captions", "–")
     assert page.count("not evaluated: ") == 1
-    assert "not evaluated: bare; python jobs/evaluate.py run=bare<" in page
+    assert f"not evaluated: bare; python jobs/evaluate.py run=bare --workspace {workspace}<" in page
 
 
 def test_ensembles_are_said_to_be_told_elsewhere(workspace: Path) -> None:
@@ -163,4 +163,31 @@ def test_an_unfinished_sweep_is_refused(workspace: Path) -> None:
 
 def test_the_command_holds_what_was_set(workspace: Path) -> None:
     given = request(workspace, runs=("a", "b"), name="it's")
-    assert command_of(given) == "python jobs/report.py 'name=it'\"'\"'s' runs=a,b"
+    assert command_of(given) == f"python jobs/report.py 'name=it'\"'\"'s' runs=a,b --workspace {workspace}"
+
+
+def test_a_command_names_the_workspace_unless_it_is_the_default(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copied from a page without it, a command would work in ./workspace: train again, or find no such run."""
+    runs = ("univse-s0", "vsepp-s0")
+    command = "python jobs/evaluate.py run=univse-s0"
+    page = Path(build_report(request(workspace, runs=runs))).with_name("report.html")
+    assert f"{command} --workspace {workspace}\n" in page.read_text()
+    monkeypatch.chdir(workspace)
+    monkeypatch.setenv("VSE_WORKSPACE", "elsewhere")  # the default is what it is in a shell without it
+    assert request(workspace / "elsewhere").elsewhere == ("--workspace", str(workspace / "elsewhere"))
+    default = request(workspace / "workspace", runs=runs)
+    assert command_of(default) == "python jobs/report.py runs=univse-s0,vsepp-s0"
+    Folder.open(workspace).local("runs").rename(workspace / "moved")
+    (workspace / "workspace").mkdir()
+    (workspace / "moved").rename(workspace / "workspace" / "runs")
+    page = Path(build_report(default)).with_name("report.html").read_text()
+    assert f"{command}\n" in page
+    assert "--workspace" not in page
+
+
+def test_a_command_holds_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_PASSWORD", "hunter22")
+    given = request(Path("/shared/hunter22/workspace"))
+    assert command_of(given) == "python jobs/report.py --workspace '/shared/[hidden]/workspace'"
