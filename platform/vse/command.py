@@ -89,7 +89,8 @@ def main(
 ) -> int:
     """Serve one command line; returns the exit status: 0, 1 failed, 2 wrong input, 129/130/143 interrupted.
 
-    run: does the work and returns the path of `summary.json`. It raises InputError for what it cannot serve.
+    run: does the work and returns the path of `summary.json`. It raises InputError for what it cannot serve, and prints
+    once everything is written: whoever reads may have seen enough.
     default_preset: name of the run configuration; None for a job that has none.
     options: instance of the job's frozen dataclass, whose keys are set in the same `key=value` vocabulary.
     plan: says line by line what `run` would do, without doing it; the body of `--dry-run`.
