@@ -21,7 +21,7 @@ SHOWN = 200  # trials that are listed one by one
 
 
 def _expected(plan: Plan, ledger: Ledger, workspace: Workspace, request: Request) -> Estimate:
-    known = typical(ledger)
+    known = typical(ledger, plan.need())
     if known is not None:
         return Estimate(known, "median of this sweep's finished trials")
     return estimate(plan.first(), plan.space.keys, workspace, request)
@@ -71,8 +71,8 @@ def describe_plan(request: Request) -> list[str]:
             told = told_by(options.warm_start, workspace, plan)
             lines.append(f"  it learns from {len(told)} points of {options.warm_start}")
         to_run += more * len(plan.seeds)
-    finished = sum(e.state == "finished" for e in ledger)
-    lines.append(f"{to_run} trial{'' if to_run == 1 else 's'} to run, {finished} finished, {sum(e.state == 'failed' for e in ledger)} failed")
+    finished, failed = (sum(e.state == state for e in ledger) for state in ("finished", "failed"))
+    lines.append(f"{to_run} trial{'' if to_run == 1 else 's'} to run, {finished} finished, {failed} failed")
     lines.append(f"rule: {plan.rule}")
     at_once = need.at_once(most(request, need), side_by_side(request, plan.config.train))
     how = "its workers by Ray Train" if need.nested else "in Tune's own process"
