@@ -1,7 +1,7 @@
 """What a trial will take: from finished trials, from runs like it, else from a timed step."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vse import pipeline
@@ -25,6 +25,10 @@ class Estimate:
 
     seconds: float | None
     source: str
+
+    def without(self, what: str) -> "Estimate":
+        """The same, where it tells anything, with what it leaves out said; nothing is said of nothing."""
+        return replace(self, source=f"{self.source}; {what} comes on top") if what and self.seconds else self
 
 
 def estimate(config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request) -> Estimate:

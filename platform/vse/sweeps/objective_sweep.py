@@ -143,7 +143,7 @@ class _Sweep:
     def expected_seconds(self) -> float | None:
         """Seconds that a trial is expected to take, where no trial of this sweep says it."""
         found = estimate_before_trials(self.plan.first(), self.plan.space.keys, self.workspace, self.frame.request)
-        log.info("%s", expectation(found))
+        log.info("%s", expectation(found.without(self.plan.beside_training)))
         return found.seconds
 
     def proposer(self, told: Iterable[tuple[dict[str, Any], float]] = ()) -> tuple[Proposer, int]:
