@@ -77,7 +77,7 @@ def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request
     data = source.read_json(RESULTS)
     summary = source.read_json(SUMMARY) if source.exists(SUMMARY) else {"command": "", "headline": {}}
     definition = source.read_json("definition.json")
-    commands = [text for text in (summary["command"], command_of(request)) if text]
+    commands = [text for text in (placed(summary["command"], request), command_of(request)) if text]
     if definition.get("kind") == response.KIND:
         found, asked = response.from_dict(data), {"as swept": dotted(definition["config"])}
         best = {BEST: source.read_bytes(BEST).decode()} if source.exists(BEST) else {}
@@ -201,6 +201,13 @@ def command_of(request: Request, job: str = "", *more: str) -> str:
         parts += ["--preset", request.preset]
     parts += [f"{key}={_typed(values[key])}" for key in sorted(request.changed) if key in values]
     return shlex.join([*parts, *more, *request.elsewhere])
+
+
+def placed(command: str, request: Request) -> str:
+    """A command as it was typed, with the request's workspace where it came from the environment."""
+    if not command or "--workspace" in command or not request.elsewhere:
+        return command
+    return f"{command} {shlex.join(request.elsewhere)}"
 
 
 def _typed(value: Any) -> str:

@@ -10,6 +10,7 @@ from vse.config import fingerprint, flatten, to_dict
 from vse.environment import command_line, environment
 from vse.errors import InputError
 from vse.redaction import redact_text
+from vse.report.build import placed
 from vse.report.html import Provenance
 from vse.report.search_page import search_page
 from vse.report.thumbnails import thumbnail
@@ -33,7 +34,7 @@ def build_search(request: Request) -> str:
     found = search(workspace, options)
     folder = workspace.search(fingerprint([REVISION, to_dict(options), dict(found.fingerprints)]))
     made = Provenance(
-        commands=[redact_text(command_line())],
+        commands=[placed(redact_text(command_line()), request)],
         configuration={options.run: flatten(found.config)},
         versions=environment()["versions"],
         facts={**found.facts, **found.fingerprints},

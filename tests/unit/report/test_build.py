@@ -12,7 +12,7 @@ from vse.command import Request
 from vse.config import to_dict
 from vse.errors import InputError
 from vse.presets import preset
-from vse.report.build import ReportOptions, build_report, command_of
+from vse.report.build import ReportOptions, build_report, command_of, placed
 from vse.storage import Folder
 from vse.training.checkpoint import VERSION
 from vse.training.origin import Origin, keep_origin
@@ -56,7 +56,7 @@ def test_of_a_sweep(workspace: Path) -> None:
         assert Path(summary["outputs"][name.replace(".", "_")]) == path.with_name(name)
         assert path.with_name(name).stat().st_size > 0
     page = path.with_name("report.html").read_text()
-    assert "python jobs/sweep_alpha.py" in page
+    assert f"python jobs/sweep_alpha.py --workspace {workspace}\n" in page
     assert "python jobs/report.py sweep=curve-00000000" in page
     assert "0.002" in page
 
@@ -185,6 +185,13 @@ def test_a_command_names_the_workspace_unless_it_is_the_default(
     page = Path(build_report(default)).with_name("report.html").read_text()
     assert f"{command}\n" in page
     assert "--workspace" not in page
+
+
+def test_a_command_that_was_typed_with_its_workspace_is_left_as_it_is(workspace: Path) -> None:
+    given = request(workspace)
+    for typed in ("python jobs/search.py --workspace here run=a", "python jobs/search.py --workspace=here run=a", ""):
+        assert placed(typed, given) == typed
+    assert placed("python jobs/search.py run=a", given) == f"python jobs/search.py run=a --workspace {workspace}"
 
 
 def test_a_command_holds_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
