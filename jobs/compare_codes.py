@@ -38,8 +38,7 @@ def run(request: Request) -> str:
         measured[seed] = measure_run(done.folder, workspace, MeasureOptions(attacks=(), gaussian=True))
         print(f"{done.run}: {'trained' if done.trained else 'was there'}, measured", file=sys.stderr, flush=True)
     lines = add_system(out, options.name, command_line(), request.config, measured)
-    print("\n".join(lines))
-    return write_summary(
+    path = write_summary(
         workspace.report("gaussian"),
         job="compare_codes",
         started=started,
@@ -49,6 +48,8 @@ def run(request: Request) -> str:
         headline={"system": options.name, "seeds": len(measured)},
         outputs={"results": out.address(RESULTS)},
     )
+    print("\n".join(lines))
+    return path
 
 
 if __name__ == "__main__":

@@ -55,9 +55,7 @@ def run(request: Request) -> str:
         "share_concrete": found.concreteness.share,
         "coverage_of_caption_nouns": covered / max(sum(nouns.values()), 1),
     }
-    for name, value in headline.items():
-        print(f"{name:26} {value:10.4g}")
-    return write_summary(
+    summary = write_summary(
         folder,
         job="derive_lexicon",
         started=started,
@@ -66,6 +64,9 @@ def run(request: Request) -> str:
         headline=headline,
         outputs={"lexicon": path},
     )
+    for name, value in headline.items():
+        print(f"{name:26} {value:10.4g}")
+    return summary
 
 
 def plan(request: Request) -> Iterable[str]:

@@ -48,8 +48,7 @@ def run(request: Request) -> str:
         journal.metrics(told(measured.metrics, to_dict(options.measure)), step=0)
         if len(names) > 1:
             journal.end("finished")
-    print("\n".join(lines(measured.metrics, measured.sizes)))
-    return write_summary(
+    path = write_summary(
         folder.child("evaluation"),
         job="evaluate",
         started=started,
@@ -58,6 +57,8 @@ def run(request: Request) -> str:
         outputs={"run": folder.uri, "outcomes": folder.child("evaluation").address(measured.file)},
         digits=measured.digits,
     )
+    print("\n".join(lines(measured.metrics, measured.sizes)))
+    return path
 
 
 if __name__ == "__main__":

@@ -62,13 +62,7 @@ def run(request: Request) -> str:
         "bytes": sum(entry["bytes"] for entry in store.manifest["files"].values()),
         "images_per_second": len(store.ids) / seconds,
     }
-    for name in store.outputs:
-        print(f"{name:18} {' x '.join(map(str, store.shape(name)))}")
-    for name, value in headline.items():
-        print(f"{name:18} {value:.1f}" if isinstance(value, float) else f"{name:18} {value}")
-    for image, reason in list(store.rejects.items())[:10]:
-        print(f"rejected {image}: {reason}", file=sys.stderr)
-    return write_summary(
+    path = write_summary(
         folder,
         job="extract_features",
         started=started,
@@ -78,6 +72,13 @@ def run(request: Request) -> str:
         headline=headline,
         outputs={"features": folder.uri},
     )
+    for name in store.outputs:
+        print(f"{name:18} {' x '.join(map(str, store.shape(name)))}")
+    for name, value in headline.items():
+        print(f"{name:18} {value:.1f}" if isinstance(value, float) else f"{name:18} {value}")
+    for image, reason in list(store.rejects.items())[:10]:
+        print(f"rejected {image}: {reason}", file=sys.stderr)
+    return path
 
 
 def _outputs(request: Request) -> tuple[str, ...]:

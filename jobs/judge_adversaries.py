@@ -21,18 +21,19 @@ def run(request: Request) -> str:
     folder = workspace.root.child("judging", options.sample)
     headline: dict[str, float] = {}
     outputs: dict[str, Path] = {}
+    told: list[str] = []
     if options.verdicts:
         path = Path(options.verdicts)
         if not path.is_file():
             raise InputError(f"verdicts={path}: no such file")
         rows = tally(from_json_lines(path.read_text(encoding="utf-8"), str(path)))
-        print("\n".join(table(rows)))
+        told = table(rows)
         headline = {f"{row.sample}/{row.paradigm}".replace(" ", "_"): row.good.value for row in rows}
     elif (judged := judged_by_source(request.config, workspace, options)) is not None:
-        print(f"{'paradigm':<20}{'n':>7}  {'false':<22}{'true':<22}not understood")
+        told = [f"{'paradigm':<20}{'n':>7}  {'false':<22}{'true':<22}not understood"]
         for row in judged:
             shares = (row.false.text(), row.true.text(), row.unread.text())
-            print(f"{row.kind:<20}{row.false.total:>7}  {shares[0]:<22}{shares[1]:<22}{shares[2]}")
+            told.append(f"{row.kind:<20}{row.false.total:>7}  {shares[0]:<22}{shares[1]:<22}{shares[2]}")
         headline = {row.kind.replace(" ", "_"): row.false.value for row in judged}
     else:
         images, shown = drawn(request.config, workspace, options)
@@ -45,7 +46,7 @@ def run(request: Request) -> str:
         for number, sheet in enumerate(sheets(request.config, images, options.per_sheet)):
             sheet.save(place / f"sheet-{number}.png")
         headline = {"images": len(images), "adversaries": len(shown)}
-    return write_summary(
+    summary = write_summary(
         folder,
         job="judge_adversaries",
         started=started,
@@ -54,6 +55,9 @@ def run(request: Request) -> str:
         headline=headline,
         outputs=outputs,
     )
+    if told:
+        print("\n".join(told))
+    return summary
 
 
 if __name__ == "__main__":

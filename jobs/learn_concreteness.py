@@ -72,10 +72,7 @@ def run(request: Request) -> str:
     for name, other in others.items():
         found = agreement(learned, other) | _at_quantile(learned, other, options.share)
         headline |= {f"{name}/{key}": value for key, value in found.items()}
-    width = max(map(len, headline))
-    for name, value in headline.items():
-        print(f"{name:{width}} {value:10.4g}")
-    return write_summary(
+    summary = write_summary(
         folder,
         job="learn_concreteness",
         started=started,
@@ -84,6 +81,10 @@ def run(request: Request) -> str:
         headline=headline,
         outputs={"concreteness": path},
     )
+    width = max(map(len, headline))
+    for name, value in headline.items():
+        print(f"{name:{width}} {value:10.4g}")
+    return summary
 
 
 def _at_quantile(one: Concreteness, other: Concreteness, share: float) -> dict[str, float]:

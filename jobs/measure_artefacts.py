@@ -20,10 +20,9 @@ def run(request: Request) -> str:
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     records, rows = measure_artefacts(request.config, workspace, request.options)
-    print("\n".join(table(rows)))
     unfiltered = [row.reaches_goal for row in rows if row.filter == "none"]
     reached = {row.paradigm for row in rows if row.reaches_goal}
-    return write_summary(
+    path = write_summary(
         workspace.root.child("artefacts", f"{records.name}-{records.fingerprint}"),
         job="measure_artefacts",
         started=started,
@@ -37,6 +36,8 @@ def run(request: Request) -> str:
         },
         details=numbers(rows),
     )
+    print("\n".join(table(rows)))
+    return path
 
 
 def plan(request: Request) -> Iterable[str]:

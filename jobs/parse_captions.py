@@ -45,9 +45,7 @@ def run(request: Request) -> str:
         "relations_per_text": sum(len(c.relations) for c in found) / max(len(found), 1),
         "texts_without_components": sum(not c.objects for c in found),
     }
-    for name, value in headline.items():
-        print(f"{name:26} {value:10.2f}" if isinstance(value, float) else f"{name:26} {value:10}")
-    return write_summary(
+    path = write_summary(
         folder,
         job="parse_captions",
         started=started,
@@ -57,6 +55,9 @@ def run(request: Request) -> str:
         headline=headline,
         outputs={"language": folder.uri},
     )
+    for name, value in headline.items():
+        print(f"{name:26} {value:10.2f}" if isinstance(value, float) else f"{name:26} {value:10}")
+    return path
 
 
 def plan(request: Request) -> Iterable[str]:

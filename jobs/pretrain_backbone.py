@@ -41,10 +41,7 @@ def run(request: Request) -> str:
     target.write_bytes(path.name, data)
     found = report(model)
     kinds = list(next(iter(found.values())))
-    print(f"{'cells read right, %':20}" + "".join(f"{kind:>9}" for kind in kinds))
-    for split, values in found.items():
-        print(f"{split:20}" + "".join(f"{100 * values[kind]:9.1f}" for kind in kinds))
-    return write_summary(
+    summary = write_summary(
         place,
         job="pretrain_backbone",
         started=started,
@@ -54,6 +51,10 @@ def run(request: Request) -> str:
         outputs={"weights": path},
         details={"bytes": len(data), "sha256": sha256_of(data)},
     )
+    print(f"{'cells read right, %':20}" + "".join(f"{kind:>9}" for kind in kinds))
+    for split, values in found.items():
+        print(f"{split:20}" + "".join(f"{100 * values[kind]:9.1f}" for kind in kinds))
+    return summary
 
 
 def plan(request: Request) -> Iterable[str]:

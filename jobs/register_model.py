@@ -47,8 +47,7 @@ def run(request: Request) -> str:
     if version is None:
         why = shipped.trouble or f"it was not taken, or a later offer has the alias {offer.alias}"
         raise StorageError(f"the model waits in the journal of {options.run}: {why}")
-    print(f"{offer.address} is version {version} in {redact_text(shipper.uri)}")
-    return write_summary(
+    path = write_summary(
         folder.child(Packed.parent),
         job="register_model",
         started=started,
@@ -56,6 +55,8 @@ def run(request: Request) -> str:
         headline={"model": offer.address, "version": version},
         outputs={"run": folder.uri, "mlflow": shipper.uri},
     )
+    print(f"{offer.address} is version {version} in {redact_text(shipper.uri)}")
+    return path
 
 
 if __name__ == "__main__":

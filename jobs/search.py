@@ -9,7 +9,7 @@ from vse.search import Options
 
 
 def run(request: Request) -> str:
-    """Rank, print the best, write the page."""
+    """Rank, write the page, print the best."""
     set_up_logging()
     return build_search(request)
 

@@ -41,11 +41,12 @@ def run(request: Request) -> str:
     path = Path(options.out) if options.out else folder.local("page.txt")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page.text, encoding="utf-8")
-    for name, value in page.headline.items():
-        print(f"{name:36} {value:10.3f}")
-    return write_summary(
+    summary = write_summary(
         folder, job="show_contrast", started=started, options=options, headline=page.headline, outputs={"page": path}
     )
+    for name, value in page.headline.items():
+        print(f"{name:36} {value:10.3f}")
+    return summary
 
 
 def _read(options: Options) -> list[tuple[str, ...]]:

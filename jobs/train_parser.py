@@ -34,9 +34,7 @@ def run(request: Request) -> str:
     output = local_path(options.output) if options.output else workspace.root.child("parser").local("en_vse")
     report = train(_treebank(options), output, options.training, say=lambda line: print(line, file=sys.stderr))
     headline = {f"{split}_{key}": report[split][key] for split in ("dev", "test") for key in report[split]}
-    for name, value in headline.items():
-        print(f"{name:12} {100 * value:6.2f}")
-    return write_summary(
+    path = write_summary(
         workspace.report("train_parser"),
         job="train_parser",
         started=started,
@@ -45,6 +43,9 @@ def run(request: Request) -> str:
         headline={**headline, "bytes": report["bytes"]},
         outputs={"pipeline": output},
     )
+    for name, value in headline.items():
+        print(f"{name:12} {100 * value:6.2f}")
+    return path
 
 
 def plan(request: Request) -> Iterable[str]:

@@ -36,6 +36,7 @@ from vse.storage import Folder
 from vse.summary import summarised
 
 WRONG_INPUT = 2
+_WORKSPACE = "workspace"  # where results go if nothing else is said
 _FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
 _FOR_PEOPLE = ("report_html", "comparison_html", "page", "vectors")  # outputs named before the path of the summary
 _KEPT = "finished work is kept"
@@ -68,6 +69,12 @@ class Request:
     tracking: str | None
     beside: tuple[str, ...] = ()
 
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """What a printed command needs to find this workspace again, without credentials; nothing where it is the one
+        that a job takes when none is named."""
+        return () if self.workspace == _workspace(_WORKSPACE) else ("--workspace", redact_text(self.workspace))
+
 
 def main(
     job: str,
@@ -82,7 +89,8 @@ def main(
 ) -> int:
     """Serve one command line; returns the exit status: 0, 1 failed, 2 wrong input, 129/130/143 interrupted.
 
-    run: does the work and returns the path of `summary.json`. It raises InputError for what it cannot serve.
+    run: does the work and returns the path of `summary.json`. It raises InputError for what it cannot serve, and prints
+    once everything is written: whoever reads may have seen enough.
     default_preset: name of the run configuration; None for a job that has none.
     options: instance of the job's frozen dataclass, whose keys are set in the same `key=value` vocabulary.
     plan: says line by line what `run` would do, without doing it; the body of `--dry-run`.
@@ -298,7 +306,7 @@ def _holds_no_credential(key: str, value: Any) -> None:
 def _workspace(given: str | None) -> str:
     if given is not None and not given.strip():
         raise InputError("--workspace: is empty; expected a folder or s3://bucket/prefix")
-    where = given or os.environ.get("VSE_WORKSPACE") or "workspace"
+    where = given or os.environ.get("VSE_WORKSPACE") or _WORKSPACE
     if re.match(r"^[a-zA-Z][\w+.-]*://", where) and not where.startswith("file://"):
         _holds_no_credential("--workspace", where)
         if not re.match(r"[\w+.-]+://[^/?]", where):

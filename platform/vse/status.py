@@ -5,7 +5,7 @@ Every job writes as it goes, so what is read here is at most an epoch or a trial
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from vse.journal import Story
 from vse.reading import read_each
 from vse.storage import Folder
 from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, Ledger
+from vse.sweeps.need import Need
 from vse.sweeps.standing import read_standing
 from vse.tracking.shipping import Shipper
 from vse.training.origin import TAG
@@ -75,7 +76,7 @@ class Status:
     @property
     def cost(self) -> tuple[float, float]:
         """(CPU-hours, GPU-hours) of all trainings, and of the trials beside them; a sweep's line has those of its
-        trainings too."""
+        trainings too, of all attempts."""
         sweeps = {line.name for line in self.lines if line.kind == "sweep"}
         own = [line for line in self.lines if line.parent not in sweeps]
         return sum(line.cpu_hours for line in own), sum(line.gpu_hours for line in own)
@@ -108,12 +109,11 @@ def read_status(workspace: Workspace, tracking: str | None = None, known: Known 
         folder = sweeps.child(name)
         if not {DEFINITION, FILE_NAME, journal.FILE_NAME} & {*folder.names()}:
             continue  # something else that lies there
-        line, entries = _sweep(folder, stories.get(f"sweeps/{name}", Story()), now)
         inside = [run for run in lines if run.parent == name]
-        cpu, gpu = (sum(getattr(run, key) for run in (line, *inside)) for key in ("cpu_hours", "gpu_hours"))
+        line, entries = _sweep(folder, stories.get(f"sweeps/{name}", Story()), now, inside)
         if line.state == "silent" and (live := [run.age for run in inside if run.state == "running"]):
             line = replace(line, state="running", age=min(live))  # its trainings may each take hours
-        lines.append(replace(line, cpu_hours=cpu, gpu_hours=gpu))
+        lines.append(line)
         failures += [(f"{name} {_point(entry)}", entry.why) for entry in entries if entry.state == "failed"]
         early = {entry.result.get("run") for entry in entries if entry.stopped}
         ended = {run.name for run in inside if run.state == "killed"} & early
@@ -173,8 +173,10 @@ def _last_sign(story: Story) -> int:
     return max(story.started, story.ended, max((when for _, when in story.metrics.values()), default=0))
 
 
-def _sweep(folder: Folder, story: Story, now: float) -> tuple[Line, list[Entry]]:
-    entries, standing = list(Ledger(folder)), read_standing(folder)
+def _sweep(folder: Folder, story: Story, now: float, inside: Sequence[Line]) -> tuple[Line, list[Entry]]:
+    """A sweep's line, after those of its trainings; and its ledger."""
+    ledger, standing = Ledger(folder), read_standing(folder)
+    entries = list(ledger)
     states = Counter(entry.state for entry in entries)
     age = now - max(_last_sign(story) / 1000, standing["time"] if standing else 0)
     done, total, each, unit = states["finished"], None, None, "trials"
@@ -183,8 +185,7 @@ def _sweep(folder: Folder, story: Story, now: float) -> tuple[Line, list[Entry]]
         done, total, unit = standing["done"], standing["total"], f"{standing['label']} trials".replace("trials ", "")
         each = (standing["time"] - standing["started"]) / done if done else None
         note = ", ".join(filter(None, (f"{standing['running']} running", note)))
-    # trainings have their own lines with their own costs; what stands in the ledger beside them took one CPU each
-    beside = sum(entry.seconds for entry in entries if entry.changes.get("kind", "train") != "train")
+    cpu_hours, gpu_hours = _cost(ledger, inside)
     line = Line(
         kind="sweep",
         name=folder.name,
@@ -194,10 +195,34 @@ def _sweep(folder: Folder, story: Story, now: float) -> tuple[Line, list[Entry]]
         unit=unit,
         each=each,
         age=age,
-        cpu_hours=beside / 3600,
+        cpu_hours=cpu_hours,
+        gpu_hours=gpu_hours,
         note=note,
     )
     return line, entries
+
+
+def _cost(ledger: Ledger, inside: Iterable[Line]) -> tuple[float, float]:
+    """(CPU-hours, GPU-hours) of a sweep.
+
+    Its ledger has all of a trial, failed attempts and those that run now included, but for the last half minute; of
+    trainings from before it kept what these had, their own lines tell. Both leave something out, so the larger counts:
+    their sum would have trainings twice.
+    """
+
+    def present(changes: Mapping[str, Any]) -> Need:
+        return Need(cpus=0.0) if _trains(changes) else Need()
+
+    costs, runs = ledger.costs(present), list(inside)
+    beside = sum(entry.spent * entry.need(Need()).cpus for entry in ledger if not _trains(entry.changes)) / 3600
+    return (
+        max(sum(seconds * need.cpus for seconds, need in costs) / 3600, beside + sum(run.cpu_hours for run in runs)),
+        max(sum(seconds * need.gpus for seconds, need in costs) / 3600, sum(run.gpu_hours for run in runs)),
+    )
+
+
+def _trains(changes: Mapping[str, Any]) -> bool:
+    return changes.get("kind", "train") == "train"
 
 
 def _stages(workspace: Workspace, now: float) -> Iterator[Line]:

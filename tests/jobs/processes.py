@@ -57,6 +57,20 @@ def run(
     )
 
 
+def run_unread(job: str, workspace: Path, *more: str, timeout: float = 250) -> int:
+    """The exit status of a job whose reader is gone before it prints, as that of `job | head` is after ten lines."""
+    with subprocess.Popen(
+        command(job, workspace, *more),
+        cwd=workspace.parent,
+        env=environment() | {"PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        return process.wait(timeout)
+
+
 def summary_of(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """The summary whose path is the last line a job printed."""
     assert result.returncode == 0, result.stderr

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import validate
 
-from tests.jobs.processes import run, run_many, run_without_ray, summary_of
+from tests.jobs.processes import run, run_many, run_unread, run_without_ray, summary_of
 from vse.config import override
 from vse.journal import read
 from vse.presets import preset
@@ -188,3 +189,23 @@ def test_help_names_every_key(refused: dict[str, tuple[int | None, str, str]]) -
     assert status == 0
     for key in ("runs=[]", 'seeds="together"', "measure.splits="):
         assert f"  {key}" in out
+
+
+@pytest.mark.parametrize(
+    ("job", "keys", "written"),
+    [
+        (
+            "compare",
+            "runs={A},{C} name=unread",
+            ["comparisons/unread/comparison.html", "comparisons/unread/summary.json"],
+        ),
+        ("evaluate", "run={A} measure.splits=shifted", ["runs/{A}/evaluation/summary-*.json"]),
+    ],
+)
+def test_results_are_there_when_nobody_reads_the_table(
+    runs: tuple[Path, dict[str, str]], job: str, keys: str, written: list[str]
+) -> None:
+    workspace, names = runs
+    assert run_unread(job, workspace, *keys.format(**names).split()) == 128 + signal.SIGPIPE
+    for pattern in written:
+        assert list(workspace.glob(pattern.format(**names)))

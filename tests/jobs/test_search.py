@@ -230,3 +230,13 @@ def test_a_run_and_a_search_that_share_nothing_but_the_folder(folder: Path, tmp_
     (answer,) = run_many([[*line, "text=a dog", f"images={folder / 'my pictures'}"]], tmp_path)
     assert result(answer)[0]["headline"]["among"] == 6
     assert not (tmp_path / "workspace" / "features").exists()
+
+
+def test_the_page_has_a_command_that_finds_the_workspace(folder: Path) -> None:
+    line = ["search", f"run={name_of(folder, 'univse')}", "text=a cube"]
+    ((status, out, error),) = run_many(
+        [line], folder / "nothing", variables={"VSE_WORKSPACE": str(folder / "workspace")}
+    )
+    assert status == 0, error
+    page = Path(out.splitlines()[-1]).with_name("search.html").read_text()
+    assert f"&#x27;text=a cube&#x27; --workspace {folder}/workspace</pre>" in page

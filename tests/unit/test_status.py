@@ -16,6 +16,7 @@ from vse.status import Known, Line, Status, read_status
 from vse.status_screen import chosen, clock, render, speed, summary
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
+from vse.sweeps.need import Need
 from vse.sweeps.standing import Standing
 from vse.workspace import Workspace
 
@@ -81,6 +82,22 @@ def test_a_running_sweep_counts_its_trainings(living: Path) -> None:
     assert line.left == pytest.approx(3400, rel=0.05)
     assert line.note == "2 running, 1 failed"
     assert (line.cpu_hours, line.gpu_hours) == (6.0 + 2.0 + 0.5, 3.0 + 1.0)  # two trainings, half an hour of measuring
+
+
+def test_a_sweep_costs_what_its_ledger_knows_of_all_attempts(living: Path) -> None:
+    """As its caps and its row in MLflow have it: by hand, half an hour of measuring, ten hours of a training that
+    failed twice, eight of one that runs and whose own line has six, five of one that was cut off with its job."""
+    need, (a, b, c) = Need(cpus=2, gpus=1), ({"objective.eta_c": value, "seed": 0} for value in (1, 2, 4))
+    folder = Folder.open(living / "sweeps" / SWEEP)
+    Ledger(folder).fail(a, "no luck", 7200.0, need)
+    Ledger(folder).fail(a, "no luck", 10800.0, need)
+    Ledger(folder).keep_running([(b, 4 * 3600.0, need), (c, 2.5 * 3600.0, need)])
+    spent = Ledger(folder).costs(lambda changes: Need())
+    line, hours = lines(living)[SWEEP], 0.5 + 10 + 8 + 5
+    assert line.cpu_hours == pytest.approx(hours)
+    assert line.cpu_hours == pytest.approx(sum(seconds * need.cpus for seconds, need in spent) / 3600)
+    assert line.gpu_hours == pytest.approx(sum(seconds * need.gpus for seconds, need in spent) / 3600) == 11.5
+    assert read_status(Workspace.open(str(living))).cost == pytest.approx((hours + 20 + 4, 11.5 + 10 + 2))
 
 
 def test_costs_are_counted_once_and_failures_say_why(living: Path) -> None:

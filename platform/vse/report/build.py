@@ -77,11 +77,11 @@ def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request
     data = source.read_json(RESULTS)
     summary = source.read_json(SUMMARY) if source.exists(SUMMARY) else {"command": "", "headline": {}}
     definition = source.read_json("definition.json")
-    commands = [text for text in (summary["command"], command_of(request)) if text]
+    commands = [text for text in (placed(summary["command"], request), command_of(request)) if text]
     if definition.get("kind") == response.KIND:
         found, asked = response.from_dict(data), {"as swept": dotted(definition["config"])}
         best = {BEST: source.read_bytes(BEST).decode()} if source.exists(BEST) else {}
-        return summary["headline"], write_response(folder, found, commands, asked, best)
+        return summary["headline"], write_response(folder, found, commands, asked, best, request.elsewhere)
     configuration = {arm: dotted(values) for arm, values in definition["arms"].items()}
     return summary["headline"], write_report(folder, from_dict(data), commands, configuration, {})
 
@@ -102,17 +102,16 @@ def _of_runs(
         beside.append(Run(name=name, config=config, metrics=rows[name], data=_data_of(run, workspace)))
         if not rows[name]:
             raise InputError(f"runs={name}: has no numbers yet; finish it with jobs/train.py")
-    commands = [f"python jobs/evaluate.py run={name}" for name in runs]
+    commands = [_evaluation(name, request) for name in runs]
     made = Provenance(
         commands=[*commands, command_of(request)], configuration=configuration, versions=environment()["versions"]
     )
     title, other = f"{len(runs)} run{'s' if len(runs) > 1 else ''}", unrecognised(beside)
     for line in other:
         print(f"note: {line}", file=sys.stderr, flush=True)
+    notes = [*_not_evaluated(bare, request), *other]
     files = {
-        "report.html": metrics_page(
-            title, ", ".join(runs), rows, made, published_section(beside), facts, [*_not_evaluated(bare), *other]
-        ),
+        "report.html": metrics_page(title, ", ".join(runs), rows, made, published_section(beside), facts, notes),
         "table.csv": metrics_csv(rows),
         "table.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
     }
@@ -152,9 +151,14 @@ def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size], origin: Origin 
     return found | {split: told_size(size) for split, size in sizes.items()}
 
 
-def _not_evaluated(runs: Sequence[str]) -> list[str]:
+def _not_evaluated(runs: Sequence[str], request: Request) -> list[str]:
     """A line for each run of which training alone has told numbers."""
-    return [f"not evaluated: {name}; python jobs/evaluate.py run={name}" for name in runs]
+    return [f"not evaluated: {name}; {_evaluation(name, request)}" for name in runs]
+
+
+def _evaluation(run: str, request: Request) -> str:
+    """The command that evaluates a run of the request's workspace."""
+    return shlex.join(["python", "jobs/evaluate.py", f"run={run}", *request.elsewhere])
 
 
 def write_report(
@@ -187,15 +191,23 @@ def write_report(
     return list(files)
 
 
-def command_of(request: Request, job: str = "") -> str:
-    """The command of a request, with the settings the user gave; of another job, with those of the run."""
+def command_of(request: Request, job: str = "", *more: str) -> str:
+    """The command of a request, with the settings the user gave; of another job, with those of the run. `more`:
+    settings to add."""
     values = flatten(request.config) if request.config is not None else {}
     values |= {} if job else flatten(request.options)
     parts = ["python", f"jobs/{job or request.job}.py"]
     if request.preset is not None:
         parts += ["--preset", request.preset]
     parts += [f"{key}={_typed(values[key])}" for key in sorted(request.changed) if key in values]
-    return shlex.join(parts)
+    return shlex.join([*parts, *more, *request.elsewhere])
+
+
+def placed(command: str, request: Request) -> str:
+    """A command as it was typed, with the request's workspace where it came from the environment."""
+    if not command or "--workspace" in command or not request.elsewhere:
+        return command
+    return f"{command} {shlex.join(request.elsewhere)}"
 
 
 def _typed(value: Any) -> str:

@@ -46,7 +46,7 @@ class CompareOptions:
 
 
 def build_comparison(request: Request) -> str:
-    """Write the comparison into comparisons/<name> and print it; returns the path of its `summary.json`.
+    """Write the comparison into comparisons/<name>, then print it; returns the path of its `summary.json`.
 
     Raises InputError for runs that cannot be compared, before anything is measured.
     """
@@ -59,7 +59,6 @@ def build_comparison(request: Request) -> str:
     runs = [run for system in systems for run in system.runs]
     measured = measured_alike(runs, workspace, options.measure)
     found = compare(systems, {run: each.outcomes for run, each in measured.items()}, notes)
-    print("\n".join(terminal_lines(found)))
     files = _files(found, command_of(request))
     for file, data in files.items():
         folder.write_bytes(file, data)
@@ -70,7 +69,7 @@ def build_comparison(request: Request) -> str:
     journal.metrics(headline)
     journal.files(files)
     journal.end("finished")
-    return write_summary(
+    path = write_summary(
         folder,
         job=request.job,
         started=started,
@@ -80,6 +79,8 @@ def build_comparison(request: Request) -> str:
         outputs={file.replace(".", "_"): folder.address(file) for file in files},
         details={"systems": {system.label: [run.name for run in system.runs] for system in systems}},
     )
+    print("\n".join(terminal_lines(found)))
+    return path
 
 
 def foresee_comparison(request: Request) -> Iterator[str]:

@@ -23,9 +23,10 @@ def write_response(
     commands: Sequence[str],
     configuration: Mapping[str, Mapping[str, Any]],
     extra: Mapping[str, str],
+    elsewhere: Sequence[str] = (),
 ) -> list[str]:
     """Write everything into a folder; returns the names of the files. `extra`: further texts by file name, among them
-    the preset of the best point."""
+    the preset of the best point; `elsewhere`: what its command needs to find the workspace (`Request.elsewhere`)."""
     found, around = importance(results), environment()
     drawn = {"response": response_figure(results, band=_band(results))} if results.points else {}
     if (pairs := interaction_figure(results, list(found.shares) if found else [])) is not None:
@@ -41,7 +42,8 @@ def write_response(
     if around["git"].get("commit"):
         facts["commit"] = around["git"]["commit"]
     made = Provenance(commands=commands, configuration=configuration, versions=around["versions"], facts=facts)
-    command = f"python jobs/train.py --preset {shlex.quote(folder.address(BEST))}" if BEST in extra else ""
+    training = ["python", "jobs/train.py", "--preset", folder.address(BEST), *elsewhere]
+    command = shlex.join(training) if BEST in extra else ""
     files = {f"{name}.{kind}": data for name, kinds in drawn.items() for kind, data in kinds.items()}
     texts = {
         **extra,

@@ -10,6 +10,7 @@ from vse.config import fingerprint, flatten, to_dict
 from vse.environment import command_line, environment
 from vse.errors import InputError
 from vse.redaction import redact_text
+from vse.report.build import placed
 from vse.report.html import Provenance
 from vse.report.search_page import search_page
 from vse.report.thumbnails import thumbnail
@@ -22,7 +23,7 @@ REVISION = 1  # raise it when the same search would find something else
 
 
 def build_search(request: Request) -> str:
-    """Search, print what was found, and write it to searches/<digits>; returns the path of `summary.json`.
+    """Search, write what was found to searches/<digits>, then print it; returns the path of `summary.json`.
 
     The same search writes to the same folder. Raises InputError as `search.search` does.
     """
@@ -32,16 +33,15 @@ def build_search(request: Request) -> str:
     workspace.check_writable()
     found = search(workspace, options)
     folder = workspace.search(fingerprint([REVISION, to_dict(options), dict(found.fingerprints)]))
-    print("\n".join(lines(found)))
     made = Provenance(
-        commands=[redact_text(command_line())],
+        commands=[placed(redact_text(command_line()), request)],
         configuration={options.run: flatten(found.config)},
         versions=environment()["versions"],
         facts={**found.facts, **found.fingerprints},
     )
     shown = functools.cache(lambda uri: thumbnail(uri, found.root))
     folder.write_text(PAGE, search_page(found, shown, made))
-    return write_summary(
+    path = write_summary(
         folder,
         job=request.job,
         started=started,
@@ -56,6 +56,8 @@ def build_search(request: Request) -> str:
             "rejects": dict(found.rejects),
         },
     )
+    print("\n".join(lines(found)))
+    return path
 
 
 def plan(request: Request) -> Iterator[str]:

@@ -47,7 +47,7 @@ def _cost_lines(plan: Plan, request: Request, workspace: Workspace, ledger: Ledg
         left = len({"all": seeds, "new": seeds - failed, "failed": seeds & failed}[plan.run])
         if not left:
             continue
-        known = typical(own)
+        known = typical(own, plan.need())
         found = estimate(config, (), workspace, request) if known is None else Estimate(known, "median of this sweep's")
         if found.seconds is None:
             lines.append(f"cost of {arm}: unknown, {found.source}")

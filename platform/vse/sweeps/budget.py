@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from vse.sweeps.ledger import Entry
+from vse.sweeps.need import Need
 
 
 def length(entry: Entry) -> float:
@@ -16,9 +17,11 @@ def length(entry: Entry) -> float:
     return max(entry.seconds, float(trained))
 
 
-def typical(entries: Iterable[Entry]) -> float | None:
-    """Median seconds of finished trials that trained to their end; None where there is none."""
-    seconds = [length(e) for e in entries if e.state == "finished" and not e.stopped and length(e) > 0]
+def typical(entries: Iterable[Entry], need: Need) -> float | None:
+    """Median seconds of finished trials that trained to their end and had what `need` says, or nobody knows what; None
+    where there is none. Workers and shares of GPUs may differ within a sweep, and take another time."""
+    ended = [entry for entry in entries if entry.state == "finished" and not entry.stopped]
+    seconds = [length(entry) for entry in ended if need.of_kind(entry.need(need)) and length(entry) > 0]
     return statistics.median(seconds) if seconds else None
 
 

@@ -69,11 +69,12 @@ class Budget:
         alike: Iterable[Entry],
         estimate: Callable[[], float | None] = lambda: None,
     ) -> Meter:
-        """For trials of one need, after those before; `alike` are known trials that say what the next ones take.
+        """For trials of one need, after those before; `alike` are known trials, of which those
+        with this need say what the next ones take.
 
         estimate: seconds that one is expected to take, asked for where a cap is set and no known trial says it.
         """
-        known, expected = list(spent), typical(alike)
+        known, expected = list(spent), typical(alike, need)
         of_time, of_resources = replace(self.caps, max_gpu_hours=0.0, max_cost=0.0), replace(self.caps, max_seconds=0.0)
         limit, in_full = (replace(self, caps=caps).left(known, need) for caps in (of_time, of_resources))
         if expected is None and math.isfinite(min(limit, in_full)):

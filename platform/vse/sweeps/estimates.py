@@ -1,8 +1,7 @@
 """What a trial will take: from finished trials, from runs like it, else from a timed step."""
 
-import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vse import pipeline
@@ -26,6 +25,10 @@ class Estimate:
 
     seconds: float | None
     source: str
+
+    def without(self, what: str) -> "Estimate":
+        """The same, where it tells anything, with what it leaves out said; nothing is said of nothing."""
+        return replace(self, source=f"{self.source}; {what} comes on top") if what and self.seconds else self
 
 
 def estimate(config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request) -> Estimate:
@@ -107,11 +110,10 @@ def _lacking(folder: str, config: RunConfig, workspace: Workspace, request: Requ
 
     kind = folder.removeprefix(workspace.root.uri.partition("?")[0]).lstrip("/").split("/")[0]
     if kind == "language":  # parses, word and sentence vectors, adversaries: a short run makes all it reads
-        what, command = "what it reads of the captions is", f"{command_of(request, 'train')} train.epochs=1"
+        what, command = "what it reads of the captions is", command_of(request, "train", "train.epochs=1")
     else:
         outputs = f"outputs={family_inputs(config).image}"
-        what, command = "features are", f"{command_of(request, 'extract_features')} {outputs}"
-    command += f" --workspace {shlex.quote(workspace.root.uri)}"
+        what, command = "features are", command_of(request, "extract_features", outputs)
     return f"no run like these is in the workspace, and {what} not there to time a step on; {command} makes that"
 
 

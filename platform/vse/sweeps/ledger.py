@@ -32,7 +32,8 @@ class Entry:
 
     `seconds` is wall time of the last attempt, `spent` of all attempts in whichever call, those included that were cut
     off with their driver; if its training took more over all restarts, then that. `cpus` and `gpus` are what it had
-    while it ran, on the mean over `spent`; None where that was written before they were kept.
+    while it ran, on the mean over `spent`, `workers` those of the last attempt; None where that was written before they
+    were kept.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Entry:
     spent: float = 0.0
     cpus: float | None = None
     gpus: float | None = None
+    workers: int | None = None
 
     def need(self, present: Need) -> Need:
         """What it had while it ran; `present` where nobody wrote that down."""
@@ -53,7 +55,7 @@ class Entry:
     @property
     def had(self) -> Need | None:
         """What it had while it ran, where that is known."""
-        return _need({"cpus": self.cpus, "gpus": self.gpus})
+        return _need({"cpus": self.cpus, "gpus": self.gpus, "workers": self.workers})
 
     @property
     def stopped(self) -> bool:
@@ -241,20 +243,24 @@ def _spent(before: float, seconds: float, result: Mapping[str, Any]) -> float:
 def _need(record: Mapping[str, Any]) -> Need | None:
     """What a trial had, of a record that says so."""
     cpus, gpus = record.get("cpus"), record.get("gpus")
-    return None if cpus is None or gpus is None else Need(cpus=float(cpus), gpus=float(gpus))
+    if cpus is None or gpus is None:
+        return None
+    return Need(cpus=float(cpus), gpus=float(gpus), workers=record.get("workers") or 1)
 
 
 def _mean(parts: Iterable[tuple[float, Need | None]]) -> dict[str, float]:
-    """`cpus` and `gpus` of (seconds, need) together; seconds of which nobody knows are taken to be like the others."""
+    """`cpus` and `gpus` of (seconds, need) together; seconds of which nobody knows are taken to be like the others. And
+    the `workers` of the last one."""
     known = [(seconds, need) for seconds, need in parts if need is not None]
     if not known:
         return {}
     total, (_, last) = sum(seconds for seconds, _ in known), known[-1]
     if total <= 0 or len({(need.cpus, need.gpus) for _, need in known}) == 1:
-        return {"cpus": last.cpus, "gpus": last.gpus}
+        return {"cpus": last.cpus, "gpus": last.gpus, "workers": last.workers}
     return {
         "cpus": round(sum(seconds * need.cpus for seconds, need in known) / total, 6),
         "gpus": round(sum(seconds * need.gpus for seconds, need in known) / total, 6),
+        "workers": last.workers,
     }
 
 

@@ -1,5 +1,6 @@
 """What one trial needs of the cluster, and how many such trials fit side by side."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -43,6 +44,16 @@ class Need:
     def share_of(self, whole: "Need") -> float:
         """How much this is of what `whole` takes: of its GPUs, or of its CPUs where it takes none."""
         return self.gpus / whole.gpus if whole.gpus else self.cpus / whole.cpus
+
+    def of_kind(self, had: "Need") -> bool:
+        """Whether a trial that had this, on the mean of its time, had as many workers as these, with as much for each
+        when they did not wait for places."""
+        if had.workers != self.workers:
+            return False
+        idle = self.waiting.cpus
+        share = min(1.0, (had.cpus - idle) / (self.cpus - idle)) if self.nested else 1.0  # of its time in these places
+        whole = share * self.cpus + (1 - share) * idle, share * self.gpus
+        return all(math.isclose(*each, rel_tol=1e-3) for each in zip((had.cpus, had.gpus), whole, strict=True))
 
     def of_trial(self) -> dict[str, float]:
         """The resources that Tune reserves for the trial's own process."""

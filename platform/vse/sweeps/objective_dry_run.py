@@ -21,10 +21,10 @@ SHOWN = 200  # trials that are listed one by one
 
 
 def _expected(plan: Plan, ledger: Ledger, workspace: Workspace, request: Request) -> Estimate:
-    known = typical(ledger)
+    known = typical(ledger, plan.need())
     if known is not None:
         return Estimate(known, "median of this sweep's finished trials")
-    return estimate(plan.first(), plan.space.keys, workspace, request)
+    return estimate(plan.first(), plan.space.keys, workspace, request).without(plan.beside_training)
 
 
 def _points(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:

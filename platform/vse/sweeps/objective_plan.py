@@ -99,6 +99,11 @@ class Plan:
         """Whether trials that asha ended early go on to their end."""
         return self.options.method != "asha"
 
+    @property
+    def beside_training(self) -> str:
+        """What takes time in a trial and is no part of its training."""
+        return "" if self.options.objective == "rsum" else "evaluation under attack on validation"
+
     def first(self) -> RunConfig:
         """The configuration of a trial, for an estimate of what one takes."""
         return override(self.config, self.listed[0]) if self.listed else self.config

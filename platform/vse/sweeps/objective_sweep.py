@@ -143,7 +143,7 @@ class _Sweep:
     def expected_seconds(self) -> float | None:
         """Seconds that a trial is expected to take, where no trial of this sweep says it."""
         found = estimate_before_trials(self.plan.first(), self.plan.space.keys, self.workspace, self.frame.request)
-        log.info("%s", expectation(found))
+        log.info("%s", expectation(found.without(self.plan.beside_training)))
         return found.seconds
 
     def proposer(self, told: Iterable[tuple[dict[str, Any], float]] = ()) -> tuple[Proposer, int]:
@@ -252,7 +252,7 @@ class _Sweep:
             log.warning("no point has finished with all seeds, so none is the best%s", more)
         extra = {} if best is None else {BEST: preset_file(request, self.plan, best.changes)}
         configuration = {"as swept": flatten(self.plan.config)}
-        names = write_response(folder, results, [command_of(request)], configuration, extra)
+        names = write_response(folder, results, [command_of(request)], configuration, extra, request.elsewhere)
         numbers = {k: v for k, v in headline(results).items() if isinstance(v, int | float)}
         journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers)
         journal.end("finished")

@@ -209,7 +209,10 @@ class Loop:
         torch.manual_seed(int(draw >> np.uint64(1)))
         self.stepper.set_rate(learning_rate(self.config.optim, epoch + step / steps, self.config.train.epochs))
         batch = self.transfer.sent(made)
-        numbers = self.stepper.step(batch, epoch, epoch * steps + step)
+        try:
+            numbers = self.stepper.step(batch, epoch, epoch * steps + step)
+        except Diverged as error:
+            raise Diverged(f"epoch {epoch + 1}, step {step + 1}: {error}; try a lower optim.lr") from None
         if "paired" in batch:
             numbers = numbers | {KNOWN: self._known(batch["paired"])}
         latest = PendingNumbers.of(epoch, step, captions, numbers)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from vse.arithmetic import repeatable
+from vse.errors import Diverged
 from vse.models.family import Family, Phase
 from vse.objectives.objective import Objective
 from vse.training.adamw import EagerAdamW
@@ -105,7 +106,7 @@ class Stepper:
     def step(self, batch: Mapping[str, Tensor], epoch: int, number: int = 0) -> dict[str, Tensor]:
         """One update, the run's step `number`; returns the named losses of the global batch and the gradient norm.
 
-        With several phases the norm is the first one's.
+        With several phases the norm is the first one's. Raises Diverged where an update is more than a number can be.
         """
         device = next(self.family.parameters()).device
         logged: dict[str, Tensor] = {}
@@ -119,7 +120,12 @@ class Stepper:
                 cast(torch.Tensor, self.scaler.scale(total)).backward()
             self.scaler.unscale_(optimizer)
             norm = nn.utils.clip_grad_norm_(phase.parameters, self.config.clip or torch.inf)
-            self.scaler.step(optimizer)
+            try:
+                self.scaler.step(optimizer)
+            except RuntimeError as error:  # the rate and Adam's corrections are no tensors, which would become infinite
+                if "without overflow" not in str(error):
+                    raise
+                raise Diverged("the update overflows") from None
             self.scaler.update()
             logged = losses | {"gradient": norm.detach()} | logged
         return logged

@@ -12,7 +12,7 @@ from vse.command import Request
 from vse.config import to_dict
 from vse.errors import InputError
 from vse.presets import preset
-from vse.report.build import ReportOptions, build_report, command_of
+from vse.report.build import ReportOptions, build_report, command_of, placed
 from vse.storage import Folder
 from vse.training.checkpoint import VERSION
 from vse.training.origin import Origin, keep_origin
@@ -56,7 +56,7 @@ def test_of_a_sweep(workspace: Path) -> None:
         assert Path(summary["outputs"][name.replace(".", "_")]) == path.with_name(name)
         assert path.with_name(name).stat().st_size > 0
     page = path.with_name("report.html").read_text()
-    assert "python jobs/sweep_alpha.py" in page
+    assert f"python jobs/sweep_alpha.py --workspace {workspace}\n" in page
     assert "python jobs/report.py sweep=curve-00000000" in page
     assert "0.002" in page
 
@@ -88,7 +88,7 @@ def test_a_column_says_what_its_run_is_and_whether_it_was_evaluated(workspace: P
     assert lines["seed"] == ("0", "3", "0")
     assert lines["test"] == ("–", "300 images, 1,466 captions", "–")
     assert page.count("not evaluated: ") == 1
-    assert "not evaluated: bare; python jobs/evaluate.py run=bare<" in page
+    assert f"not evaluated: bare; python jobs/evaluate.py run=bare --workspace {workspace}<" in page
 
 
 def test_ensembles_are_said_to_be_told_elsewhere(workspace: Path) -> None:
@@ -163,4 +163,38 @@ def test_an_unfinished_sweep_is_refused(workspace: Path) -> None:
 
 def test_the_command_holds_what_was_set(workspace: Path) -> None:
     given = request(workspace, runs=("a", "b"), name="it's")
-    assert command_of(given) == "python jobs/report.py 'name=it'\"'\"'s' runs=a,b"
+    assert command_of(given) == f"python jobs/report.py 'name=it'\"'\"'s' runs=a,b --workspace {workspace}"
+
+
+def test_a_command_names_the_workspace_unless_it_is_the_default(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copied from a page without it, a command would work in ./workspace: train again, or find no such run."""
+    runs = ("univse-s0", "vsepp-s0")
+    command = "python jobs/evaluate.py run=univse-s0"
+    page = Path(build_report(request(workspace, runs=runs))).with_name("report.html")
+    assert f"{command} --workspace {workspace}\n" in page.read_text()
+    monkeypatch.chdir(workspace)
+    monkeypatch.setenv("VSE_WORKSPACE", "elsewhere")  # the default is what it is in a shell without it
+    assert request(workspace / "elsewhere").elsewhere == ("--workspace", str(workspace / "elsewhere"))
+    default = request(workspace / "workspace", runs=runs)
+    assert command_of(default) == "python jobs/report.py runs=univse-s0,vsepp-s0"
+    Folder.open(workspace).local("runs").rename(workspace / "moved")
+    (workspace / "workspace").mkdir()
+    (workspace / "moved").rename(workspace / "workspace" / "runs")
+    page = Path(build_report(default)).with_name("report.html").read_text()
+    assert f"{command}\n" in page
+    assert "--workspace" not in page
+
+
+def test_a_command_that_was_typed_with_its_workspace_is_left_as_it_is(workspace: Path) -> None:
+    given = request(workspace)
+    for typed in ("python jobs/search.py --workspace here run=a", "python jobs/search.py --workspace=here run=a", ""):
+        assert placed(typed, given) == typed
+    assert placed("python jobs/search.py run=a", given) == f"python jobs/search.py run=a --workspace {workspace}"
+
+
+def test_a_command_holds_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_PASSWORD", "hunter22")
+    given = request(Path("/shared/hunter22/workspace"))
+    assert command_of(given) == "python jobs/report.py --workspace '/shared/[hidden]/workspace'"

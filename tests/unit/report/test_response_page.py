@@ -146,16 +146,15 @@ def test_the_whole_report(tmp_path: Path, found: ResponseResults) -> None:
         "effects": [["rsum: eta_c=8 no further than 2 below the mean", -3.0, -4.0, -2.0]],
     }
     found = dataclasses.replace(found, claims={"insensitive": claim}, failed={"eta_c=3": "<ValueError>"}, left=4)
-    names = write_response(
-        Folder.open(tmp_path), found, ["python jobs/sweep_eta.py"], {"a": {"b": 1}}, {"best.json": "{}"}
-    )
+    commands, elsewhere = ["python jobs/sweep_eta.py"], ("--workspace", "s3://bucket/vse")
+    names = write_response(Folder.open(tmp_path), found, commands, {"a": {"b": 1}}, {"best.json": "{}"}, elsewhere)
     assert {"response.png", "response.svg", "points.csv", "report.html", "results.json", "best.json"} <= set(names)
     assert all((tmp_path / name).stat().st_size > 0 for name in names)
     page = (tmp_path / "report.html").read_text()
     for text in ("It hardly matters.", "undecided with 2 seed(s) of 5", "eta_c=8, -3.0 [-4.0, -2.0]", "The cap ended"):
         assert text in page
     assert "&lt;ValueError&gt;" in page
-    assert f"python jobs/train.py --preset {tmp_path}/best.json" in page
+    assert f"python jobs/train.py --preset {tmp_path}/best.json --workspace s3://bucket/vse" in page
     assert 'src="http' not in page
 
 

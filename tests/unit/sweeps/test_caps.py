@@ -1,6 +1,7 @@
 """What may be spent on trials that differ in what they take."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +54,7 @@ def test_a_meter_starts_with_what_is_left_and_what_trials_like_these_took() -> N
     assert (meter.limit, meter.expected) == (70.0, 30.0)
     assert meter.allows()
     assert not budget.meter([(75.0, TRAINING)], TRAINING, [known]).allows()
+    assert budget.meter([(75.0, TRAINING)], TRAINING, [replace(known, cpus=2.0, gpus=1.0)]).expected is None
     assert budget.meter([(75.0, TRAINING)], MEASURE, []).allows()
     assert not budget.meter([(100.0, TRAINING)], MEASURE, []).allows()
 

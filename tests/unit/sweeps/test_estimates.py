@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,15 +16,21 @@ from vse.sweeps import estimates
 from vse.sweeps.alpha_dry_run import describe_plan as describe_alpha
 from vse.sweeps.alpha_plan import Options as AlphaOptions
 from vse.sweeps.estimates import estimate
+from vse.sweeps.ledger import Ledger, sweep_name
+from vse.sweeps.need import Need
 from vse.sweeps.objective_dry_run import describe_plan
+from vse.sweeps.objective_plan import make_plan
+from vse.sweeps.objective_sweep import _Sweep
 from vse.training.run import run_training
 from vse.workspace import Workspace
 
 SIZES = {"data__num_train": 40, "data__num_val": 10, "data__num_test": 4, "data__num_shifted": 0, "train__epochs": 3}
 
+MEASURED = "; evaluation under attack on validation comes on top"
+
 
 def small(workspace: Path, preset: str = "univse_tiny", **more: Any) -> Request:
-    return request(preset, str(workspace), **SIZES, ray__cpus=2, **more)
+    return request(preset, str(workspace), **SIZES, ray__cpus=4, **more)
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
@@ -118,3 +125,44 @@ def test_without_the_gpu_that_trials_take_nothing_is_timed(tmp_path: Path, monke
     monkeypatch.setattr(estimates, "gpus", list)
     found = estimate(asked.config, (), Workspace.open(str(tmp_path)), asked)
     assert (found.seconds, "no GPU here" in found.source) == (None, True)
+
+
+@pytest.mark.parametrize(("objective", "beside"), [("rsum", ""), ("pairs", MEASURED), ("both", MEASURED)])
+def test_an_estimate_says_what_it_leaves_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, objective: str, beside: str
+) -> None:
+    """Steps and other runs tell of training alone; trials that have finished tell of all that they do."""
+    asked = small(tmp_path, sweep__objective=objective)
+    runs = Workspace.open(str(tmp_path)).root.child("runs", "like")
+    runs.write_json("config.json", to_dict(asked.config))
+    runs.write_json("result.json", {"seconds": 12.0, "epochs": 3})
+    (line,) = [each for each in describe_plan(asked) if each.startswith("cost: ")]
+    assert line.startswith(f"cost: about 12 s per trial (median epoch of 1 runs like these{beside}), ")
+    caplog.set_level("INFO")
+    sweep = SimpleNamespace(plan=make_plan(asked), workspace=Workspace.open(str(tmp_path)))
+    sweep.frame = SimpleNamespace(request=asked)
+    assert _Sweep.expected_seconds(sweep) == 12.0  # type: ignore[arg-type]
+    assert f"(median epoch of 1 runs like these{beside}); none starts that would pass the cap" in caplog.text
+    told = cost_after_a_trial(tmp_path, trained_by=1, sweep__objective=objective)
+    assert "(median of this sweep's finished trials), " in told
+
+
+def cost_after_a_trial(place: Path, *, trained_by: int, **more: Any) -> str:
+    """What a dry run says of costs where a trial of so many workers took 0.48 s."""
+    asked = small(place, **more)
+    plan = make_plan(asked)
+    ledger = Ledger(Workspace.open(str(place)).sweep(sweep_name(plan.name, plan.definition())))
+    changes, *_ = plan.trials_of(plan.listed[0], "01234567")
+    ledger.finish(changes, {}, 0.48, Need(cpus=trained_by, workers=trained_by))
+    (line,) = [each for each in describe_plan(asked) if each.startswith("cost: ")]
+    return line
+
+
+def test_only_trials_of_as_many_workers_say_what_the_next_ones_take(tmp_path: Path) -> None:
+    """The number of workers changes no result, so it may change within a sweep; what a trial takes changes with it."""
+    told = "cost: about 0.48 s per trial (median of this sweep's finished trials), "
+    unknown = "cost: unknown, no run like these is in the workspace"
+    assert cost_after_a_trial(tmp_path / "a", trained_by=1).startswith(told)
+    assert cost_after_a_trial(tmp_path / "b", trained_by=1, train__workers=2).startswith(unknown)
+    assert cost_after_a_trial(tmp_path / "c", trained_by=2, train__workers=2).startswith(told)
+    assert cost_after_a_trial(tmp_path / "d", trained_by=2).startswith(unknown)

@@ -43,3 +43,30 @@ def test_what_a_trial_has_while_it_waits_for_its_workers() -> None:
     assert Need(cpus=0.1).share_of(Need(cpus=4, gpus=2, workers=2)) == 0
     assert Need(cpus=0.1).share_of(Need(cpus=4, workers=2)) == 0.025
     assert Need(cpus=2).waiting == Need(cpus=2)
+
+
+@pytest.mark.parametrize(
+    ("had", "alike"),
+    [
+        (Need(cpus=4, gpus=2, workers=2), True),
+        (Need(cpus=3.025, gpus=1.5, workers=2), True),  # its workers waited for a quarter of its time
+        (Need(cpus=1.075, gpus=0.5, workers=2), True),  # for three quarters
+        (Need(cpus=4, gpus=1, workers=2), False),  # half the share of a GPU
+        (Need(cpus=3.025, gpus=0.75, workers=2), False),
+        (Need(cpus=4, workers=2), False),
+        (Need(cpus=2, gpus=1), False),  # one worker
+        (Need(cpus=4, gpus=2), False),
+        (Need(cpus=6, gpus=3, workers=3), False),
+        (Need(cpus=4, gpus=2, workers=4), False),
+    ],
+)
+def test_trials_of_two_workers_are_told_from_others(had: Need, alike: bool) -> None:
+    assert Need(cpus=4, gpus=2, workers=2).of_kind(had) == alike
+
+
+def test_trials_of_one_worker_are_told_from_others() -> None:
+    assert Need(cpus=2, gpus=0.5).of_kind(Need(cpus=2, gpus=0.5))
+    assert not Need(cpus=2, gpus=0.5).of_kind(Need(cpus=2, gpus=1.0))
+    assert not Need(cpus=2).of_kind(Need(cpus=4))
+    assert not Need(cpus=2).of_kind(Need(cpus=2, workers=2))
+    assert Need().of_kind(Need())

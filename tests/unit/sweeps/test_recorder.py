@@ -207,7 +207,8 @@ def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledge
         elif x == "diverged":
             ends.end(x, "n", diverged="loss is nan")
     ends.recorder.keep_running()
-    assert [(entry.spent, entry.cpus, entry.gpus) for entry in ledger] == [(3600.0, 3.025, 1.5)] * 2
+    assert [(entry.spent, entry.cpus, entry.gpus, entry.workers) for entry in ledger] == [(3600.0, 3.025, 1.5, 2)] * 2
+    assert ends.recorder.need.of_kind(next(iter(Ledger(ledger.folder))).need(Need()))
     assert (ends.meter.spent, ends.meter.spent_in_full) == (2 * 3600.0, pytest.approx(2 * 2700.0))
     costs = Ledger(ledger.folder).costs(lambda changes: Need())
     assert [seconds * need.gpus for seconds, need in costs] == [5400.0] * 3

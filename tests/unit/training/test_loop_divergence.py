@@ -68,3 +68,25 @@ def test_no_checkpoint_holds_what_a_diverged_step_left(tmp_path, monkeypatch, ba
     with pytest.raises(Diverged, match=rf"epoch 1, step {bad}: sent is nan"):
         loop.run()
     assert saved == list(range(1, bad))
+
+
+@pytest.mark.parametrize("rate", [1e38, 1e300])
+def test_an_update_beyond_all_numbers_is_divergence(tmp_path, rate):
+    """torch refuses it as it does wrong arguments, and a sweep would try it again."""
+    run = Run(tmp_path, train__precision="float32", optim__lr=rate)
+    run.family.float()
+    with pytest.raises(Diverged, match=r"^epoch 1, step 1: the update overflows; try a lower optim\.lr$"):
+        run.loop().run()
+    assert run.checkpoints.newest() is None
+
+
+def test_other_errors_of_an_update_are_no_divergence(tmp_path, monkeypatch):
+    run = Run(tmp_path)
+    loop = run.loop()
+
+    def broken(optimizer):
+        raise RuntimeError("an error of its own")
+
+    monkeypatch.setattr(loop.stepper.scaler, "step", broken)
+    with pytest.raises(RuntimeError, match=r"^an error of its own$"):
+        loop.run()
