@@ -69,8 +69,8 @@ class Budget:
         alike: Iterable[Entry],
         estimate: Callable[[], float | None] = lambda: None,
     ) -> Meter:
-        """For trials of one need, after those before; `alike` are known trials, of which those
-        with this need say what the next ones take.
+        """For trials of one need, after those before; of the known trials `alike`, those with this need say what the
+        next ones take.
 
         estimate: seconds that one is expected to take, asked for where a cap is set and no known trial says it.
         """
