@@ -5,7 +5,7 @@ Every job writes as it goes, so what is read here is at most an epoch or a trial
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -202,7 +202,7 @@ def _sweep(folder: Folder, story: Story, now: float, inside: Sequence[Line]) -> 
     return line, entries
 
 
-def _cost(ledger: Ledger, inside: Iterable[Line]) -> tuple[float, float]:
+def _cost(ledger: Ledger, inside: Sequence[Line]) -> tuple[float, float]:
     """(CPU-hours, GPU-hours) of a sweep.
 
     Its ledger has all of a trial, failed attempts and those that run now included, but for the last half minute; of
@@ -213,11 +213,11 @@ def _cost(ledger: Ledger, inside: Iterable[Line]) -> tuple[float, float]:
     def present(changes: Mapping[str, Any]) -> Need:
         return Need(cpus=0.0) if _trains(changes) else Need()
 
-    costs, runs = ledger.costs(present), list(inside)
+    costs = ledger.costs(present)
     beside = sum(entry.spent * entry.need(Need()).cpus for entry in ledger if not _trains(entry.changes)) / 3600
     return (
-        max(sum(seconds * need.cpus for seconds, need in costs) / 3600, beside + sum(run.cpu_hours for run in runs)),
-        max(sum(seconds * need.gpus for seconds, need in costs) / 3600, sum(run.gpu_hours for run in runs)),
+        max(sum(seconds * need.cpus for seconds, need in costs) / 3600, beside + sum(run.cpu_hours for run in inside)),
+        max(sum(seconds * need.gpus for seconds, need in costs) / 3600, sum(run.gpu_hours for run in inside)),
     )
 
 

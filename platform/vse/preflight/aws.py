@@ -124,7 +124,7 @@ class _Account:
         yield from self.each("image", disks, look)
 
     def offers(self) -> Iterator[Check]:
-        zones = self.config["provider"].get("availability_zone", "").replace(" ", "").split(",")
+        zones = self._zones()
         wanted = {str(kind["node_config"]["InstanceType"]) for kind in self.kinds.values()}
         pages = self.client("ec2").get_paginator("describe_instance_type_offerings")
         offered: dict[str, set[str]] = defaultdict(set)
@@ -134,7 +134,7 @@ class _Account:
             for offer in page["InstanceTypeOfferings"]:
                 offered[offer["InstanceType"]].add(offer["Location"])
         for kind in sorted(wanted):
-            where = sorted(zone for zone in offered[kind] if zones == [""] or zone in zones)
+            where = sorted(zone for zone in offered[kind] if not zones or zone in zones)
             yield self.check(
                 "instance type",
                 bool(where),
@@ -228,11 +228,16 @@ class _Account:
                 wide, wrong = ["22"], f"{name}: has no rules, so Ray would open port 22 to the world"
             yield self.check("security group", not wide, f"{name}: nothing is open to the world", wrong)
 
+    def _zones(self) -> list[str]:
+        """Those of provider.availability_zone, in its order; none where any will do."""
+        listed = self.config["provider"].get("availability_zone", "").replace(" ", "")
+        return listed.split(",") if listed else []
+
     def _network(self, known: set[str]) -> str:
         """The VPC in which Ray looks for the named group: that of the first subnet that it would use, in the order of
         the zones, of one of the `known` VPCs if there are such. Empty where it would use none."""
         provider = self.config["provider"]
-        zones = provider.get("availability_zone", "").replace(" ", "").split(",")
+        zones = self._zones()
         named = sorted({str(each) for kind in self.kinds.values() for each in kind["node_config"].get("SubnetIds", ())})
         pages = self.client("ec2").get_paginator("describe_subnets").paginate(**({"SubnetIds": named} if named else {}))
         usable = [
@@ -244,7 +249,7 @@ class _Account:
             and (not known or subnet["VpcId"] in known)
         ]
         usable.sort(key=lambda subnet: subnet["AvailabilityZone"], reverse=True)
-        if zones != [""]:
+        if zones:
             usable = [subnet for zone in zones for subnet in usable if subnet["AvailabilityZone"] == zone]
         return usable[0]["VpcId"] if usable else ""
 
