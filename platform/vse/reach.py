@@ -61,7 +61,7 @@ def check_reach(
             if session.nodes > 1:
                 _compare(read)
                 yield f"{read.key}={read.path}: alike on all {session.nodes} nodes"
-            elif not (ray.shared_workspace and _beside(read.path, workspace)):
+            elif not (ray.shared_workspace and _beside(read, workspace)):
                 raise InputError(
                     f"{read.key}={read.path}: a local path that other nodes will read, and no other node is up yet to "
                     f"check; {_instead(read)}"
@@ -128,7 +128,11 @@ def _instead(read: Read) -> str:
     )
 
 
-def _beside(path: str, workspace: str) -> bool:
-    """Whether it lies on the file system of a workspace that the user calls shared."""
+def _beside(read: Read, workspace: str) -> bool:
+    """Whether it lies on the file system of a workspace that the user calls shared; of a folder, its files as well,
+    for links may lead elsewhere."""
     there = Workspace.open(workspace).root
-    return there.is_local and there.local().exists() and os.stat(path).st_dev == os.stat(there.local()).st_dev
+    if not there.is_local or not there.local().exists():
+        return False
+    paths = (read.path, *filter(os.path.exists, read.files))
+    return {os.stat(path).st_dev for path in paths} == {os.stat(there.local()).st_dev}

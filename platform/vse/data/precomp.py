@@ -15,7 +15,7 @@ from vse.data.array_files import ENDINGS, read_array, split_name
 from vse.data.places import below
 from vse.data.ragged import Ragged
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, Source, SourceConfig, arranged, folder, readable_name
+from vse.data.sources import Gathered, Source, SourceConfig, arranged, folder, image_folder, readable_name
 from vse.data.tables.decoding import decode
 from vse.errors import InputError
 from vse.registry import register
@@ -55,7 +55,7 @@ class Precomp(Source):
     @property
     def image_root(self) -> str:
         """Folder of the feature files."""
-        return folder(self.config.root, "precomputed features").uri
+        return image_folder(folder(self.config.root, "precomputed features").uri, self.config)
 
     def describe(self) -> Records:
         """Records of the splits that are there; raises InputError where rows and captions do not fit together."""
@@ -68,7 +68,7 @@ class Precomp(Source):
             if file is None and root.size(f"{stem}_caps.txt") is None:
                 continue
             found, file = True, self._array(file or names[0])
-            part = read_split(root.uri, stem, file, self.config.encoding)
+            part = read_split(self.image_root, stem, file, self.config.encoding)
             per_image = part.captions_per_image
             for k in range(part.num_images):
                 image = Image(f"{split}_{k:06d}", f"{file}#{k * part.rows_per_image}", split)

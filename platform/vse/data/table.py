@@ -15,7 +15,18 @@ from vse import named_files
 from vse.columns import named
 from vse.config import knob
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, Source, SourceConfig, arranged, field, folder, inside, name_of, readable_name
+from vse.data.sources import (
+    Gathered,
+    Source,
+    SourceConfig,
+    arranged,
+    field,
+    folder,
+    image_folder,
+    inside,
+    name_of,
+    readable_name,
+)
 from vse.errors import InputError
 from vse.registry import register
 from vse.storage import Folder
@@ -63,8 +74,8 @@ class Table(Source):
     def image_root(self) -> str:
         """Folder of the images."""
         if self.config.root:
-            return folder(self.config.root, "the images").uri
-        return Folder.holding(self._file())[0].uri
+            return image_folder(folder(self.config.root, "the images").uri, self.config)
+        return image_folder(Folder.holding(self._file())[0].uri, self.config)
 
     def describe(self) -> Records:
         """Records of the file; raises InputError naming the line for a damaged or contradictory one."""
