@@ -33,7 +33,7 @@ from vse.storage import Folder
 
 log = logging.getLogger(__name__)
 _SAMPLE = 1 << 20
-_AXES = {1: "channels", 2: "(regions, channels)", 3: "(height, width, channels)"}
+_AXES = {1: "channels", 2: "regions, channels", 3: "height, width, channels"}
 Arrays = dict[str, np.ndarray | Ragged]
 
 
@@ -168,10 +168,9 @@ def _loaded(root: str, file: str, config: ReadyMade.Config, last: int) -> tuple[
     features = _checked(path, read_array(path, name), config.width)
     if last >= len(features):
         raise InputError(f"{path}: has {len(features)} rows, but an image asks for row {last}")
-    shape = " x ".join(map(str, _row_shape(features)))
-    log.info(
-        "%s: %d images, each %s %s", path, len(features), shape, _AXES.get(len(_row_shape(features)), "(..., channels)")
-    )
+    shape = _row_shape(features)
+    axes = _AXES.get(len(shape), "..., channels")
+    log.info("%s: %d images of (%s) = (%s)", path, len(features), axes, ", ".join(map(str, shape)))
     arrays: Arrays = {_output(features): features}
     if config.mask:
         if isinstance(features, Ragged):
@@ -223,7 +222,9 @@ def _output(array: np.ndarray | Ragged) -> str:
 
 def _row_shape(array: np.ndarray | Ragged) -> tuple[object, ...]:
     """Of one row, for messages."""
-    return ("regions", *array.values.shape[1:]) if isinstance(array, Ragged) else array.shape[1:]
+    if isinstance(array, Ragged):
+        return f"{array.lengths.min()} to {array.lengths.max()}", *array.values.shape[1:]
+    return array.shape[1:]
 
 
 def _tokens(array: np.ndarray) -> np.ndarray:

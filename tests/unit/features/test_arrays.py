@@ -152,7 +152,8 @@ def table(*places):
     return Records("ready", tuple(Image(str(k), place, "train") for k, place in enumerate(places)), ())
 
 
-def test_regions_of_unequal_number_become_a_map_with_a_mask(tmp_path):
+def test_regions_of_unequal_number_become_a_map_with_a_mask(tmp_path, caplog):
+    caplog.set_level("INFO")
     values = np.random.default_rng(0).standard_normal((9, 5)).astype(np.float32)
     np.savez(tmp_path / "a.npz", features=values, lengths=[2, 4, 3])
     torch.save(
@@ -167,6 +168,7 @@ def test_regions_of_unequal_number_become_a_map_with_a_mask(tmp_path):
         root=str(tmp_path),
         options=ExtractionConfig(max_rejected=0.3),
     )
+    assert f"{tmp_path}/a.npz: 3 images of (regions, channels) = (2 to 4, 5)" in caplog.messages
     assert store.shape("map") == (6, 5)
     assert store.rejects == {"2": "has no region"}
     shown, mask = (store.array(name, store.ids) for name in ("map", "mask"))
