@@ -44,7 +44,7 @@ def rows_of(place: str, cells: Mapping[str, Any], columns: Columns, path: str) -
     image = _name(cells, columns.image, where)
     if not image:
         raise InputError(f"{where}: {columns.image} is empty; expected a path below the folder of the images")
-    own, split = (_name(cells, name, where) if name in cells else "" for name in (columns.id, columns.split))
+    own, split = (_name(cells, name, where) if name and name in cells else "" for name in (columns.id, columns.split))
     texts, listed = _texts(cells, columns, where)
     for number, text in enumerate(texts):
         yield Row(place, _one_spelling(image), text, f"{own}#{number}" if own and listed else own, split)

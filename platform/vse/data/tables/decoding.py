@@ -1,6 +1,7 @@
 """Text of a file that says by a byte order mark, or whose user says by a key, how its bytes are encoded."""
 
 import codecs
+import contextlib
 import re
 
 from vse.errors import InputError
@@ -60,9 +61,11 @@ def decode(data: bytes, path: str, encoding: str) -> tuple[str, str]:
 def _named(encoding: str) -> str:
     """Python's name of an encoding of text."""
     try:
-        b"".decode(encoding)  # refuses codecs that give no text, such as base64
-        return codecs.lookup(encoding).name
+        name = codecs.lookup(encoding).name
+        with contextlib.suppress(UnicodeDecodeError):
+            b"a".decode(name)  # refuses codecs that give no text, such as base64
     except (LookupError, ValueError):  # a null character in it
         raise InputError(
             f"{KEY}={encoding}: is no encoding that Python knows; for example utf-8, utf-16, latin-1, cp1252"
         ) from None
+    return name.removesuffix("-sig")
