@@ -14,7 +14,7 @@ from vse import named_files, registry
 from vse.cluster.placement import capacity, on_every_node
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_address, running_ray
-from vse.data.places import spellings
+from vse.data.image_files import places_of
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
@@ -93,9 +93,10 @@ def local_reads(
 def _some(records: Records, root: str) -> Iterator[str]:
     images = records.images
     for k in sorted({round(k * (len(images) - 1) / (_IMAGES - 1)) for k in range(_IMAGES)}):
-        written, *others = spellings(root, images[k].uri)
+        places = places_of(root, images[k].uri)
+        written = next(places)
         if not named_files.is_remote(written):
-            yield next(filter(os.path.isfile, (written, *others)), written)
+            yield written if os.path.isfile(written) else next(filter(os.path.isfile, places), written)
 
 
 def _compare(read: Read) -> None:

@@ -1,10 +1,7 @@
 """Split names of data that others made: `dev`, `validation` and `Train` are plainly val and train."""
 
-import logging
-
+from vse.data.notices import notice
 from vse.errors import InputError
-
-log = logging.getLogger(__name__)
 
 SPLITS = ("train", "val", "test")
 _MEANINGS = {name: name for name in SPLITS}
@@ -35,4 +32,4 @@ class SplitNames:
         """One line that says which names were taken for others; nothing if every name was as it should be."""
         if self._taken:
             names = ", ".join(f"{name!r} as {meaning}" for name, meaning in self._taken.items())
-            log.info("%s: reading the splits %s", self._path, names)
+            notice(f"{self._path}: reading the splits {names}")

@@ -1,7 +1,6 @@
 """A table of captions that anybody can write: text between separators, or JSON, with the columns image and caption."""
 
 import hashlib
-import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from vse import named_files
 from vse.config import knob
+from vse.data.notices import notice
 from vse.data.records import Caption, Image, Records
 from vse.data.sources import Gathered, Source, SourceConfig, arranged, folder, inside, name_of, readable_name
 from vse.data.split_names import SplitNames
@@ -21,8 +21,6 @@ from vse.data.tables.json_forms import json_table
 from vse.errors import InputError
 from vse.registry import register
 from vse.storage import Folder
-
-log = logging.getLogger(__name__)
 
 
 @register("source", "table")
@@ -107,7 +105,7 @@ class Table(Source):
         if not listing.columns:
             return
         columns = chooser.choose(listing.columns, path)
-        log.info("%s: %d rows, %s, %s; %s", path, len(listing.rows), listing.form, encoding.upper(), columns)
+        notice(f"{path}: {len(listing.rows)} rows, {listing.form}, {encoding.upper()}; {columns}")
         for place, cells in listing.rows:
             for row in rows_of(place, cells, columns, path):
                 split = splits.split(row.split, f"{path}: {place}") if row.split else ""

@@ -60,7 +60,7 @@ FLICKR30K = lines(
     "2.jpg| 0| A cat 's nose",
 )
 
-FORMS: dict[str, str | bytes] = {
+FORMS: dict[str, Any] = {
     "Flickr30k's results.csv with its damaged row": FLICKR30K,
     "Flickr30k's results.csv of Windows": FLICKR30K.replace("\n", "\r\n"),
     "Flickr8k's token file": lines("1.jpg#0\tA dog , running", "1.jpg#1\tTwo dogs", "2.jpg#0\tA cat 's nose"),
