@@ -55,7 +55,7 @@ def test_files_as_they_are_written_are_left_alone(root: str) -> None:
 
 MISSING = {
     "https://example.org/000.jpg": "is a web address; images are not downloaded",
-    "both/X": "may mean 'both/x.png' or 'both/x.jpg'",
+    "both/X": "may mean 'both/x.jpg' or 'both/x.png'",
     "001.jpg": "is no file there, but 'sub/001.JPG' is",
     "000.png": "is no file there, but '000.jpg' is",
     "/home/ann/7.jpg": "is a path of another machine",
