@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from vse import named_files, registry
 from vse.cluster.placement import capacity, on_every_node
@@ -84,7 +83,7 @@ def local_reads(
             root = source.image_root
             if root and not named_files.is_remote(root):
                 yield Read("data.root", root, tuple(_some(records, root)))
-    parser = Path(parser_of(config).pipeline).absolute()
+    parser = local_path(parser_of(config).pipeline).absolute()
     if captions and inputs.components and parser.is_dir():
         files = (str(path) for name in ("meta.json", "config.cfg") if (path := parser / name).is_file())
         yield Read("text.parser.pipeline", str(parser), tuple(files))
