@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from vse.columns import rows
@@ -13,6 +13,7 @@ from vse.errors import InputError
 _NAMES = {",": "comma-separated", "\t": "tab-separated", "|": "|-separated", ";": ";-separated"}
 _LITERAL = "\t|"  # whose writers often leave quotation marks as they are
 _FIRST = re.compile(rf".*(?:{'|'.join(map(re.escape, ENDINGS))})(?:#\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"(number|index|id)$")  # a column that counts captions
 _NUMBERED = re.compile(r"\s*(\d+)\s+(\S.*)", re.DOTALL)
 
 Row = tuple[int, list[str]]
@@ -29,15 +30,14 @@ def delimited(text: str, path: str, chooser: Chooser) -> Listing:
     heads = {each: _header(lines, each) for each in separators}
     for separator, head in heads.items():
         if chooser.recognises(head):
-            mend = _number_and_caption(head)
-            form, (_, *body) = _read(lines, path, start, separator, mend)
+            form, (_, *body) = _read(lines, path, start, separator, head)
             header = tuple(head)
             break
     else:
         found = [each for each, head in heads.items() if len(head) == 2 and _FIRST.fullmatch(head[0])]
         if chooser.image or chooser.caption or not found:
             _refuse(max(heads.values(), key=len), f"{path}: line {start}", chooser)
-        form, body = _read(lines, path, start, found[0], None)
+        form, body = _read(lines, path, start, found[0], [])
         form, header = f"{form} without a header", ("image", "caption")
     return Listing(header, [(f"line {number}", dict(zip(header, cells, strict=True))) for number, cells in body], form)
 
@@ -71,45 +71,42 @@ def _header(lines: list[str], separator: str) -> list[str]:
     return [name.strip() for name in fields]
 
 
-def _read(
-    lines: list[str], path: str, start: int, separator: str, mend: Callable[[list[str]], list[str] | None] | None
-) -> tuple[str, list[Row]]:
+def _read(lines: list[str], path: str, start: int, separator: str, head: list[str]) -> tuple[str, list[Row]]:
     """(form, rows). Quotation marks quote fields; between tabs or bars, they are letters in a file that is not whole
     otherwise."""
 
-    def read(quoted: bool) -> list[Row]:
-        return list(rows(lines, path, delimiter=separator, quoted=quoted, first=start, mend=mend))
+    def read(how: str = "") -> tuple[str, list[Row]]:
+        mended: list[list[str]] = []
 
-    form = _NAMES.get(separator, f"{separator}-separated")
+        def mend(fields: list[str]) -> list[str] | None:
+            """A row that lacks the separator between the number of a caption and the caption: `a.jpg| 4   A dog runs .`
+            is the one damaged row of Flickr30k's results.csv."""
+            match = _NUMBERED.fullmatch(fields[-1])
+            if not match or len(fields) != len(head) - 1 or not _NUMBER.search(head[-2].lower()):
+                return None
+            mended.append(fields)
+            return [*fields[:-1], *match.groups()]
+
+        found = list(rows(lines, path, delimiter=separator, quoted=not how, first=start, mend=mend))
+        lacking = f", {len(mended)} of them without a separator after {head[-2]!r}" if mended else ""
+        return f"{_NAMES.get(separator, f'{separator}-separated')}{how}{lacking}", found
+
     if separator not in _LITERAL:
-        return form, read(quoted=True)
+        return read()
     try:
-        whole: list[Row] | InputError = read(quoted=True)
-        if not any(_swallows(cells, separator) for _, cells in whole):
-            return form, whole
+        whole: tuple[str, list[Row]] | InputError = read()
+        if not any(_swallows(cells, separator) for _, cells in whole[1]):
+            return whole
     except InputError as error:
         whole = error
     try:
-        return f"{form} with literal quotation marks", read(quoted=False)
+        return read(" with literal quotation marks")
     except InputError:
         if isinstance(whole, InputError):
             raise whole from None
-        return form, whole
+        return whole
 
 
 def _swallows(cells: list[str], separator: str) -> bool:
     """Whether a field holds what looks like the end of one row and the beginning of another."""
     return any(separator in cell and "\n" in cell for cell in cells)
-
-
-def _number_and_caption(header: list[str]) -> Callable[[list[str]], list[str] | None] | None:
-    """Mends rows that lack the separator between a caption and its number, such as `a.jpg| 4   A dog runs .`, the one
-    damaged row of Flickr30k's results.csv."""
-    if not re.search(r"_(number|index|id)$", header[-2].lower()):
-        return None
-
-    def mend(fields: list[str]) -> list[str] | None:
-        match = _NUMBERED.fullmatch(fields[-1])
-        return [*fields[:-1], *match.groups()] if match and len(fields) == len(header) - 1 else None
-
-    return mend

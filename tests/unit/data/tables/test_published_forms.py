@@ -153,7 +153,11 @@ def test_columns_by_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        (FLICKR30K, "3 rows, |-separated, UTF-8; images in 'image_name', captions in 'comment'"),
+        (
+            FLICKR30K,
+            "3 rows, |-separated, 1 of them without a separator after 'comment_number', UTF-8; "
+            "images in 'image_name', captions in 'comment'",
+        ),
         ("1.jpg#0\tA dog\n", "1 rows, tab-separated without a header, UTF-8; images in 'image', captions in 'caption'"),
         (
             'image\tcaption\tsplit\n1.jpg\t"A dog\tdev\n',
