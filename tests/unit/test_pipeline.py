@@ -279,7 +279,7 @@ def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
         records = pipeline.describe(config, place)
         assert pipeline.describe(config, place).images == records.images
         pipeline.describe(override(config, {"data": "scenes", **SMALL}), place)
-    (line,) = [record.getMessage() for record in caplog.records]
+    _, line = [record.getMessage() for record in caplog.records]  # the first says how the table was read
     told, _, place_told = line.partition("; each is listed in ")
     assert told == "mine: 3 left out (2 x caption without a word, 1 x image without a caption)"
     listed = json.loads(Path(place_told.removesuffix(" under source.rejects")).read_text())["source"]["rejects"]

@@ -17,6 +17,12 @@ class AddressError(InputError):
     """An address of a data set that leads where it may not: a bad row, and no fault of a store or of what is asked."""
 
 
+class LinkError(AddressError):
+    """An address that leads out of its root by a symbolic link, into `folder`."""
+
+    folder: str = ""
+
+
 class Root(str):
     """The folder that image paths are relative to, with other folders that the user's keys name (`others`): paths and
     links may lead there as well. Where only the folder matters, it is a path or an s3:// address like any other."""
@@ -55,10 +61,12 @@ def below(root: str, uri: str) -> str:
     except ValueError:
         return place  # a null byte: no file has such a name, and whoever opens it says so
     if not any(_inside(os.path.realpath(base), real) for base in bases):
-        raise AddressError(
+        error = LinkError(
             f"{uri}: leaves its root {root} through a symbolic link; image paths must stay below it; "
             f"data.links={os.path.dirname(real)} allows links into that folder"
         )
+        error.folder = os.path.dirname(real)
+        raise error
     return place
 
 

@@ -230,7 +230,7 @@ def folder(root: str, what: str) -> Folder:
     """A folder that must exist, by path or s3:// address; raises InputError naming the key."""
     if not root:
         raise InputError(f"data.root: name the folder of {what}, a path or s3://bucket/prefix")
-    if not (Folder.open(root).exists() if named_files.is_remote(root) else Path(root).is_dir()):
+    if not (Folder.open(root).exists() if named_files.is_remote(root) else local_path(root).is_dir()):
         raise InputError(f"data.root={root}: no such folder; expected the folder of {what}")
     return Folder.open(root)
 
@@ -248,9 +248,8 @@ def image_folder(uri: str, config: SourceConfig, *named: str) -> Root:
 
 def inside(root: Folder, file: str) -> str:
     """Path or address of the file that a key names: below the root, unless it is a whole path or address itself."""
-    if named_files.is_remote(file) or os.path.isabs(file) or file.startswith("~"):
-        return file if named_files.is_remote(file) else str(local_path(file))
-    return root.address(file)
+    path = os.path.expanduser(file)
+    return path if named_files.is_remote(path) or os.path.isabs(path) else root.address(file)
 
 
 def name_of(address: str) -> str:

@@ -1,6 +1,7 @@
 """Images that are links, as in hub caches, are followed into the folders that `data.links` names, and no others."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from vse.data.image_files import locate
 from vse.data.images import open_image
 from vse.data.karpathy import Karpathy
 from vse.data.places import AddressError
@@ -59,6 +61,13 @@ def test_links_into_a_folder_that_a_key_names_are_followed(hub: Path) -> None:
     assert len(Precomp(Precomp.Config(root=str(hub), links=(blobs,))).describe().images) == 1
     with pytest.raises(InputError, match=rf"data\.links={blobs} allows"):
         Precomp(Precomp.Config(root=str(hub))).describe()
+
+
+def test_images_that_are_links_are_no_missing_files(hub: Path) -> None:
+    plain, linked = sources(hub)[0], sources(hub, str(hub.parents[1] / "blobs"))[0]
+    assert locate(linked.image_root, ["1.jpg"]).missing == {}
+    advice = rf"is a symbolic link that leads out; data\.links={hub.parents[1]}/blobs allows links into that folder"
+    assert re.fullmatch(advice, locate(plain.image_root, ["1.jpg"]).missing["1.jpg"])
 
 
 def test_links_to_anywhere_else_are_refused(hub: Path, tmp_path: Path) -> None:
