@@ -304,7 +304,8 @@ def test_rows_without_numbers_are_told_once_as_unreadable_images_are(tmp_path, c
     with caplog.at_level("INFO", logger="vse"):
         for _ in range(2):
             assert len(pipeline.prepare(config, place).records.images) == 42
-    (line,) = [record.getMessage() for record in caplog.records]
+    *arrays, line = [record.getMessage() for record in caplog.records]
+    assert [array.partition(": ")[2] for array in arrays] == [f"{n} images of (channels) = (8)" for n in (40, 4)]
     told, _, listed = line.partition("; each is listed in ")
     assert told == "mine: of the images, 2 left out (2 x pooled: not finite in half precision)"
     assert Path(listed).is_file()
