@@ -134,7 +134,7 @@ def _why(root: str, uri: str, meant: Sequence[str], files: ImageFiles) -> tuple[
         outside = True
     if len(meant) > 1:
         return "several", f"may mean {meant[0]!r} or {meant[1]!r}"
-    if named := files.of_name(uri):
+    if named := [path for path in files.of_name(uri) if path not in meant]:
         same = os.path.splitext(_key(named[0]))[1] == os.path.splitext(_key(uri))[1]
         return ("folder" if same else "ending"), f"is no file there, but {named[0]!r} is"
     foreign = re.match(r"/|file:" if outside else r"[A-Za-z]:[\\/]|\\\\", uri)

@@ -90,7 +90,9 @@ def test_one_file_for_two_images_is_refused(root: str, uris: list[str]) -> None:
 
 def test_a_link_that_leads_out_is_not_what_a_path_means(root: str, tmp_path: Path) -> None:
     (Path(root) / "out.png").symlink_to(tmp_path / "secret.png")
-    assert not locate(root, ["OUT.PNG"]).elsewhere
+    for uri in ("OUT.PNG", "out.png"):
+        assert not locate(root, [uri]).elsewhere
+    assert locate(root, ["out.png"]).missing == {"out.png": "leaves this folder"}
     with pytest.raises(UnreadableImage):
         open_image("OUT.PNG", root)
 
