@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from vse.command import Request, main
 from vse.config import knob
@@ -14,6 +13,7 @@ from vse.language.lexicon import compact
 from vse.language.lexicon.wordnet import DEBIAN, read_wordnet
 from vse.language.tokens import words
 from vse.language.word_vector_training import read_captions
+from vse.paths import local_path
 from vse.summary import write_summary
 from vse.workspace import Workspace
 
@@ -39,7 +39,7 @@ def run(request: Request) -> str:
     frequent = [word for word, count in counts.items() if count >= options.min_count and len(word) > 1]
     data = compact.derive(options.wordnet, frequent, options.least_uses)
     folder = Workspace.open(request.workspace).check_writable().root.child("lexicon")
-    path = Path(options.out) if options.out else folder.local("nouns.json")
+    path = local_path(options.out) if options.out else folder.local("nouns.json")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

@@ -14,6 +14,7 @@ from vse.cluster.runtime import running_ray, set_threads, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
+from vse.features.locating import path_lines
 from vse.pipeline import check_rows, describe, of_data
 from vse.reach import check_reach
 from vse.summary import write_summary
@@ -94,6 +95,7 @@ def plan(request: Request) -> Iterable[str]:
     records = source.describe()
     check_rows(request.config, records, outputs)
     yield from of_data(records)
+    yield from path_lines(records, request.config.data, request.config.features.backbone)
     yield f"images below {source.image_root or '(rendered)'}"
     yield f"backbone {backbone.identity()}"
     yield f"outputs {', '.join(outputs)}"

@@ -9,6 +9,7 @@ from vse.command import Request, main
 from vse.errors import InputError
 from vse.evaluation.verdicts import from_json_lines, table, tally, to_json_lines
 from vse.judging import Options, drawn, judged_by_source, listing, sheets
+from vse.paths import local_path
 from vse.summary import write_summary
 from vse.workspace import Workspace
 
@@ -23,7 +24,7 @@ def run(request: Request) -> str:
     outputs: dict[str, Path] = {}
     told: list[str] = []
     if options.verdicts:
-        path = Path(options.verdicts)
+        path = local_path(options.verdicts)
         if not path.is_file():
             raise InputError(f"verdicts={path}: no such file")
         rows = tally(from_json_lines(path.read_text(encoding="utf-8"), str(path)))

@@ -25,6 +25,7 @@ from vse.language.lexicon.concreteness import (
 from vse.language.tokens import words
 from vse.language.word_vector_files import read_rows
 from vse.language.word_vector_training import read_captions
+from vse.paths import local_path
 from vse.storage import sha256_of_file
 from vse.summary import write_summary
 from vse.workspace import Workspace
@@ -58,7 +59,7 @@ def run(request: Request) -> str:
     rows = read_rows(options.vectors, {word: k for k, word in enumerate(wanted)})
     known = {word: rows.vectors[k] for k, word in enumerate(wanted) if rows.found[k]}
     folder = Workspace.open(request.workspace).check_writable().root.child("concreteness")
-    path = Path(options.out) if options.out else folder.local("learned.txt")
+    path = local_path(options.out) if options.out else folder.local("learned.txt")
     save_scores(path, learned_scores(known))
     learned = Concreteness.calibrated(read_scores(str(path)), str(path), options.share)
     headline = {

@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
@@ -14,6 +13,7 @@ from vse.language.contrast.page import page_of, read_images
 from vse.language.contrast.rules import Rules
 from vse.language.contrast.words import KINDS
 from vse.language.parser import Parser
+from vse.paths import local_path
 from vse.summary import write_summary
 from vse.workspace import Workspace
 
@@ -38,7 +38,7 @@ def run(request: Request) -> str:
     images = _read(options)
     page = page_of(images, options.rules, Parser.Config(), options.words, options.number, options.samples, options.seed)
     folder = Workspace.open(request.workspace).check_writable().root.child("contrast")
-    path = Path(options.out) if options.out else folder.local("page.txt")
+    path = local_path(options.out) if options.out else folder.local("page.txt")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page.text, encoding="utf-8")
     summary = write_summary(

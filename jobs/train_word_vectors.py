@@ -3,13 +3,13 @@
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
 from vse.language.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
+from vse.paths import local_path
 from vse.storage import sha256_of_file
 from vse.summary import write_summary
 from vse.workspace import Workspace
@@ -33,7 +33,7 @@ def run(request: Request) -> str:
     captions = [caption for path in options.captions for caption in read_captions(path)]
     names, vectors = train_word_vectors(captions, options.vectors)
     folder = Workspace.open(request.workspace).check_writable().root.child("vectors")
-    path = Path(options.out) if options.out else folder.local("captions.vec")
+    path = local_path(options.out) if options.out else folder.local("captions.vec")
     path.parent.mkdir(parents=True, exist_ok=True)
     save_text(path, names, vectors)
     return write_summary(

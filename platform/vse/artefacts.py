@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
-from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from vse.language.attacks import ATTACKS, WORDS
 from vse.language.contrast.rules import PARADIGMS, PUBLISHED, Rules
 from vse.language.ngram_model import NgramModel
 from vse.language.word_vector_training import read_captions
+from vse.paths import local_path
 from vse.pipeline import describe, parse_dataset
 from vse.training.config import RunConfig
 from vse.training.inputs import Material
@@ -112,7 +112,7 @@ def _attacks(
 
 def read_pairs(path: str) -> Iterator[Sample]:
     """Pairs of a file of JSON lines; raises InputError naming file and line for anything else."""
-    file = Path(path)
+    file = local_path(path)
     if not file.is_file():
         raise InputError(f"pairs={path}: no such file")
     with file.open(encoding="utf-8") as lines:

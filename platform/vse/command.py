@@ -368,6 +368,9 @@ def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, preset
 
 
 def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> None:
+    from vse.cluster.runtime import set_up_logging  # what readers of data say belongs to the plan
+
+    set_up_logging()
     checked = ["keys and values of settings", *(f"that {named} is there" for named in _are_there(request))]
     lines = list(plan(request)) if plan is not None else [f"checked: {', '.join(checked)}; nothing else"]
     print(f"{request.job}: dry run, nothing is started or written")

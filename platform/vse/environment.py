@@ -97,7 +97,7 @@ def gpus() -> list[str]:
 
 def _first_after(path: str, label: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:  # names of hardware, for people only
             return next((line.partition(":")[2].strip() for line in file if line.startswith(label)), "")
     except OSError:
         return ""

@@ -24,6 +24,7 @@ from vse.data.vocabulary import SPECIAL, build_vocabulary
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.features.extraction import extract, features_fingerprint, of_other_code
+from vse.features.locating import path_lines
 from vse.features.store import REJECTS, FeatureStore
 from vse.language.caption_vectors import caption_vectors, caption_vectors_fingerprint
 from vse.language.contrast.stage import contrast_candidates
@@ -57,8 +58,7 @@ def check(config: RunConfig) -> None:
     adversaries_wanted(config)
     if config.text.word_vectors not in ("", OWN_CAPTIONS):
         split_path(config.text.word_vectors)
-    ready = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
-    if isinstance(config.data, Precomp.Config) and not ready:
+    if isinstance(config.data, Precomp.Config) and not isinstance(config.features.backbone, ReadyMade.Config):
         raise InputError("data=precomp: brings features and no images to make them of; add features.backbone=arrays")
 
 
@@ -71,9 +71,9 @@ def check_with_data(config: RunConfig) -> Iterator[str]:
     records = trainable(registry.build("source", config.data).describe())
     registry.build("backbone", config.features.backbone).check((family_inputs(config).image,))
     check_rows(config, records, (family_inputs(config).image,))
-    if told := without_vectors(config):
-        yield told
+    yield from filter(None, [without_vectors(config)])
     yield from of_data(records)
+    yield from path_lines(records, config.data, config.features.backbone)
 
 
 def check_rows(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> None:

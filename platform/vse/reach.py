@@ -8,13 +8,12 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from vse import named_files, registry
 from vse.cluster.placement import capacity, on_every_node
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_address, running_ray
-from vse.data.places import spellings
+from vse.data.image_files import places_of
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
@@ -61,7 +60,7 @@ def check_reach(
             if session.nodes > 1:
                 _compare(read)
                 yield f"{read.key}={read.path}: alike on all {session.nodes} nodes"
-            elif not (ray.shared_workspace and _beside(read.path, workspace)):
+            elif not (ray.shared_workspace and _beside(read, workspace)):
                 raise InputError(
                     f"{read.key}={read.path}: a local path that other nodes will read, and no other node is up yet to "
                     f"check; {_instead(read)}"
@@ -84,7 +83,7 @@ def local_reads(
             root = source.image_root
             if root and not named_files.is_remote(root):
                 yield Read("data.root", root, tuple(_some(records, root)))
-    parser = Path(parser_of(config).pipeline).absolute()
+    parser = local_path(parser_of(config).pipeline).absolute()
     if captions and inputs.components and parser.is_dir():
         files = (str(path) for name in ("meta.json", "config.cfg") if (path := parser / name).is_file())
         yield Read("text.parser.pipeline", str(parser), tuple(files))
@@ -93,9 +92,10 @@ def local_reads(
 def _some(records: Records, root: str) -> Iterator[str]:
     images = records.images
     for k in sorted({round(k * (len(images) - 1) / (_IMAGES - 1)) for k in range(_IMAGES)}):
-        written, *others = spellings(root, images[k].uri)
+        places = places_of(root, images[k].uri)
+        written = next(places)
         if not named_files.is_remote(written):
-            yield next(filter(os.path.isfile, (written, *others)), written)
+            yield written if os.path.isfile(written) else next(filter(os.path.isfile, places), written)
 
 
 def _compare(read: Read) -> None:
@@ -128,7 +128,11 @@ def _instead(read: Read) -> str:
     )
 
 
-def _beside(path: str, workspace: str) -> bool:
-    """Whether it lies on the file system of a workspace that the user calls shared."""
+def _beside(read: Read, workspace: str) -> bool:
+    """Whether it lies on the file system of a workspace that the user calls shared; of a folder, its files as well,
+    for links may lead elsewhere."""
     there = Workspace.open(workspace).root
-    return there.is_local and there.local().exists() and os.stat(path).st_dev == os.stat(there.local()).st_dev
+    if not there.is_local or not there.local().exists():
+        return False
+    paths = (read.path, *filter(os.path.exists, read.files))
+    return {os.stat(path).st_dev for path in paths} == {os.stat(there.local()).st_dev}

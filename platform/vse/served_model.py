@@ -17,6 +17,7 @@ from vse.embedder import PARSER, SENTENCE, WEIGHTS, Embedder, sentence_features
 from vse.errors import InputError
 from vse.journal import Journal
 from vse.language.sentence.features import SentenceFeatures
+from vse.paths import local_path
 from vse.pipeline import parser_of
 from vse.storage import Folder
 from vse.trained import Trained, load_run
@@ -141,7 +142,7 @@ def _outside(config: RunConfig) -> dict[str, Path]:
     if named_files.is_file(weights):
         file = named_files.local(weights)
         found[WEIGHTS + file.suffix] = file
-    pipeline = Path(parser_of(config).pipeline)
+    pipeline = local_path(parser_of(config).pipeline)
     if family_inputs(config).components and pipeline.is_dir():
         found[PARSER] = pipeline
     return found

@@ -218,8 +218,8 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         functools.partial(karpathy, lambda entries: [e.update(filename="no " + e["filename"]) for e in entries[:3]]),
         KARPATHY,
         (
-            "3 of 8 images cannot be read, more than max_rejected=0.05 allows",
-            "no plain 2.png; data.root, data.file, data.images say where images are",
+            "3 of 8 images are missing in",
+            "max_rejected=0.05 allows; data.root, data.file, data.images say where images are",
             "let jobs/extract_features.py pass with extraction.max_rejected=0.4",
         ),
     ),

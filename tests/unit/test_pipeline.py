@@ -279,7 +279,7 @@ def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
         records = pipeline.describe(config, place)
         assert pipeline.describe(config, place).images == records.images
         pipeline.describe(override(config, {"data": "scenes", **SMALL}), place)
-    (line,) = [record.getMessage() for record in caplog.records]
+    _, line = [record.getMessage() for record in caplog.records]  # the first says how the table was read
     told, _, place_told = line.partition("; each is listed in ")
     assert told == "mine: 3 left out (2 x caption without a word, 1 x image without a caption)"
     listed = json.loads(Path(place_told.removesuffix(" under source.rejects")).read_text())["source"]["rejects"]
@@ -304,7 +304,8 @@ def test_rows_without_numbers_are_told_once_as_unreadable_images_are(tmp_path, c
     with caplog.at_level("INFO", logger="vse"):
         for _ in range(2):
             assert len(pipeline.prepare(config, place).records.images) == 42
-    (line,) = [record.getMessage() for record in caplog.records]
+    *arrays, line = [record.getMessage() for record in caplog.records]
+    assert [array.partition(": ")[2] for array in arrays] == [f"{n} images of (channels) = (8)" for n in (40, 4)]
     told, _, listed = line.partition("; each is listed in ")
     assert told == "mine: of the images, 2 left out (2 x pooled: not finite in half precision)"
     assert Path(listed).is_file()

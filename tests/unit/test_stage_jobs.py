@@ -73,6 +73,6 @@ def test_a_stage_is_locked_while_its_job_works(
 def test_where_pictures_are_looked_for_is_told_by_the_keys_of_the_source(tmp_path: Path) -> None:
     table = tmp_path / "mine.csv"
     table.write_text("image,caption\n" + "".join(f"{k}.jpg,a dog\n" for k in range(20)))
-    told = r"^of the first 16 of 20 images 16 .*[0-9]\.jpg; data\.root, data\.file say where images are; each so far"
+    told = r"^20 of 20 images are missing .*; data\.root, data\.file say where images are; each is listed in"
     with pytest.raises(InputError, match=told):
         run("extract_features", tmp_path / "space", data="table", **{"data.file": str(table)})

@@ -61,7 +61,12 @@ class Annotations:
     def from_bytes(cls, data: bytes, where: str = "annotations") -> "Annotations":
         """Read what `to_bytes` wrote; raises InputError naming `where` and the line for anything else."""
         images: dict[str, Annotation] = {}
-        for number, line in enumerate(io.StringIO(data.decode(errors="replace")), start=1):
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise InputError(f"{where}: line {line} is not UTF-8 text; make the annotations again") from None
+        for number, line in enumerate(io.StringIO(text), start=1):
             try:
                 row = json.loads(line)
                 annotation = _annotation(row)

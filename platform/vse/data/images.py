@@ -10,7 +10,7 @@ import numpy as np
 import PIL.Image
 import PIL.ImageOps
 
-from vse.data.places import spellings
+from vse.data.image_files import places_of
 from vse.data.scenes.render import render
 from vse.errors import StorageError, first_line
 from vse.storage import Folder
@@ -35,13 +35,13 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     """The picture at a URI, RGB, turned upright as its EXIF data says, on white where it is transparent.
 
     `uri` is a `scene:` address, a file:// or s3:// address, or a path: below `root` if one is given (a folder or an
-    s3:// address), its accented letters composed or decomposed. Raises AddressError for a path that leaves its root,
-    UnreadableImage for everything that a single bad file can cause: missing, empty, truncated, no image, too large, and
-    StorageError or what a store raises (CredentialsError) for what is no fault of it.
+    s3:// address), otherwise the one file there that it can mean (`places_of`). Raises AddressError for a path that
+    leaves its root, UnreadableImage for everything that a single bad file can cause: missing, empty, truncated, no
+    image, too large, and StorageError or what a store raises (CredentialsError) for what is no fault of it.
     """
     if uri.startswith("scene:"):
         return PIL.Image.fromarray(render(uri))
-    for place in spellings(root, uri):
+    for place in places_of(root, uri):
         if (data := _read(place)) is not None:
             return decode_image(data)
     raise UnreadableImage(MISSING)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import posixpath
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import unquote, urlsplit
 
 from vse.errors import InputError
@@ -17,32 +17,61 @@ class AddressError(InputError):
     """An address of a data set that leads where it may not: a bad row, and no fault of a store or of what is asked."""
 
 
+class LinkError(AddressError):
+    """An address that leads out of its root by a symbolic link, into `folder`."""
+
+    folder: str = ""
+
+
+class Root(str):
+    """The folder that image paths are relative to, with other folders that the user's keys name (`others`): paths and
+    links may lead there as well. Where only the folder matters, it is a path or an s3:// address like any other."""
+
+    others: tuple[str, ...]
+
+    def __new__(cls, folder: str, others: tuple[str, ...] = ()) -> "Root":
+        root = super().__new__(cls, folder)
+        root.others = others
+        return root
+
+    def __reduce__(self) -> tuple[type["Root"], tuple[str, tuple[str, ...]]]:
+        return Root, (str(self), self.others)
+
+
 def below(root: str, uri: str) -> str:
     """The local path or s3:// address of `uri` in `root`, which is a folder or an s3:// address.
 
     `uri` is a path relative to the root, or an absolute path, file:// or s3:// address of something in it. The root
-    itself may be a symbolic link; links in it may not lead out of it. Without a root any address is taken as it is.
-    Raises AddressError for one that leaves its root.
+    itself may be a symbolic link; links in it may not lead out of it. The other folders of a `Root` count like it.
+    Without a root any address is taken as it is. Raises AddressError for one that leaves its root.
     """
-    if uri.startswith("s3://") or root.startswith("s3://"):
-        return _remote(root, uri)
+    folders = (root, *(root.others if isinstance(root, Root) else ()))
+    if uri.startswith("s3://") or (root.startswith("s3://") and not os.path.isabs(uri)):
+        return _remote_of(folders, uri)
     if uri.startswith("file://"):
         uri = unquote(urlsplit(uri).path)
     if not root:
         return uri
-    if root.startswith("file://"):
-        root = unquote(urlsplit(root).path)
-    base = os.path.abspath(root)
-    place = os.path.normpath(uri if os.path.isabs(uri) else os.path.join(base, os.path.normpath(uri)))
-    if not _inside(base, place):
+    bases = [os.path.abspath(_path(folder)) for folder in folders if not folder.startswith("s3://")]
+    place = os.path.normpath(uri if os.path.isabs(uri) else os.path.join(bases[0], os.path.normpath(uri)))
+    if not any(_inside(base, place) for base in bases):
         raise AddressError(f"{uri}: leaves its root {root}; image paths must stay below it")
     try:
         real = os.path.realpath(place)
     except ValueError:
         return place  # a null byte: no file has such a name, and whoever opens it says so
-    if not _inside(os.path.realpath(base), real):
-        raise AddressError(f"{uri}: leaves its root {root} through a symbolic link; image paths must stay below it")
+    if not any(_inside(os.path.realpath(base), real) for base in bases):
+        error = LinkError(
+            f"{uri}: leaves its root {root} through a symbolic link; image paths must stay below it; "
+            f"data.links={os.path.dirname(real)} allows links into that folder"
+        )
+        error.folder = os.path.dirname(real)
+        raise error
     return place
+
+
+def _path(folder: str) -> str:
+    return unquote(urlsplit(folder).path) if folder.startswith("file://") else folder
 
 
 def spellings(root: str, uri: str) -> Iterator[str]:
@@ -60,6 +89,15 @@ def spellings(root: str, uri: str) -> Iterator[str]:
 
 def _inside(base: str, place: str) -> bool:
     return place == base or place.startswith(base.rstrip(os.sep) + os.sep)
+
+
+def _remote_of(folders: Sequence[str], uri: str) -> str:
+    """The address in the first of the folders that it may lie in."""
+    for folder in folders[1:]:
+        if folder.startswith("s3://") and uri.startswith("s3://"):
+            with contextlib.suppress(AddressError):
+                return _remote(folder, uri)
+    return _remote(folders[0], uri)
 
 
 def _remote(root: str, uri: str) -> str:

@@ -1,8 +1,9 @@
-"""Ready-made features of VSE++ and SCAN: `{split}_ims.npy` with `{split}_caps.txt`.
+"""Ready-made features of VSE++ and SCAN: `{split}_ims.npy` (or .npz, .pt) with `{split}_caps.txt`.
 
 Rows of features come once for each image or repeated for each of its captions; both give the same records.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,9 +11,12 @@ import numpy as np
 
 from vse import named_files
 from vse.config import knob
+from vse.data.array_files import ENDINGS, read_array, split_name
 from vse.data.places import below
+from vse.data.ragged import Ragged
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, Source, SourceConfig, arranged, folder, readable_name
+from vse.data.sources import Gathered, Source, SourceConfig, arranged, folder, image_folder, readable_name
+from vse.data.tables.decoding import decode
 from vse.errors import InputError
 from vse.registry import register
 from vse.storage import Folder
@@ -22,9 +26,8 @@ _CHECKED_GROUPS = 64
 
 @dataclass(frozen=True, slots=True)
 class PrecompSplit:
-    """One split on disk: memory-mapped features (rows, ...), the caption lines, and how they belong together."""
+    """One split on disk: the caption lines, and how they and the rows of features belong together."""
 
-    features: np.ndarray
     lines: tuple[str, ...]
     num_images: int
     rows_per_image: int
@@ -36,12 +39,15 @@ class PrecompSplit:
 
 @register("source", "precomp")
 class Precomp(Source):
-    """Records whose images exist only as features. A URI is `{split}_ims.npy#{row}`; the dev split is called val."""
+    """Records whose images exist only as features. A URI is `{split}_ims.npy#{row}`, or `{split}_ims.npz:{array}#{row}`
+    if `data.array` names one; the dev split is called val."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
         root: str = knob("", "folder of the files, a path or an s3:// address")
         test: str = knob("test", "which files are the test split", choices=("test", "testall"))
+        array: str = knob("", "name of the features in .npz or .pt files that hold several arrays", later=True)
+        encoding: str = knob("", "of the captions, as latin-1; default: UTF-8", later=True)
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -49,7 +55,7 @@ class Precomp(Source):
     @property
     def image_root(self) -> str:
         """Folder of the feature files."""
-        return folder(self.config.root, "precomputed features").uri
+        return image_folder(folder(self.config.root, "precomputed features").uri, self.config)
 
     def describe(self) -> Records:
         """Records of the splits that are there; raises InputError where rows and captions do not fit together."""
@@ -57,14 +63,16 @@ class Precomp(Source):
         gathered = Gathered(root.uri)
         found = False
         for stem, split in (("train", "train"), ("dev", "val"), (self.config.test, "test")):
-            if root.size(f"{stem}_ims.npy") is None and root.size(f"{stem}_caps.txt") is None:
+            names = [f"{stem}_ims{ending}" for ending in ENDINGS]
+            file = next((name for name in names if root.size(name) is not None), None)
+            if file is None and root.size(f"{stem}_caps.txt") is None:
                 continue
-            found = True
-            part = read_split(root.uri, stem)
+            found, file = True, self._array(file or names[0])
+            part = read_split(self.image_root, stem, file, self.config.encoding)
             per_image = part.captions_per_image
             for k in range(part.num_images):
-                image = Image(f"{split}_{k:06d}", f"{stem}_ims.npy#{k * part.rows_per_image}", split)
-                gathered.image(image, f"{root}/{stem}_ims.npy")
+                image = Image(f"{split}_{k:06d}", f"{file}#{k * part.rows_per_image}", split)
+                gathered.image(image, f"{root}/{file}")
                 for j in range(k * per_image, (k + 1) * per_image):
                     caption = Caption(f"{split}_caption_{j:06d}", image.id, part.lines[j])
                     gathered.caption(caption, f"{root}/{stem}_caps.txt line {j + 1}")
@@ -77,15 +85,12 @@ class Precomp(Source):
 
     def larger(self, split: str) -> str:
         """COCO's releases have all 5,000 test images beside the first 1,000: COCO 5K and five times 1K are of those."""
-        larger = (
-            split == "test" and self.config.test == "test" and Folder.open(self.image_root).exists("testall_ims.npy")
-        )
+        root = Folder.open(self.image_root)
+        larger = split == "test" == self.config.test and any(root.exists(f"testall_ims{end}") for end in ENDINGS)
         return "data.test=testall" if larger else ""
 
-    def features(self, image: Image) -> np.ndarray:
-        """The row of an image, a view into the memory-mapped file."""
-        file, _, row = image.uri.partition("#")
-        return load_features(below(self.image_root, file))[int(row)]
+    def _array(self, file: str) -> str:
+        return f"{file}:{self.config.array}" if self.config.array and not file.endswith(".npy") else file
 
 
 def _last(root: Folder) -> str:
@@ -93,45 +98,44 @@ def _last(root: Folder) -> str:
     return root.local().resolve().name if root.is_local else root.name
 
 
-def load_features(path: str) -> np.ndarray:
-    """A memory-mapped array (rows, ..., dim), nothing read yet; raises InputError for a missing or damaged file.
-
-    path: an s3:// address too, of which this node then keeps a copy.
-    """
-    file = named_files.local(path)
-    try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: not a readable array file: {error}") from None
-    if not isinstance(array, np.ndarray) or array.ndim < 2 or not np.issubdtype(array.dtype, np.floating):
+def _rows_of(path: str, name: str) -> Sequence[np.ndarray] | np.ndarray:
+    """The rows of an array file, none of a mapped one read yet; raises InputError for a missing or damaged file."""
+    array = read_array(path, name)
+    values = array.values if isinstance(array, Ragged) else array
+    if values.ndim < 2 or not np.issubdtype(values.dtype, np.floating):
         raise InputError(f"{path}: expected floats of shape (rows, ..., dim)")
     if not len(array):
         raise InputError(f"{path}: has no rows")
-    return array
+    return [array.row(k) for k in range(len(array))] if isinstance(array, Ragged) else array
 
 
-def read_split(root: str, stem: str) -> PrecompSplit:
-    """One split; raises InputError if the captions are no whole multiple of the images, or only some rows repeated."""
-    array = below(root, f"{stem}_ims.npy")
-    features = load_features(array)
+def read_split(root: str, stem: str, file: str, encoding: str) -> PrecompSplit:
+    """One split, of the features in `file` and the captions in `{stem}_caps.txt`.
+
+    Raises InputError if the captions are no whole multiple of the images, if only some rows are repeated, and for
+    captions that are not text in `encoding`.
+    """
+    name = split_name(file)
+    array = below(root, name[0])
+    features = _rows_of(array, name[1])
     path = below(root, f"{stem}_caps.txt")
     # Not splitlines: a stray line separator inside a caption would shift every caption behind it.
-    parts = named_files.read(path).split(b"\n")
+    parts = decode(named_files.read(path), path, encoding)[0].split("\n")
     if not parts[-1]:
         parts.pop()
-    lines = tuple(part.decode(errors="replace").strip() for part in parts)
+    lines = tuple(part.strip() for part in parts)
     rows = len(features)
     repeated = _repeated(features, array) if rows == len(lines) else 1
     if not lines or len(lines) % rows:
         raise InputError(
-            f"{path}: {len(lines)} captions do not match {rows} rows of {stem}_ims.npy: "
+            f"{path}: {len(lines)} captions do not match {rows} rows of {file}: "
             "every image must have the same number of captions; where numbers differ, write a table of captions whose "
-            f"image is a row, {stem}_ims.npy#17, and use data=table data.file=captions.csv instead of data=precomp"
+            f"image is a row, {file}#17, and use data=table data.file=captions.csv instead of data=precomp"
         )
-    return PrecompSplit(features, lines, rows // repeated, repeated)
+    return PrecompSplit(lines, rows // repeated, repeated)
 
 
-def _repeated(features: np.ndarray, path: str) -> int:
+def _repeated(features: Sequence[np.ndarray] | np.ndarray, path: str) -> int:
     """How often each image's row is repeated: the largest size of groups that are equal inside, or 1.
 
     Neighbours may be equal by chance, so the run of equal rows with which the array begins or ends has whole groups,
@@ -165,7 +169,7 @@ def _constant(blocks: list[list[bool]], size: int) -> float:
     return sum(len(group) == size - 1 and all(group) for group in groups) / len(groups)
 
 
-def _first_run(features: np.ndarray) -> int:
+def _first_run(features: Sequence[np.ndarray] | np.ndarray) -> int:
     """How many rows from the first on are equal to it."""
     size = 1
     while size < len(features) and _same(features[size], features[0]):
@@ -173,7 +177,7 @@ def _first_run(features: np.ndarray) -> int:
     return size
 
 
-def _same_as_next(rows: np.ndarray) -> list[bool]:
+def _same_as_next(rows: Sequence[np.ndarray] | np.ndarray) -> list[bool]:
     return [_same(one, other) for one, other in pairwise(rows)]
 
 

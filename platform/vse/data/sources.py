@@ -15,9 +15,11 @@ import numpy as np
 from vse import named_files, registry
 from vse.config import knob
 from vse.data.folds import cross_validated, limited
+from vse.data.places import Root
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
 from vse.language.tokens import as_caption, words
+from vse.paths import local_path
 from vse.registry import ComponentConfig
 from vse.storage import Folder
 
@@ -32,6 +34,9 @@ class SourceConfig(ComponentConfig):
     folds: int = knob(0, "cross-validation inside train and val: number of folds; 0: none", low=0)
     fold: int = knob(0, "which fold is the validation split, from 0", low=0)
     limit: int = knob(0, "at most this many images per split; 0: all", low=0)
+    links: tuple[str, ...] = knob(
+        (), "folders that symbolic links among the images may lead to, as the blobs of a hub's cache", later=True
+    )
 
 
 class Source(ABC):
@@ -150,6 +155,10 @@ class Gathered:
         else:
             self._captions[caption.image].append(Caption(caption.id, caption.image, text))
 
+    def reject(self, name: str, reason: str) -> None:
+        """Leave out a caption of that id, for a reason."""
+        self._rejects.append([name, reason])
+
     def records(self, name: str, source: dict[str, Any]) -> Records:
         """Everything taken in, grouped; raises InputError if nothing is left."""
         images = []
@@ -221,16 +230,26 @@ def folder(root: str, what: str) -> Folder:
     """A folder that must exist, by path or s3:// address; raises InputError naming the key."""
     if not root:
         raise InputError(f"data.root: name the folder of {what}, a path or s3://bucket/prefix")
-    if not (Folder.open(root).exists() if named_files.is_remote(root) else Path(root).is_dir()):
+    if not (Folder.open(root).exists() if named_files.is_remote(root) else local_path(root).is_dir()):
         raise InputError(f"data.root={root}: no such folder; expected the folder of {what}")
     return Folder.open(root)
 
 
+def image_folder(uri: str, config: SourceConfig, *named: str) -> Root:
+    """The folder of a data set's images. They may also lie in the folders that are `named`, and be links into those of
+    `data.links`; raises InputError if one of the latter does not exist."""
+    links = []
+    for each in config.links:
+        if not Folder.open(each).exists():
+            raise InputError(f"data.links={each}: no such folder; expected one that links among the images lead to")
+        links.append(Folder.open(each).uri)
+    return Root(uri, (*named, *links))
+
+
 def inside(root: Folder, file: str) -> str:
     """Path or address of the file that a key names: below the root, unless it is a whole path or address itself."""
-    if named_files.is_remote(file) or os.path.isabs(file):
-        return file
-    return root.address(file)
+    path = os.path.expanduser(file)
+    return path if named_files.is_remote(path) or os.path.isabs(path) else root.address(file)
 
 
 def name_of(address: str) -> str:

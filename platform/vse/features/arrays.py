@@ -1,11 +1,13 @@
 """Features that others made: arrays of any grid or number of tokens, with or without a mask, into the same store.
 
-An image's URI says where its row is: `train_ims.npy#17` (see the source `precomp`). A mask lies in a file of its own
-with one row for each row of features, true where a token counts; it becomes the output `mask`. Tokens that do not count
-are kept as zeros, so that families tell them from the features alone.
+An image's URI says where its row is: `train_ims.npy#17` (see the source `precomp`), or `feats.npz:name#17` in a file of
+several arrays. A mask lies in a file of its own with one row for each row of features, true where a token counts, or
+follows from numbers of regions (`vse.data.array_files`); it becomes the output `mask`. Tokens that do not count are
+kept as zeros, so that families tell them from the features alone.
 """
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,19 +17,24 @@ import numpy as np
 
 from vse import named_files
 from vse.config import knob
+from vse.data.array_files import read_array, split_name
 from vse.data.places import below
+from vse.data.ragged import Ragged
 from vse.data.records import Image, Records
-from vse.errors import InputError, first_line
+from vse.errors import InputError
 from vse.features.backbone import REVISION, Backbone
 from vse.features.forward import shard_rows
-from vse.features.shards import Output, Receipt, half, read_receipts, write_shard
+from vse.features.shards import Output, Receipt, half, out_of_range, read_receipts, write_shard
 from vse.features.store import FeatureStore, commit
 from vse.features.watch import Watch
 from vse.progress import Progress
 from vse.registry import ComponentConfig, register
 from vse.storage import Folder
 
+log = logging.getLogger(__name__)
 _SAMPLE = 1 << 20
+_AXES = {1: "channels", 2: "regions, channels", 3: "height, width, channels"}
+Arrays = dict[str, np.ndarray | Ragged]
 
 
 @register("backbone", "arrays")
@@ -53,12 +60,13 @@ class ReadyMade(Backbone):
                 raise InputError(f"output {name!r}: ready-made arrays give pooled (vectors) or map (tokens), and mask")
 
     def check_rows(self, outputs: Sequence[str], records: Records, root: str) -> None:
-        """Raises InputError where rows are one vector and tokens are wanted, or the other way round; by the first file,
-        before any is copied, unless it lies on S3."""
-        path = below(root, _place(records.images[0])[0])
+        """Raises InputError where rows are one vector and tokens are wanted, or the other way round, and for an array
+        that cannot be one of features; by the first file, before any is copied, unless it lies on S3."""
+        path, array_name = _located(root, _place(records.images[0])[0])
         if named_files.is_remote(path):
             return
-        there, shape = ("map" if (array := _load(path)).ndim > 2 else "pooled"), "x".join(map(str, array.shape[1:]))
+        array = _checked(path, read_array(path, array_name), self.config.width)
+        there, shape = _output(array), "x".join(map(str, _row_shape(array)))
         for name in {"map", "pooled"} & set(outputs) - {there}:
             kinds = {"map": "several vectors per image (map)", "pooled": "one vector per image (pooled)"}
             raise InputError(
@@ -73,7 +81,7 @@ class ReadyMade(Backbone):
 
     def files_identity(self, records: Records, root: str) -> dict[str, Any]:
         """Settings, and size and sampled content (first and last megabyte) of every file the records point to."""
-        files = dict.fromkeys(_place(image)[0] for image in records.images)
+        files = dict.fromkeys(split_name(_place(image)[0])[0] for image in records.images)
         paths = [below(root, f) for f in files]
         paths += [_mask_path(p, self.config.mask) for p in paths] if self.config.mask else []
         return {**self.identity(), "files": [_sampled(path) for path in paths]}
@@ -98,22 +106,31 @@ def _mask_path(path: str, ending: str) -> str:
     return folder.address(f"{Path(name).stem}{ending}{Path(name).suffix}")
 
 
-def _load(path: str) -> np.ndarray:
-    file = named_files.local(path)
-    try:
-        return np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: not a readable array file ({first_line(error)})") from None
+def _located(root: str, file: str) -> tuple[str, str]:
+    """(path or address, name of the array in it or empty) of the file in a URI."""
+    name = split_name(file)
+    return below(root, name[0]), name[1]
 
 
 def import_arrays(
     records: Records, config: ReadyMade.Config, folder: Folder, root: str, max_rejected: float
 ) -> FeatureStore:
-    """A store of the rows that the records point to; rows that are not finite are rejects.
+    """A store of the rows that the records point to.
 
-    Grids (rows, height, width, channels) become tokens in row-major order. Raises InputError where a file is missing,
-    rows are too few, files differ in shape, or features have another width than `config.width`, TooManyRejects where
-    more than a share of `max_rejected` of the images have no finite row; what is committed stays.
+    Grids (rows, height, width, channels) become tokens in row-major order, regions of unequal number a map with a mask.
+    Rows that are not finite, that half precision cannot hold, or of no region at all, are rejects.
+
+    Args:
+        records: of images whose URIs are rows of arrays.
+        config: how wide features are, and where masks are.
+        folder: of the store.
+        root: folder of the arrays.
+        max_rejected: share of the images that may be without features.
+
+    Raises:
+        InputError: if a file is missing, has too few rows or another shape than those before, or if features have
+            another width than `config.width`.
+        TooManyRejects: if more than `max_rejected` are rejects; what is committed stays.
     """
     folder.check_writable()
     found = list(read_receipts(folder))
@@ -122,47 +139,92 @@ def import_arrays(
     for image in records.images:
         file, row = _place(image)
         by_file.setdefault(file, []).append((image.id, row))
+    loaded = {file: _loaded(root, file, config, max(row for _, row in rows)) for file, rows in by_file.items()}
+    unequal = [array for _, arrays in loaded.values() for array in arrays.values() if isinstance(array, Ragged)]
+    longest = max((int(regions.lengths.max()) for regions in unequal), default=0)
     outputs: dict[str, Output] = {}
-    todo: list[tuple[list[tuple[str, int]], dict[str, np.ndarray]]] = []
-    for file, places in by_file.items():
-        path = below(root, file)
-        features = _checked(path, _load(path), config.width, max(row for _, row in places))
-        arrays = {"map" if features.ndim > 2 else "pooled": features}
-        if config.mask:
-            mask_path = _mask_path(path, config.mask)
-            arrays["mask"] = _checked_mask(mask_path, _load(mask_path), features)
-        shapes = {name: Output(_tokens(array).shape[1:], _dtype(name)) for name, array in arrays.items()}
+    todo: list[tuple[list[tuple[str, int]], Arrays]] = []
+    for file, (path, arrays) in loaded.items():
+        shapes = {n: Output(values.shape[1:], _dtype(n)) for n, values in _taken(arrays, np.arange(1), longest).items()}
         if outputs and shapes != outputs:
             raise InputError(f"{path}: rows of {_listed(shapes)}, but the files before have {_listed(outputs)}")
         outputs = shapes
-        todo.append(([(image, row) for image, row in places if image not in done], arrays))
+        todo.append(([(image, row) for image, row in by_file[file] if image not in done], arrays))
     total = sum(len(places) for places, _ in todo)
     if total:
         with Progress("features", total=total, unit="images") as bar:
             images = len(records.images)
             watch = Watch(bar, images, max_rejected, folder, made=images - total)
             for places, arrays in todo:
-                for receipt in _copy(places, arrays, outputs, folder):
+                for receipt in _copy(places, arrays, outputs, folder, longest):
                     watch.committed(len(receipt.ids), receipt.rejects)
     made_by = {"backbone": ReadyMade(config).identity(), "records": records.content_fingerprint}
     return commit(folder, [image.id for image in records.images], outputs, made_by)
 
 
+def _loaded(root: str, file: str, config: ReadyMade.Config, last: int) -> tuple[str, Arrays]:
+    """(path, its arrays by the outputs that they become), checked."""
+    path, name = _located(root, file)
+    features = _checked(path, read_array(path, name), config.width)
+    if last >= len(features):
+        raise InputError(f"{path}: has {len(features)} rows, but an image asks for row {last}")
+    shape = _row_shape(features)
+    axes = _AXES.get(len(shape), "..., channels")
+    log.info("%s: %d images of (%s) = (%s)", path, len(features), axes, ", ".join(map(str, shape)))
+    arrays: Arrays = {_output(features): features}
+    if config.mask:
+        if isinstance(features, Ragged):
+            raise InputError(f"{path}: says itself how many regions each image has; leave out features.backbone.mask")
+        mask_path = _mask_path(path, config.mask)
+        arrays["mask"] = _checked_mask(mask_path, read_array(mask_path), features)
+    return path, arrays
+
+
 def _copy(
-    places: list[tuple[str, int]], arrays: dict[str, np.ndarray], outputs: dict[str, Output], folder: Folder
+    places: list[tuple[str, int]], arrays: Arrays, outputs: dict[str, Output], folder: Folder, longest: int
 ) -> Iterator[Receipt]:
     """Shard by shard, as they are committed."""
     size = shard_rows(sum(output.row_bytes for output in outputs.values()))
     for start in range(0, len(places), size):
         part = places[start : start + size]
-        rows = np.array([row for _, row in part])
-        taken = {name: _tokens(array[rows]) for name, array in arrays.items()}
-        if "mask" in taken and "map" in taken:
-            taken["map"] = np.where(taken["mask"][..., None], taken["map"], 0)
+        taken = _taken(arrays, np.array([row for _, row in part]), longest)
+        reasons = out_of_range({name: values for name, values in taken.items() if name != "mask"})
+        if isinstance(arrays.get("map"), Ragged):
+            reasons |= dict.fromkeys(np.flatnonzero(~taken["mask"].any(axis=1)).tolist(), "has no region")
+        keep = [row for row in range(len(part)) if row not in reasons]
         values = {
-            n: half(v) if outputs[n].dtype == "float16" else v.astype(bool).astype(np.uint8) for n, v in taken.items()
+            n: half(v[keep]) if outputs[n].dtype == "float16" else v[keep].astype(np.uint8) for n, v in taken.items()
         }
-        yield write_shard(folder, [image for image, _ in part], values)
+        rejects = [(part[row][0], reason) for row, reason in reasons.items()]
+        yield write_shard(folder, [part[row][0] for row in keep], values, rejects)
+
+
+def _taken(arrays: Arrays, rows: np.ndarray, longest: int) -> dict[str, np.ndarray]:
+    """Output name -> (rows, tokens, channels) of a map, (rows, channels) of vectors, (rows, tokens) bool of a mask.
+
+    longest: most regions of any image, where their number varies.
+    """
+    features = arrays.get("map")
+    if isinstance(features, Ragged):
+        padded, mask = features.pad(rows, at_least=longest)
+        return {"map": padded, "mask": mask}
+    taken = {name: _tokens(array[rows]) for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    if "mask" in taken:
+        taken["mask"] = taken["mask"].astype(bool)
+    if "mask" in taken and "map" in taken:
+        taken["map"] = np.where(taken["mask"][..., None], taken["map"], 0)
+    return taken
+
+
+def _output(array: np.ndarray | Ragged) -> str:
+    return "map" if isinstance(array, Ragged) or array.ndim > 2 else "pooled"
+
+
+def _row_shape(array: np.ndarray | Ragged) -> tuple[object, ...]:
+    """Of one row, for messages."""
+    if isinstance(array, Ragged):
+        return f"{array.lengths.min()} to {array.lengths.max()}", *array.values.shape[1:]
+    return array.shape[1:]
 
 
 def _tokens(array: np.ndarray) -> np.ndarray:
@@ -178,20 +240,27 @@ def _listed(outputs: dict[str, Output]) -> str:
     return ", ".join(f"{name} {output.shape}" for name, output in outputs.items())
 
 
-def _checked(path: str, features: np.ndarray, width: int, last: int) -> np.ndarray:
+def _checked(path: str, array: np.ndarray | Ragged, width: int) -> np.ndarray | Ragged:
+    """Raises InputError for what cannot be features (images, ..., channels) of the expected width (0: any)."""
+    features = array.values if isinstance(array, Ragged) else array
     if features.ndim < 2 or not np.issubdtype(features.dtype, np.floating):
         raise InputError(
             f"{path}: expected floats of shape (images, ..., channels), got {features.dtype} {features.shape}"
         )
     if width and features.shape[-1] != width:
         raise InputError(f"{path}: features are {features.shape[-1]} wide, expected {width} (features.backbone.width)")
-    if last >= len(features):
-        raise InputError(f"{path}: has {len(features)} rows, but an image asks for row {last}")
-    return features
+    if not width and features.ndim == 4 and features.shape[1] > max(features.shape[2:]):
+        raise InputError(
+            f"{path}: {features.shape} reads as (images, channels, height, width); expected (images, height, width, "
+            "channels): save numpy.moveaxis(features, 1, -1), or confirm the shape with "
+            f"features.backbone.width={features.shape[-1]}"
+        )
+    return array
 
 
-def _checked_mask(path: str, mask: np.ndarray, features: np.ndarray) -> np.ndarray:
+def _checked_mask(path: str, mask: np.ndarray | Ragged, features: np.ndarray) -> np.ndarray:
     tokens = features.shape[:-1]
-    if mask.shape != tokens or mask.dtype.kind not in "bui":
-        raise InputError(f"{path}: expected a mask (true or false) of shape {tokens}, got {mask.dtype} {mask.shape}")
+    if isinstance(mask, Ragged) or mask.shape != tokens or mask.dtype.kind not in "bui":
+        got = "rows of unequal length" if isinstance(mask, Ragged) else f"{mask.dtype} {mask.shape}"
+        raise InputError(f"{path}: expected a mask (true or false) of shape {tokens}, got {got}")
     return mask.reshape(len(mask), -1)

@@ -21,6 +21,7 @@ from vse.features.arrays import ReadyMade, import_arrays
 from vse.features.backbone import code_of
 from vse.features.decoding import Decoded, decode
 from vse.features.forward import Forward, ShardBuffer, shard_rows
+from vse.features.locating import located
 from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import FeatureStore, commit
 from vse.features.watch import Watch
@@ -89,7 +90,7 @@ def extract(
         todo = _todo(records, folder)
         code = _begun_by(folder, backbone, anew=len(todo) == len(records.images))
         if todo:
-            _run(work, todo, cluster)
+            _run(work, located(records, todo, folder, root, keys, options.max_rejected), cluster)
         made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint, "code": code}
         specs = {name: Output(shape) for name, shape in work.shapes.items()}
         ids = [image.id for image in records.images]

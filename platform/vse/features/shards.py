@@ -20,6 +20,7 @@ from vse.reading import read_each
 from vse.storage import Folder, sha256_of
 
 ROW_GROUP_BYTES = 32_000_000
+_SMALLEST = 2.0**-17  # the spacing of the smallest half-precision numbers is 2^-24
 _DTYPES = {"float16": pa.float16(), "uint8": pa.uint8()}
 
 
@@ -53,11 +54,28 @@ def half(features: np.ndarray) -> np.ndarray:
         return features.astype(np.float16)
 
 
+def out_of_range(rows: Mapping[str, np.ndarray]) -> dict[int, str]:
+    """Row -> reason for the rows of floats whose largest value half precision cannot hold, or holds with fewer than 8
+    significant bits (those of bfloat16). Rows of zeros are as they should be."""
+    reasons: dict[int, str] = {}
+    for name, values in rows.items():
+        if values.dtype == np.float16 or not values.size:
+            continue
+        largest = np.abs(values).reshape(len(values), -1).max(axis=1)
+        for row in np.flatnonzero(np.isinf(half(largest)) & np.isfinite(largest)):
+            reasons.setdefault(int(row), f"{name}: too large for half precision (65504); scale all features down")
+        for row in np.flatnonzero((largest > 0) & (largest < _SMALLEST)):
+            reasons.setdefault(
+                int(row), f"{name}: too small for half precision (values below 8e-06); scale all features up"
+            )
+    return reasons
+
+
 def unusable(rows: Mapping[str, np.ndarray]) -> dict[int, str]:
     """Row -> reason for the rows in which an output is not finite in half precision."""
     reasons: dict[int, str] = {}
     for name, values in rows.items():
-        if values.dtype == np.float16:
+        if values.dtype == np.float16 and len(values):
             finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
             for row in np.flatnonzero(~finite):
                 reasons.setdefault(int(row), f"{name}: not finite in half precision")

@@ -65,7 +65,12 @@ class Watch:
             image, reason = self.rejects[-1]
             said.append(f"for one, {image!r}: {reason}")
         said.append(f"{'each' if whole else 'each so far'} is listed in {self.folder.address(REJECTS)}")
-        if 2 * len(missing) <= self.seen:
-            enough = max(0.1, math.ceil(10 * rejected / self.seen) / 10)
-            said.append(f"fix them, or let jobs/extract_features.py pass with extraction.max_rejected={enough:g}")
-        return "; ".join(said)
+        return "; ".join([*said, *allowance(rejected, len(missing), self.seen)])
+
+
+def allowance(rejected: int, missing: int, seen: int) -> list[str]:
+    """How to let so many of the images that were seen pass; nothing if most are missing."""
+    if 2 * missing > seen:
+        return []
+    enough = max(0.1, math.ceil(10 * rejected / seen) / 10)
+    return [f"fix them, or let jobs/extract_features.py pass with extraction.max_rejected={enough:g}"]

@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from vse import columns
 from vse.errors import InputError
 from vse.language.tokens import nfc
+from vse.paths import local_path
 
 _COLUMNS = ("filename", "caption", "negative_caption")
 _OTHER_NAMES = {"image": "filename", "negative": "negative_caption"}
@@ -38,7 +38,7 @@ def read_pairs(path: str) -> tuple[CaptionPair, ...]:
     Columns are filename (or image), caption, negative_caption (or negative) and, where there is one, category; without
     it the category is the file's name. Raises InputError naming file and entry.
     """
-    file = Path(path)
+    file = local_path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -20,6 +20,7 @@ from vse.errors import InputError, first_line
 from vse.language.lemmas import LEMMAS_FILE, LemmaTable
 from vse.language.parse import Parse, ParsedToken
 from vse.language.tokens import Token, tokenize
+from vse.paths import local_path
 from vse.registry import ComponentConfig, register
 
 if TYPE_CHECKING:  # spaCy takes a second to import, of every job's and every worker's start; most of them parse nothing
@@ -104,7 +105,7 @@ def _words(pieces: tuple[Token, ...]) -> list[str]:
 def _load(name: str) -> tuple["Language", Path]:
     import spacy
 
-    folder = _HERE / SHIPPED if name == SHIPPED else Path(name)
+    folder = _HERE / SHIPPED if name == SHIPPED else local_path(name)
     logger = logging.getLogger("spacy")
     level = logger.level
     logger.setLevel(logging.ERROR)

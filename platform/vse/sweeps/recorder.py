@@ -206,6 +206,7 @@ def _avoided(trials: Iterable[Any]) -> set[str]:
 def _why(trial: Any) -> str:
     """The end of the traceback of a failed trial, as Tune left it in this process's scratch folder."""
     try:
+        # A traceback may quote bytes of any encoding, and people alone read it.
         text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = "the process of the trial died"

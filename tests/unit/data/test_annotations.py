@@ -48,3 +48,8 @@ def test_damaged_files_are_input_errors_naming_the_line(damage, tmp_path: Path) 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         Annotations.load(tmp_path / "none.jsonl")
+
+
+def test_bytes_that_are_not_utf8_are_refused_by_line() -> None:
+    with pytest.raises(InputError, match=r"^x\.jsonl: line 2 is not UTF-8 text"):
+        Annotations.from_bytes(KNOWN.to_bytes().replace("é".encode(), b"\xe9"), "x.jsonl")

@@ -105,11 +105,23 @@ def _broken(change: Any) -> Any:
         ("[]", "expected an object with 'images'"),
         ("{}", "lacks the key 'images'"),
         (_broken(lambda d: d["images"].append(d["images"][0])), "image id 'a.jpg' appears twice"),
-        (_broken(lambda d: d["images"][1]["sentences"][0].update(sentid=0)), "caption id '0' appears twice"),
+        (
+            _broken(lambda d: d["images"][1]["sentences"][0].update(sentid=0.5)),
+            "'sentid' must be a whole number or text",
+        ),
+        (_broken(lambda d: d["images"][1]["sentences"][0].update(sentid=True)), "'sentid' must be .*, got True"),
+        (_broken(lambda d: d["images"][1].update(cocoid=[1])), "'cocoid' must be a whole number or text"),
+        (_broken(lambda d: d["images"][1].update(filepath=2014)), "'filepath' must be str, got int"),
         (_broken(lambda d: d["images"][1].pop("filename")), r"images\[1\]: lacks the key 'filename'"),
         (_broken(lambda d: d["images"][1].pop("split")), r"images\[1\]: lacks the key 'split'"),
-        (_broken(lambda d: d["images"][1].update(split="dev")), "unknown split 'dev'"),
-        (_broken(lambda d: d["images"][0]["sentences"][1].pop("raw")), r"images\[0\].sentences\[1\]: lacks the key"),
+        (_broken(lambda d: d["images"][1].update(split="rest")), "unknown split 'rest'; known are .*restval"),
+        (_broken(lambda d: d["images"][0]["sentences"][1].clear()), r"images\[0\].sentences\[1\]: lacks the key 'raw'"),
+        (
+            _broken(lambda d: d["images"][0]["sentences"].append("text")),
+            r"sentences\[2\]: expected an object with 'raw'",
+        ),
+        (_broken(lambda d: d["images"][0]["sentences"].append({"tokens": ["a", 1]})), "'tokens' must be str, got int"),
+        (_broken(lambda d: d["images"][0]["sentences"].append({"tokens": "a b"})), "'tokens' must be list, got str"),
         (_broken(lambda d: d["images"][0]["sentences"][1].update(raw=3)), "'raw' must be str, got int"),
         (_broken(lambda d: d["images"].insert(0, "a.jpg")), r"images\[0\]: expected an object"),
         (_broken(lambda d: d["images"].clear()), "holds no image with a caption"),
@@ -136,6 +148,81 @@ def test_finding_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="dataset_other"):
         source.describe()
     assert Karpathy(override(source.config, {"file": "dataset_tiny.json"})).describe().images
+
+
+def _captions(tmp_path: Path, change: Any) -> list[tuple[str, str]]:
+    records = _source(tmp_path, _broken(change)).describe()
+    return [(c.id, c.text) for c in records.captions]
+
+
+PLAIN = [("0", "A cat ."), ("1", "Two cats sit"), ("2", "A dog"), ("3", "A bird"), ("5", "Birds")]
+BY_IMAGE = [("a.jpg#0", "A cat ."), ("a.jpg#1", "Two cats sit"), ("b.jpg#0", "A dog"), ("c.jpg#0", "A bird")]
+
+
+def _sentids(data: Any, give: Any) -> None:
+    for image in data["images"]:
+        for k, sentence in enumerate(image["sentences"]):
+            sentence["sentid"] = give(k, sentence["sentid"])
+
+
+@pytest.mark.parametrize("give", [lambda k, n: float(n), lambda k, n: str(n)], ids=["float", "text"])
+def test_sentence_ids_may_be_numbers_of_any_kind(tmp_path: Path, give: Any) -> None:
+    assert _captions(tmp_path, lambda d: _sentids(d, give)) == PLAIN
+
+
+@pytest.mark.parametrize(
+    "give",
+    [lambda k, n: None, lambda k, n: k, lambda k, n: float("nan"), lambda k, n: 7],
+    ids=["null", "k", "NaN", "one"],
+)
+def test_sentences_without_ids_of_their_own_are_called_after_their_image(tmp_path: Path, give: Any) -> None:
+    found = _captions(tmp_path, lambda d: _sentids(d, give))
+    assert found == [*BY_IMAGE, ("c.jpg#2", "Birds")]
+
+
+def test_split_names_of_others(tmp_path: Path) -> None:
+    names = {"train": "Train", "val": "dev", "test": "TEST", "restval": "restval"}
+    data = _broken(lambda d: [image.update(split=names[image["split"]]) for image in d["images"]])
+    assert _source(tmp_path, data).describe().fingerprint == _source(tmp_path).describe().fingerprint
+
+
+def test_tokens_stand_in_for_a_raw_sentence(tmp_path: Path) -> None:
+    def change(data: Any) -> None:
+        data["images"][0]["sentences"][0] |= {"raw": None, "tokens": ["a", "cat", "sits"]}
+        data["images"][1]["sentences"][0] = {"tokens": ["a", "dog"], "sentid": 2}
+
+    assert _captions(tmp_path, change) == [("0", "a cat sits"), PLAIN[1], ("2", "a dog"), *PLAIN[3:]]
+
+
+def test_null_sentences_are_rejects(tmp_path: Path) -> None:
+    data = _broken(lambda d: d["images"][0]["sentences"].append({"raw": None, "sentid": 77}))
+    records = _source(tmp_path, data).describe()
+    assert [(c.id, c.text) for c in records.captions] == PLAIN
+    assert ("77", "caption is null") in [(r.id, r.reason) for r in rejects(records)]
+
+
+def test_one_file_name_in_two_folders_is_two_images(tmp_path: Path) -> None:
+    def change(data: Any) -> None:
+        for image, place in zip(data["images"], ("x", "y", "", None), strict=True):
+            image |= {"filename": "1.jpg" if place else image["filename"], "filepath": place, "url": None, "imgid": 7}
+
+    records = _source(tmp_path, _broken(change)).describe()
+    assert [(i.id, i.uri) for i in records.images] == [("x/1.jpg",) * 2, ("y/1.jpg",) * 2, ("c.jpg",) * 2]
+    records = _source(tmp_path, _broken(change), restval=False).describe()
+    assert [(i.id, i.uri) for i in records.images] == [("1.jpg", "x/1.jpg"), ("c.jpg", "c.jpg")]
+    with pytest.raises(InputError, match=r"image id 'x/1.jpg' appears twice"):
+        _source(tmp_path, _broken(lambda d: [change(d), d["images"].append(d["images"][0])])).describe()
+
+
+@pytest.mark.parametrize("coco", [42, 42.0, "42"])
+def test_coco_ids_may_be_numbers_of_any_kind(tmp_path: Path, coco: Any) -> None:
+    records = _source(tmp_path, _broken(lambda d: d["images"][0].update(cocoid=coco))).describe()
+    assert records.images[0].id == "42"
+
+
+def test_what_was_read_before_keeps_its_fingerprint(tmp_path: Path) -> None:
+    data = _broken(lambda d: d["images"][2].update(filepath="val2014", cocoid=4711))
+    assert _source(tmp_path, data).describe().fingerprint == "47c1ab5f"
 
 
 @pytest.mark.skipif(SHARED is None, reason="no real photographs on this machine")

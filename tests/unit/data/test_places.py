@@ -1,12 +1,13 @@
 """Addresses of a data set stay below their root, however they are written."""
 
+import pickle
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vse.data.places import below
+from vse.data.places import Root, below
 from vse.errors import InputError
 
 BUCKET = "s3://bucket/photos"
@@ -62,6 +63,32 @@ def test_outside(root: Path, uri: str) -> None:
     for base in (root, root.with_name("link")):
         with pytest.raises(InputError, match=r"leaves its root .* image paths must stay below it"):
             below(str(base), uri.replace("ROOT", str(root)))
+
+
+def test_other_folders_count_like_the_root(root: Path) -> None:
+    other = root.with_name("root2")
+    wide = Root(str(root), (str(other),))
+    for each in (wide, pickle.loads(pickle.dumps(wide))):
+        assert below(each, "out.png") == f"{root}/out.png"
+        assert below(each, "folder/secret") == f"{root}/folder/secret"
+        assert below(each, f"{other}/secret") == below(each, "../root2/secret") == f"{other}/secret"
+        for uri in ("../root3/x", "/etc/passwd", "s3://other/bucket"):
+            with pytest.raises(InputError, match="leaves its root"):
+                below(each, uri)
+    (root / "etc.png").symlink_to("/etc/passwd")
+    with pytest.raises(InputError, match=r"through a symbolic link; .* data\.links=/etc allows links into that folder"):
+        below(wide, "etc.png")
+
+
+def test_other_folders_may_lie_on_either_side() -> None:
+    remote = Root(BUCKET, ("s3://other/val?region=x", "/disk/val"))
+    assert below(remote, "a.png") == f"{BUCKET}/a.png"
+    assert below(remote, "s3://other/val/a.png") == "s3://other/val/a.png?region=x"
+    assert below(remote, "/disk/val/a.png") == "/disk/val/a.png"
+    assert below(Root("/disk", ("s3://other/val",)), "s3://other/val/a.png") == "s3://other/val/a.png"
+    for uri in ("s3://other/train/a.png", "/disk/a.png", "../a.png", "/disk/val/../a.png", "s3://other/val/../a.png"):
+        with pytest.raises(InputError, match="leaves its root"):
+            below(remote, uri)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from vse.data.array_files import read_array
 from vse.data.precomp import Precomp
+from vse.data.ragged import Ragged
+from vse.data.records import Image
 from vse.data.sources import rejects
 from vse.errors import InputError
 
@@ -15,6 +19,12 @@ def _write(root: Path, stem: str, features: np.ndarray, num_captions: int) -> No
 
 def _features(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def _row(root: Path, image: Image) -> np.ndarray:
+    file, _, row = image.uri.partition("#")
+    array = read_array(str(root / file))
+    return array.row(int(row)) if isinstance(array, Ragged) else array[int(row)]
 
 
 @pytest.mark.parametrize("shape", [(6, 8), (6, 3, 8), (6, 7, 7, 4)])
@@ -31,9 +41,9 @@ def test_repeated_rows_or_not_give_the_same_records(tmp_path: Path, shape: tuple
         found.append([(c.id, c.image, c.text) for c in records.captions])
         assert {s: len(records.split(s).images) for s in records.split_names} == {"train": 6, "val": 2}
         for k, image in enumerate(records.split("train").images):
-            np.testing.assert_array_equal(source.features(image), features[k])
+            np.testing.assert_array_equal(_row(tmp_path / name, image), features[k])
         for k, image in enumerate(records.split("val").images):
-            np.testing.assert_array_equal(source.features(image), features[k])
+            np.testing.assert_array_equal(_row(tmp_path / name, image), features[k])
     assert found[0] == found[1]
 
 
@@ -116,7 +126,7 @@ def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected floats of shape"):
         source.describe()
     np.save(tmp_path / "train_ims.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match="not a readable array file"):
+    with pytest.raises(InputError, match="holds Python objects"):
         source.describe()
     np.save(tmp_path / "train_ims.npy", np.zeros((0, 3), dtype=np.float32))
     with pytest.raises(InputError, match="has no rows"):
@@ -128,3 +138,41 @@ def test_bad_files(tmp_path: Path) -> None:
     (tmp_path / "train_caps.txt").unlink()
     with pytest.raises(InputError, match=r"train_caps\.txt: cannot be read"):
         source.describe()
+
+
+@pytest.mark.parametrize("ending", [".npz", ".pt"])
+@pytest.mark.parametrize("per_image", [1, 5])
+def test_other_array_files_give_the_same_images_and_captions(tmp_path: Path, ending: str, per_image: int) -> None:
+    features = np.repeat(_features(4, 8), per_image, axis=0)
+    _write(tmp_path, "train", features, 20)
+    before = Precomp(Precomp.Config(root=str(tmp_path))).describe()
+    (tmp_path / "train_ims.npy").unlink()
+    if ending == ".npz":
+        np.savez(tmp_path / "train_ims.npz", a=features, b=features)
+    else:
+        torch.save({"a": torch.from_numpy(features), "b": torch.zeros(3)}, tmp_path / "train_ims.pt")
+    records = Precomp(Precomp.Config(root=str(tmp_path), array="a")).describe()
+    assert records.captions == before.captions
+    assert [i.uri for i in records.images] == [f"train_ims{ending}:a#{k * per_image}" for k in range(4)]
+    with pytest.raises(InputError, match=r"found a, b; name one: .*data\.array=a"):
+        Precomp(Precomp.Config(root=str(tmp_path))).describe()
+
+
+@pytest.mark.parametrize("per_image", [1, 3])
+def test_rows_of_unequal_length_may_be_repeated_too(tmp_path: Path, per_image: int) -> None:
+    regions = [torch.from_numpy(_features(k, 8)) for k in (2, 5, 3)]
+    torch.save([row for row in regions for _ in range(per_image)], tmp_path / "train_ims.pt")
+    (tmp_path / "train_caps.txt").write_text("a dog\n" * 9)
+    records = Precomp(Precomp.Config(root=str(tmp_path))).describe()
+    assert [i.uri for i in records.images] == [f"train_ims.pt#{k * per_image}" for k in range(3)]
+
+
+def test_captions_that_are_not_utf8_are_refused_by_line_or_decoded(tmp_path: Path) -> None:
+    _write(tmp_path, "train", _features(2, 8), 2)
+    (tmp_path / "train_caps.txt").write_bytes("A café\nRené and a dog\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"train_caps\.txt: line 1: is not UTF-8 text .*data\.encoding="):
+        Precomp(Precomp.Config(root=str(tmp_path))).describe()
+    for encoding, lines in (("latin-1", "latin-1"), ("", "utf-8"), ("utf-16", "utf-16")):
+        (tmp_path / "train_caps.txt").write_bytes("A café\nRené and a dog\n".encode(lines))
+        records = Precomp(Precomp.Config(root=str(tmp_path), encoding=encoding)).describe()
+        assert [c.text for c in records.captions] == ["A café", "René and a dog"]

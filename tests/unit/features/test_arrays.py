@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 
 from vse import registry
 from vse.data.records import Image, Records
@@ -124,7 +125,7 @@ def test_wrong_files_are_one_line(tmp_path):
     with pytest.raises(InputError, match=r"files before have pooled \(9,\)"):
         attempt(files=("train", "val"))
     np.save(tmp_path / "train_ims.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match="not a readable array file"):
+    with pytest.raises(InputError, match="holds Python objects"):
         attempt()
     with pytest.raises(InputError, match="not a row of an array"):
         extract(Records("r", (Image("1", "1.jpg", "train"),), ()), Config(), ["map"], Folder.open(tmp_path / "s"))
@@ -145,3 +146,80 @@ def test_ready_made_features_are_a_backbone_without_a_network():
     assert backbone.shapes() == {}
     with pytest.raises(InputError, match=r"reads ready-made features and has no network$"):
         backbone.load(("pooled",))
+
+
+def table(*places):
+    return Records("ready", tuple(Image(str(k), place, "train") for k, place in enumerate(places)), ())
+
+
+def test_regions_of_unequal_number_become_a_map_with_a_mask(tmp_path, caplog):
+    caplog.set_level("INFO")
+    values = np.random.default_rng(0).standard_normal((9, 5)).astype(np.float32)
+    np.savez(tmp_path / "a.npz", features=values, lengths=[2, 4, 3])
+    torch.save(
+        [torch.from_numpy(values[:6]), torch.from_numpy(values[6:6]), torch.from_numpy(values[6:])], tmp_path / "b.pt"
+    )
+    images = table("a.npz#1", "b.pt#0", "b.pt#1", "a.npz:features#0")
+    store = extract(
+        images,
+        Config(width=5),
+        ["map"],
+        Folder.open(tmp_path / "s"),
+        root=str(tmp_path),
+        options=ExtractionConfig(max_rejected=0.3),
+    )
+    assert f"{tmp_path}/a.npz: 3 images of (regions, channels) = (2 to 4, 5)" in caplog.messages
+    assert store.shape("map") == (6, 5)
+    assert store.rejects == {"2": "has no region"}
+    shown, mask = (store.array(name, store.ids) for name in ("map", "mask"))
+    for row, regions in enumerate((values[2:6], values[:6], values[:2])):
+        assert np.array_equal(shown[row, : len(regions)], regions.astype(np.float16))
+        assert not shown[row, len(regions) :].any()
+        assert mask[row].tolist() == [1] * len(regions) + [0] * (6 - len(regions))
+
+
+@pytest.mark.parametrize("shape", [(64, 7, 7), (2048, 7, 10), (512, 1, 1)])
+def test_channels_first_maps_are_refused_unless_they_are_confirmed(tmp_path, shape):
+    save(tmp_path, "train", (5, *shape))
+    attempt = partial(
+        extract, records(["train"]), outputs=["map"], folder=Folder.open(tmp_path / "s"), root=str(tmp_path)
+    )
+    line = r"reads as \(images, channels, height, width\); expected \(images, height, width, channels\)"
+    with pytest.raises(InputError, match=line):
+        attempt(backbone_config=Config())
+    assert attempt(backbone_config=Config(width=shape[-1])).shape("map") == (shape[0] * shape[1], shape[2])
+
+
+@pytest.mark.parametrize("shape", [(7, 7, 4), (7, 7, 2048), (10, 7, 64), (36, 9), (2048, 36)])
+def test_channels_last_maps_are_read_as_ever(tmp_path, shape):
+    save(tmp_path, "train", (5, *shape))
+    store = extract(records(["train"]), Config(), ["map"], Folder.open(tmp_path / "s"), root=str(tmp_path))
+    assert store.shape("map") == (int(np.prod(shape[:-1])), shape[-1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e9, 1e5, 1e4, 1, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-9, 1e-30])
+def test_what_is_stored_is_right_or_refused(tmp_path, scale, dtype):
+    values = np.random.default_rng(0).standard_normal((40, 64)) * scale
+    np.save(tmp_path / "train_ims.npy", values.astype(dtype))
+    attempt = partial(
+        extract, records(["train"], 40), Config(), ["pooled"], Folder.open(tmp_path / "s"), root=str(tmp_path)
+    )
+    if not 1e-5 <= scale <= 1e4:
+        with pytest.raises(TooManyRejects, match="too small" if scale < 1 else "too large"):
+            attempt()
+        return
+    store = attempt()
+    stored = store.array("pooled", store.ids).astype(np.float64)
+    lost = np.linalg.norm(stored - values, axis=1) / np.linalg.norm(values, axis=1)
+    assert lost.max() < 2.0**-7
+
+
+def test_ordinary_features_keep_their_bytes_and_fingerprints(tmp_path):
+    values = np.linspace(-3, 60000, 5 * 9, dtype=np.float32).reshape(5, 9)
+    values[1] = 0
+    values[2] = 2.0**-17
+    np.save(tmp_path / "train_ims.npy", values)
+    assert features_fingerprint(records(["train"]), Config(), ["pooled"], str(tmp_path)) == "03baaf69"
+    store = extract(records(["train"]), Config(), ["pooled"], Folder.open(tmp_path / "s"), root=str(tmp_path))
+    assert (store.fingerprint, store.rejects) == ("65255ec0", {})

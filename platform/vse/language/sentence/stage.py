@@ -20,6 +20,7 @@ from jaxtyping import Float16
 from vse import registry
 from vse.config import fingerprint
 from vse.data.examples import SentenceVectors
+from vse.errors import InputError
 from vse.language.sentence.features import SentenceFeatures
 from vse.language.sentence.kinds import sentence_fingerprint
 from vse.language.word_vectors import WordVectors, save_array
@@ -102,7 +103,7 @@ class SentenceStore:
             found[kept] = self._kept[row[kept]]
         for low in range(0, len(others), SHARD_TEXTS):
             some = others[low : low + SHARD_TEXTS]
-            found[some] = self.features.encode([texts[int(k)] for k in some]).astype(np.float16)
+            found[some] = _half(self.features.encode([texts[int(k)] for k in some]))
         return SentenceVectors(found, np.arange(len(texts)))
 
     @cached_property
@@ -132,6 +133,17 @@ class SentenceStore:
         return {text: k for k, text in enumerate(table.column("text").to_pylist())}
 
 
+def _half(vectors: np.ndarray) -> Float16[np.ndarray, "captions dim"]:
+    """Raises InputError for vectors that half precision cannot hold, or holds with fewer than 8 significant bits."""
+    largest = np.abs(vectors).max(initial=0)
+    if 0 < largest < 2.0**-17 or np.finfo(np.float16).max < largest < np.inf:
+        raise InputError(
+            f"text.word_vectors: vectors of captions are kept in half precision, which cannot hold theirs (at most "
+            f"{largest:.2g}); scale all word vectors, so that their largest numbers are near 1"
+        )
+    return vectors.astype(np.float16)
+
+
 def _shard(number: int) -> str:
     return f"vectors-{number:05d}.npy"
 
@@ -145,7 +157,7 @@ def _write(features: SentenceFeatures, texts: list[str], folder: Folder) -> dict
         for name, some in parts.items():
             # written whole or not at all; the folder's name has all that decides it
             if sizes[name] is None or (name in before and before[name]["bytes"] != sizes[name]):
-                entries[name] = save_array(folder, name, features.encode(some).astype(np.float16))
+                entries[name] = save_array(folder, name, _half(features.encode(some)))
             elif name in before:
                 entries[name] = before[name]
             bar.advance(len(some))

@@ -1,5 +1,7 @@
 """Sentence features as a stage: fitted on training captions only, kept, the same for any text."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -126,6 +128,21 @@ def test_captions_without_a_known_word_are_refused(vectors):
 def array(store, texts):
     """Vectors of texts in single precision."""
     return store.vectors(texts).of(np.arange(len(texts))).numpy()
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e5, 1e3, 1, 1e-3, 1e-5, 1e-7, 1e-9])
+def test_vectors_that_half_precision_cannot_hold_are_refused(tmp_path, vectors, scale):
+    scaled = replace(vectors, vectors=vectors.vectors * np.float32(scale))
+    features = fitted(config("mean"), TRAIN, scaled, Folder.open(tmp_path).child)
+    assert features is not None
+    if not 1e-5 <= scale <= 1e3:
+        with pytest.raises(InputError, match=r"^text\.word_vectors: .* half precision, .*; scale all word vectors"):
+            SentenceStore.make(features, TRAIN, Folder.open(tmp_path).child, tmp_path / "cache")
+        return
+    store = SentenceStore.make(features, TRAIN, Folder.open(tmp_path).child, tmp_path / "cache")
+    exact = features.encode(TRAIN).astype(np.float64)
+    lost = np.linalg.norm(array(store, TRAIN) - exact, axis=1) / np.linalg.norm(exact, axis=1)
+    assert lost.max() < 2.0**-7
 
 
 class TestStore:

@@ -1,0 +1,208 @@
+"""Which files the image paths of a data set mean, if these were written for another machine or by other rules.
+
+A path as it is written comes first. Otherwise the longest end of it counts that is the path of one file below the root:
+with backslashes, in another case of the letters, without the ending of an image, or below folders of another machine.
+"""
+
+import contextlib
+import functools
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from vse import named_files
+from vse.data.picture_files import ENDINGS
+from vse.data.places import AddressError, LinkError, below, spellings
+from vse.errors import InputError
+from vse.object_store import ObjectStore
+
+_MOST = 1_000_000  # files of a folder that is searched
+
+
+class ImageFiles:
+    """The files below a root, by their paths."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._by_key: dict[str, list[str]] = {}
+        self._by_name: dict[str, list[str]] = {}
+        for path in sorted(paths):
+            key = _key(path)
+            stem, ending = os.path.splitext(key)
+            for each in (key, stem) if ending in ENDINGS else (key,):
+                self._by_key.setdefault(each, []).append(path)
+            self._by_name.setdefault(os.path.basename(stem), []).append(path)
+
+    def meant(self, uri: str) -> Sequence[str]:
+        """The paths of files that an address may mean; none for web addresses and paths that go upwards."""
+        steps = _steps(uri)
+        for start in range(len(steps)):
+            end = "/".join(steps[start:])
+            files = self._by_key.get(_key(end), [])
+            if files:
+                return [end] if end in files else files
+        return []
+
+    def of_name(self, uri: str) -> Sequence[str]:
+        """The paths of files with the name of an address in any folder and with any ending."""
+        steps = _steps(uri)
+        return self._by_name.get(os.path.splitext(_key(steps[-1]))[0], []) if steps else []
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Addresses that are not files as they are written.
+
+    elsewhere: path below the root of the file that an address means. missing: why there is none, as the rest of a
+    sentence that begins with the address; addresses of one kind of reason stand together, the most frequent first.
+    """
+
+    elsewhere: Mapping[str, str]
+    missing: Mapping[str, str]
+
+
+def places_of(root: str, uri: str) -> Iterator[str]:
+    """Where the image `uri` of a data set may lie: as it is written (`spellings`), then the one file that it can mean.
+
+    The folder is searched only for the latter, once in a process. Raises AddressError as `below` does.
+    """
+    refused = None
+    try:
+        yield from spellings(root, uri)
+    except AddressError as error:
+        refused = error
+    files = _kept(root) if root and _steps(uri) else None
+    meant = files.meant(uri) if files is not None else []
+    if len(meant) == 1:
+        with contextlib.suppress(AddressError):  # a link that leads out
+            yield below(root, meant[0])
+            return
+    if refused is not None:
+        raise refused
+
+
+def locate(root: str, uris: Iterable[str]) -> Located:
+    """What is known of a data set's images before any is read; nothing without a root, or if it cannot be listed.
+
+    Raises InputError if two addresses mean one file: it would be two images, perhaps in two splits.
+    """
+    uris = [uri for uri in dict.fromkeys(uris) if not uri.startswith("scene:")]
+    listed = frozenset(_listed(root) or ()) if named_files.is_remote(root) else None
+    if not root or listed == frozenset():
+        return Located({}, {})
+    absent = [uri for uri in uris if not _is_there(root, uri, listed)]
+    paths = (_listed(root) if listed is None else listed) if absent else None
+    if paths is None:
+        return Located({}, {})
+    files, elsewhere, reasons = ImageFiles(paths), dict[str, str](), dict[str, dict[str, str]]()
+    for uri in absent:
+        meant = files.meant(uri)
+        if len(meant) == 1 and _is_there(root, meant[0], listed):
+            elsewhere[uri] = meant[0]
+        else:
+            kind, reason = _why(root, uri, meant, files)
+            reasons.setdefault(kind, {})[uri] = reason
+    _refuse_one_for_two(elsewhere, uris, root)
+    frequent = sorted(reasons.values(), key=len, reverse=True)
+    return Located(elsewhere, {uri: reason for kind in frequent for uri, reason in kind.items()})
+
+
+def _refuse_one_for_two(elsewhere: Mapping[str, str], uris: Sequence[str], root: str) -> None:
+    owners: dict[str, str] = {}
+    if elsewhere:
+        for uri in uris:
+            with contextlib.suppress(AddressError):
+                place = below(root, elsewhere.get(uri, uri))
+                other = owners.setdefault(place, uri)
+                if other != uri and {other, uri} & elsewhere.keys():
+                    both = f"{other!r} and {uri!r}"
+                    raise InputError(f"{place}: the images {both} both mean this file; name it one way")
+
+
+def _why(root: str, uri: str, meant: Sequence[str], files: ImageFiles) -> tuple[str, str]:
+    """(kind, reason) that an address is no file."""
+    if re.match(r"https?://", uri):
+        return "web", "is a web address; images are not downloaded, name the paths of downloaded files"
+    outside = False
+    try:
+        below(root, uri)
+    except LinkError as error:
+        return "link", f"is a symbolic link that leads out; data.links={error.folder} allows links into that folder"
+    except AddressError:
+        outside = True
+    if len(meant) > 1:
+        return "several", f"may mean {meant[0]!r} or {meant[1]!r}"
+    if named := [path for path in files.of_name(uri) if path not in meant]:
+        same = os.path.splitext(_key(named[0]))[1] == os.path.splitext(_key(uri))[1]
+        return ("folder" if same else "ending"), f"is no file there, but {named[0]!r} is"
+    foreign = re.match(r"/|file:" if outside else r"[A-Za-z]:[\\/]|\\\\", uri)
+    if outside and not foreign:
+        return "outside", "leaves this folder"
+    if foreign:
+        return "foreign", "is a path of another machine, no end of which is a file there"
+    return "none", "is no file there, under this name or a similar one"
+
+
+def _is_there(root: str, uri: str, listed: frozenset[str] | None) -> bool:
+    """Whether an address is a file, or something that is not for want of one, as it is written."""
+    with contextlib.suppress(AddressError):
+        for place in spellings(root, uri):
+            if listed is not None:
+                base, mark, options = root.partition("?")
+                if not place.startswith(f"{base.rstrip('/')}/"):
+                    return True  # in another folder of the root, which is not listed
+                if place.removesuffix(mark + options).removeprefix(f"{base.rstrip('/')}/") in listed:
+                    return True
+                continue
+            try:
+                os.lstat(place)  # whoever opens what a link leads to says that it is missing
+            except (FileNotFoundError, NotADirectoryError, ValueError):
+                continue
+            except OSError:
+                return True  # and what is wrong here
+            return True
+    return False
+
+
+def _listed(root: str) -> list[str] | None:
+    """The paths of all files below a root; None if they are too many or nobody may list them."""
+    paths = []
+    try:
+        for path in _walk(root):
+            paths.append(path)
+            if len(paths) > _MOST:
+                return None
+    except (InputError, OSError):
+        return None
+    return paths
+
+
+def _walk(root: str) -> Iterator[str]:
+    if named_files.is_remote(root):
+        yield from (name for name, _ in ObjectStore.open(root).walk())
+        return
+    base = unquote(urlsplit(root).path) if root.startswith("file://") else root
+    for folder, _, names in os.walk(base):
+        below_base = os.path.relpath(folder, base)
+        yield from (name if below_base == "." else f"{below_base}/{name}" for name in names)
+
+
+@functools.lru_cache(maxsize=4)
+def _kept(root: str) -> ImageFiles | None:
+    paths = _listed(root)
+    return None if paths is None else ImageFiles(paths)
+
+
+def _steps(uri: str) -> list[str]:
+    """The steps of a path, whichever way its slashes lean; none for other addresses and for paths that go upwards."""
+    if uri.startswith("file://"):
+        uri = unquote(urlsplit(uri).path)
+    steps = [step for step in uri.replace("\\", "/").split("/") if step not in ("", ".")]
+    return [] if "://" in uri or uri.startswith("scene:") or ".." in steps else steps
+
+
+def _key(path: str) -> str:
+    """The same for names that differ in the case of letters or in how accents are composed."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())

@@ -1,0 +1,1 @@
+"""Tables of captions in the forms in which people and programs write them."""

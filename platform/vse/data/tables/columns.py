@@ -1,0 +1,135 @@
+"""Which columns of a table hold images and captions, by the names that data sets give them or that the user names."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vse.errors import InputError
+
+IMAGE_KEY, CAPTION_KEY = "data.image_column", "data.caption_column"
+_IMAGES = ("image", "imagefile", "imagefilename", "imagename", "imagepath", "imageurl", "img", "imgname", "imgpath")
+_IMAGES += ("file", "filename", "filepath", "path", "url")
+_CAPTIONS = ("caption", "text", "title", "sentence", "raw", "comment", "description", "captiontext")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a file lists: rows as (place, cells by column). A place is a line or an entry; `form` is how it was read."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, Mapping[str, Any]]]
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that are read. Empty are an id and a split that no column gives.
+
+    wide: every column of `captions` holds a caption of its own; otherwise one of them has those of a row.
+    """
+
+    image: str
+    captions: tuple[str, ...]
+    wide: bool
+    id: str
+    split: str
+
+    def __str__(self) -> str:
+        parts = [f"images in {self.image!r}", f"captions in {', '.join(map(repr, self.captions))}"]
+        parts += [f"{what} in {name!r}" for what, name in (("ids", self.id), ("splits", self.split)) if name]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """Chooses columns by well-known names, or by those that the keys give (`caption`: several between commas).
+
+    The project's own names, image and caption, come before all others.
+    """
+
+    image: str = ""
+    caption: str = ""
+
+    def recognises(self, names: Sequence[str]) -> bool:
+        """Whether some column can hold images and another captions, perhaps more than one."""
+        return bool(self.images(names) and self._captions(names))
+
+    def images(self, names: Sequence[str]) -> list[str]:
+        """The columns that can hold images."""
+        if self.image:
+            return _called(self.image, names)
+        return _called("image", names) or [name for name in names if _plain(name) in _IMAGES]
+
+    def choose(self, names: Sequence[str], where: str) -> Columns:
+        """The columns to read.
+
+        Args:
+            names: all columns, as the file spells them.
+            where: the file and perhaps the line of its header, for messages.
+
+        Raises:
+            InputError: where none or several may be meant, with the key that names one.
+        """
+        found = ", ".join(names)[:200]
+        for key, value in ((IMAGE_KEY, self.image), (CAPTION_KEY, self.caption)):
+            for name in _parts(value) if key == CAPTION_KEY else [value]:
+                if name and not _called(name, names):
+                    raise InputError(f"{key}={value}: {where} has no column {name!r}; it has {found}")
+        images, captions = self.images(names), self._captions(names)
+        for there, what, key in ((images, "image", IMAGE_KEY), (captions, "caption", CAPTION_KEY)):
+            if not there:
+                raise InputError(f"{where}: lacks {what!r}; found {found}; {key} names a column of another name")
+        _refuse_several([(name,) for name in images], "image", IMAGE_KEY, where)
+        _refuse_several(captions, "caption", CAPTION_KEY, where)
+        chosen = Columns(images[0], captions[0], self._wide(captions[0]), _own("id", names), _own("split", names))
+        if chosen.image in chosen.captions:
+            raise InputError(f"{IMAGE_KEY}, {CAPTION_KEY}: both name {chosen.image!r}; expected two columns")
+        for name in (chosen.image, *chosen.captions, chosen.id, chosen.split):
+            if name and len(_called(name, names)) > 1:
+                raise InputError(f"{where}: the column {name} occurs {len(_called(name, names))} times")
+        return chosen
+
+    def _captions(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """Groups of columns that can hold captions: `caption` and `captions`, or `caption_0`, `caption_1`, ..."""
+        if self.caption:
+            columns = [_called(part, names) for part in _parts(self.caption)]
+            return [tuple(name for name, *_ in columns)] if all(columns) else []
+        groups: dict[tuple[str, bool], list[str]] = {}
+        for name in names:
+            match = re.fullmatch(r"(.*?)(\d*)", _plain(name))
+            assert match is not None
+            stem, number = match.groups()
+            base = stem if stem in _CAPTIONS else stem.removesuffix("s")
+            if base in _CAPTIONS and not (number and base != stem):
+                groups.setdefault((base, bool(number)), []).append(name)
+        own = {key: group for key, group in groups.items() if key[0] == "caption"}
+        return [tuple(dict.fromkeys(group)) for group in (own or groups).values()]
+
+    def _wide(self, group: tuple[str, ...]) -> bool:
+        return len(group) > 1 if self.caption else group[0][-1:].isdigit()
+
+
+def _refuse_several(candidates: Sequence[tuple[str, ...]], what: str, key: str, where: str) -> None:
+    several = [",".join(group) for group in dict.fromkeys(candidates)]
+    if len(several) > 1:
+        ways = " or ".join(f"{key}={each}" for each in several)
+        raise InputError(f"{where}: {len(several)} columns may hold the {what}; choose with {ways}")
+
+
+def _own(name: str, names: Sequence[str]) -> str:
+    return next(iter(_called(name, names)), "")
+
+
+def _called(name: str, names: Sequence[str]) -> list[str]:
+    """The columns of this name, in whatever case if none has its own."""
+    return [each for each in names if each == name] or [each for each in names if each.lower() == name.lower()]
+
+
+def _parts(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _plain(name: str) -> str:
+    """`fileName`, `File Name` and `file_name` are `filename`."""
+    return re.sub(r"[\s_.-]+", "", name.lower())
