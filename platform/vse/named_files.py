@@ -71,7 +71,7 @@ def ends(address: str, span: int) -> tuple[int, bytes, bytes]:
         head = store.read_range(name, 0, min(span, size), tag)
         return size, head, store.read_range(name, max(0, size - span), size, tag)
     try:
-        with Path(address).open("rb") as stream:
+        with local_path(address).open("rb") as stream:
             head, size = stream.read(span), stream.seek(0, 2)
             stream.seek(max(0, size - span))
             return size, head, stream.read(span)

@@ -20,6 +20,7 @@ FLOORS: tuple[frozenset[str], ...] = (
         "interrupts",
         "paths",
         "reading",
+        "placeholders",
         "prefetch",
         "lease",
     },

@@ -1,0 +1,78 @@
+"""Placeholders of binary files are told from their first bytes, whatever the name promises."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import s3
+from vse.errors import InputError
+from vse.placeholders import placeholder, refuse_placeholder, unfetched_link
+from vse.storage import Folder
+
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123456\n"
+ANNEX = b"/annex/objects/SHA256E-s4096--" + b"0" * 64 + b".jpg\n"
+PAGES = (
+    b"<!DOCTYPE html><html><title>404</title>",
+    b"\xef\xbb\xbf\n<HTML lang=en>",
+    b"<!-- saved -->\n<!doctype HTML PUBLIC>",
+    b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchKey</Code></Error>',
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (b"", "file is empty"),
+        (LFS, "Git LFS pointer.*git lfs pull"),
+        (ANNEX, "git-annex pointer.*git annex get"),
+        (b"../.git/annex/objects/Xk/0J/SHA256E-s5--00/SHA256E-s5--00", "git-annex pointer"),
+        *((page, "HTML or XML page.*download the file again") for page in PAGES),
+    ],
+)
+def test_placeholders_are_named_with_the_way_to_fetch_the_file(head: bytes, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.bin"
+    file.write_bytes(head)
+    with pytest.raises(InputError, match=rf"^\S+a\.bin: .*{said}"):
+        refuse_placeholder(str(file))
+    with pytest.raises(InputError, match=rf"^some\.key=X: .*{said}"):
+        refuse_placeholder(str(file), "some.key=X")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"\x93NUMPY\x01\x00",
+        b"\xff\xd8\xff\xe0",
+        b"PK\x03\x04",
+        b"<s> 0.1 0.2\n",
+        b"the 0.418 0.24968\n",
+        b"version 0.1 0.2",
+        b"annex 0.1 0.2\n/annex/objects/",
+        b'<?xml version="1.0"?><svg>',
+    ],
+)
+def test_other_files_are_none(head: bytes, tmp_path: Path) -> None:
+    assert placeholder(head) == ""
+    (tmp_path / "a.bin").write_bytes(head)
+    refuse_placeholder(str(tmp_path / "a.bin"))
+    refuse_placeholder(str(tmp_path / "absent"))
+
+
+def test_a_link_to_content_of_git_annex_that_is_not_there_is_one(tmp_path: Path) -> None:
+    link, content = tmp_path / "a.jpg", tmp_path / ".git" / "annex" / "objects" / "a" / "SHA256E-s5--00.jpg"
+    link.symlink_to(".git/annex/objects/a/SHA256E-s5--00.jpg")
+    with pytest.raises(InputError, match="git annex get"):
+        refuse_placeholder(str(link))
+    content.parent.mkdir(parents=True)
+    content.write_bytes(b"\xff\xd8\xff")
+    assert unfetched_link(link) == ""
+    other = tmp_path / "b.jpg"
+    other.symlink_to("absent.jpg")
+    assert unfetched_link(other) == unfetched_link(tmp_path) == unfetched_link("a\0b") == ""
+
+
+def test_an_object_on_s3_is_looked_at_as_well(s3_proxy: s3.Proxy, request: pytest.FixtureRequest) -> None:
+    folder = Folder.open(s3.address_of(request, s3_proxy.place))
+    folder.write_bytes("a.bin", LFS)
+    with pytest.raises(InputError, match="git lfs pull"):
+        refuse_placeholder(folder.address("a.bin"))
