@@ -21,7 +21,7 @@ from vse.data.precomp import Precomp
 from vse.data.records import Records
 from vse.data.sources import rejects
 from vse.data.vocabulary import SPECIAL, build_vocabulary
-from vse.errors import InputError
+from vse.errors import InputError, by_reason
 from vse.features.arrays import ReadyMade
 from vse.features.extraction import extract, features_fingerprint, of_other_code
 from vse.features.store import REJECTS, FeatureStore
@@ -42,7 +42,6 @@ from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
 
-_REASONS = 4  # that a line tells; with the sizes of pictures in them each may be another
 OWN_CAPTIONS = "captions"  # text.word_vectors: made of the training captions
 Vectors = Callable[[Sequence[str]], WordVectors]
 
@@ -121,10 +120,8 @@ def left_out(records: Records) -> str:
 
 def _counted(reasons: Iterable[str]) -> str:
     """How many were left out, with the most frequent reasons; empty where none."""
-    counts = Counter(reasons)
-    told = [f"{count} x {reason}" for reason, count in counts.most_common(_REASONS)]
-    told += ["..."] * (len(counts) > _REASONS)
-    return f"{counts.total()} left out ({', '.join(told)})" if told else ""
+    listed = list(reasons)
+    return f"{len(listed)} left out ({by_reason(listed)})" if listed else ""
 
 
 def trainable(records: Records) -> Records:
@@ -383,9 +380,11 @@ def _with_features(records: Records, store: FeatureStore) -> Records:
     for split in ("train", "val"):
         if split not in left.split_names:
             images = records.split(split).images
+            reasons = by_reason(store.rejects[image.id] for image in images)
             raise InputError(
-                f"{records.name}: every image of split {split!r} was rejected, {len(images)} of them; for one, "
-                f"{images[0].id!r}: {store.rejects[images[0].id]}; each is listed in {store.folder.address(REJECTS)}"
+                f"{records.name}: every image of split {split!r} was rejected, {len(images)} of them ({reasons}); for "
+                f"one, {images[0].id!r}: {store.rejects[images[0].id]}; each is listed in "
+                f"{store.folder.address(REJECTS)}"
             )
     return left
 

@@ -12,7 +12,7 @@ from vse.errors import InputError
 SPAN = 1024  # bytes at the start of a file that tell; pointers are shorter
 _PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype html|html|head|error)\b")
 _ANNEX = b"annex/objects/"
-EMPTY = "file is empty; copy or download it again"
+_EMPTY = "file is empty; copy or download it again"
 _LFS_POINTER = "is a Git LFS pointer, not the file itself; run `git lfs pull` in its repository"
 _ANNEX_POINTER = "is a git-annex pointer, not the file itself; run `git annex get` in its repository"
 _WEB_PAGE = "is an HTML or XML page, as failed downloads leave them; download the file again"
@@ -23,7 +23,7 @@ def placeholder(head: bytes) -> str:
     way to fetch that; empty for any other file."""
     head = head[:SPAN]
     if not head:
-        return EMPTY
+        return _EMPTY
     if head.startswith(b"version https://git-lfs.github.com/spec/"):
         return _LFS_POINTER
     if _ANNEX in head.partition(b"\n")[0] and head.lstrip(b"./").startswith((b"annex/", b"git/annex/")):

@@ -14,7 +14,7 @@ from vse.data.cut_jpeg import with_end, zeros_for_end
 from vse.data.places import spellings
 from vse.data.scenes.render import render
 from vse.errors import StorageError, first_line
-from vse.placeholders import EMPTY, placeholder, unfetched_link
+from vse.placeholders import placeholder, unfetched_link
 from vse.storage import Folder
 
 MISSING = "file is missing"  # a reason that may mean the wrong folder
@@ -53,7 +53,7 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
 def decode_image(data: bytes) -> PIL.Image.Image:
     """The picture in the bytes of a file, as `open_image` gives it. Raises UnreadableImage."""
     if not data:
-        raise UnreadableImage(EMPTY)
+        raise UnreadableImage("file is empty")
     if zeros_for_end(data):
         raise UnreadableImage("is cut off: zeros stand in place of its end")
     return _decode(data)

@@ -173,7 +173,8 @@ def test_keys_that_are_named_are_keys_of_the_source(source, keys):
 
 def test_images_in_the_wrong_folder_are_told_by_their_keys_and_listed(pictures, folder):
     told = (
-        r"^12 of 12 images .*; 12 are missing; for one, .*/pictures/no/11\.png; data\.root, data\.file say .*parquet$"
+        r"^12 of 12 images .* \(12 x file is missing\); for one, .*/pictures/no/11\.png; "
+        r"data\.root, data\.file say .*parquet$"
     )
     with pytest.raises(TooManyRejects, match=told):
         extract(records(), SMALL, ["map"], folder, root=str(pictures / "no"), keys=("data.root", "data.file"))
