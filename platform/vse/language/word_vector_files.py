@@ -244,14 +244,15 @@ def _text(path: str, stream: io.BufferedReader, wanted: Mapping[str, int]) -> Ro
         assert kept is not None
         lines += 1
         line = line.rstrip(b" \r\n")
-        if line.count(b" ") != dim or b"\t" in line or b"  " in line:
+        word, _, rest = line.partition(b" ")
+        if line.count(b" ") != dim or b"\t" in word or rest.startswith(b" "):
             line = _squeezed(line)
             if line.count(b" ") == dim + 1:
                 line = line.removeprefix(b" ")
-        if line.count(b" ") != dim:
-            _explain(path, number, line, dim, f"its first line says {dim}" if count is not None else "")
-            continue  # a word with spaces in it (GloVe 840B has some): no token of ours
-        word, _, rest = line.partition(b" ")
+            if line.count(b" ") != dim:
+                _explain(path, number, line, dim, f"its first line says {dim}" if count is not None else "")
+                continue  # a word with spaces in it (GloVe 840B has some): no token of ours
+            word, _, rest = line.partition(b" ")
         if kept.wants(word):
             try:
                 kept.put(word, np.array(rest.split(b" "), dtype=np.float32))
