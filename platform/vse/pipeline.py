@@ -33,6 +33,7 @@ from vse.language.parsing import language_fingerprint, parse_captions
 from vse.language.sentence.stage import SentenceStore, fitted
 from vse.language.word_vector_files import split_path
 from vse.language.word_vectors import WordVectors, file_digits, word_vectors
+from vse.placeholders import refuse_placeholder
 from vse.storage import MANIFEST, Folder
 from vse.training.compatibility import adversaries_wanted, family_inputs
 from vse.training.config import RunConfig
@@ -49,13 +50,16 @@ Vectors = Callable[[Sequence[str]], WordVectors]
 def check(config: RunConfig) -> None:
     """What can be told of a configuration before any data are read.
 
-    Raises InputError where the family reads what is not configured, or a file of word vectors or weights is missing.
+    Raises InputError where the family reads what is not configured, or a file of word vectors or weights is missing or
+    a placeholder.
     """
     if family_inputs(config).sentence:
         _refuse_without_sentences(config)
     adversaries_wanted(config)
     if config.text.word_vectors not in ("", OWN_CAPTIONS):
         split_path(config.text.word_vectors)
+    weights = getattr(config.features.backbone, "weights", "")
+    refuse_placeholder(weights, f"features.backbone.weights={weights}")
     ready = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
     if isinstance(config.data, Precomp.Config) and not ready:
         raise InputError("data=precomp: brings features and no images to make them of; add features.backbone=arrays")
