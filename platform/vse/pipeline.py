@@ -37,13 +37,13 @@ from vse.placeholders import refuse_placeholder
 from vse.storage import MANIFEST, Folder
 from vse.training.compatibility import adversaries_wanted, family_inputs
 from vse.training.config import RunConfig
+from vse.training.given_vectors import OWN_CAPTIONS, planned_coverage, tell_coverage, without_vectors
 from vse.training.inputs import Material, training_vocabulary
 from vse.training.shared import shared
 from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
 
-OWN_CAPTIONS = "captions"  # text.word_vectors: made of the training captions
 Vectors = Callable[[Sequence[str]], WordVectors]
 
 
@@ -76,6 +76,7 @@ def check_with_data(config: RunConfig) -> Iterator[str]:
     check_rows(config, records, (family_inputs(config).image,))
     if told := without_vectors(config):
         yield told
+    yield from planned_coverage(config, records)
     yield from of_data(records)
 
 
@@ -84,19 +85,6 @@ def check_rows(config: RunConfig, records: Records, outputs: tuple[str, ...]) ->
     backbone = registry.build("backbone", config.features.backbone)
     if isinstance(backbone, ReadyMade):
         backbone.check_rows(outputs, records, registry.build("source", config.data).image_root)
-
-
-def without_vectors(config: RunConfig) -> str:
-    """That no word vectors are named although the family's paper starts from pre-trained ones; else empty.
-
-    Scenes have a vocabulary of a hundred words or so, and nothing is said of them.
-    """
-    family = registry.component("family", registry.name_of("family", config.model))
-    scenes = registry.name_of("source", config.data) == "scenes"
-    if config.text.word_vectors or scenes or not family.vectors_of_paper:
-        return ""
-    paper = family.vectors_of_paper
-    return f"text.word_vectors is not set: word vectors are learned from scratch; the paper starts from {paper}"
 
 
 def sizes(records: Records) -> str:
@@ -113,7 +101,7 @@ def of_data(records: Records) -> Iterator[str]:
     yield sizes(records)
     if told := left_out(records):
         yield told
-    yield "not checked: image files, what is in files of weights and vectors, downloads, the workspace, machines"
+    yield "not checked: image files, what is in files of weights, downloads, the workspace, machines"
 
 
 def left_out(records: Records) -> str:
@@ -290,7 +278,8 @@ def prepare(
     vectors = _word_vectors(config, workspace, records, prints)
     if vectors is not None and config.text.word_vectors != OWN_CAPTIONS and not workspace.found.told:
         # the rows that training reads, so that no other node needs the file
-        vectors((*SPECIAL, *training_vocabulary(config, records, parses if inputs.components else None).words))
+        vocabulary = training_vocabulary(config, records, parses if inputs.components else None)
+        tell_coverage(config, vectors((*SPECIAL, *vocabulary.words)), vocabulary)
     sentences = None
     if inputs.sentence:
         sentences = _sentences(config, workspace, records, vectors)
