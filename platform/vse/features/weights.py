@@ -39,7 +39,7 @@ def read_weights(address: str) -> Mapping[str, Any]:
         if path.suffix == ".safetensors":
             return load_file(path)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Detected pickle protocol")  # the refusal below says enough
+            warnings.simplefilter("ignore")  # of old formats, and of those that are refused below
             content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
         reason = first_line(error)

@@ -16,6 +16,7 @@ from typing import Any
 from vse import columns
 from vse.errors import InputError
 from vse.language.tokens import nfc
+from vse.placeholders import refuse_placeholder
 
 _COLUMNS = ("filename", "caption", "negative_caption")
 _OTHER_NAMES = {"image": "filename", "negative": "negative_caption"}
@@ -39,6 +40,7 @@ def read_pairs(path: str) -> tuple[CaptionPair, ...]:
     it the category is the file's name. Raises InputError naming file and entry.
     """
     file = Path(path)
+    refuse_placeholder(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

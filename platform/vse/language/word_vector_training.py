@@ -15,6 +15,7 @@ from vse import columns
 from vse.config import knob
 from vse.errors import InputError
 from vse.language.tokens import nfc, words
+from vse.placeholders import refuse_placeholder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +39,7 @@ def read_captions(path: str) -> Iterator[str]:
     damaged or has no such column, and the line of a row or object that is none.
     """
     file = Path(path)
+    refuse_placeholder(path)
     if not file.is_file():
         raise InputError(f"{path}: no such file of captions")
     name = file.name.lower()
