@@ -51,8 +51,8 @@ def _counted(endings: Iterable[str]) -> str:
     counts = Counter(endings)
     told = []
     for reason, named in (
-        ("formats of pictures that cannot be read here: convert them, for instance to JPEG", _UNREADABLE),
-        ("no format of pictures that is known here", counts.keys() - _UNREADABLE),
+        ("pictures that cannot be read here; convert them, for instance to JPEG", _UNREADABLE),
+        ("no pictures", counts.keys() - _UNREADABLE),
     ):
         most = [f"{count} x {ending}" for ending, count in counts.most_common() if ending in named]
         if most:

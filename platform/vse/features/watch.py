@@ -61,9 +61,11 @@ class Watch:
         reasons = by_reason(reason for _, reason in self.rejects)
         image, reason = self._example()
         enough = max(0.1, math.ceil(10 * rejected / self.seen) / 10)
+        one = self.address(image) if reason == MISSING else repr(image)
+        more = f": {reason}" if reason not in reasons else ""
         said = [
             f"{count} cannot be read, more than max_rejected={self.limit:g} allows ({reasons})",
-            f"for one, {self.address(image)}" if reason == MISSING else f"for one, {image!r}: {reason}",
+            f"for one, {one}{more}",
         ]
         if self.keys and (2 * missing > rejected or enough >= 1):
             said.append(f"{', '.join(self.keys)} say where images are")

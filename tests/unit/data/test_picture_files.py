@@ -32,15 +32,15 @@ def test_what_is_passed_over_is_told_in_one_line(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"x")
     assert picture_files(str(tmp_path), "images") == (
         ["a.png"],
-        f"images={tmp_path}: passed over 2 x .heic (formats of pictures that cannot be read here: convert them, for "
-        "instance to JPEG) and 2 x without a usual ending, 1 x .txt (no format of pictures that is known here)",
+        f"images={tmp_path}: passed over 2 x .heic (pictures that cannot be read here; convert them, for instance "
+        "to JPEG) and 2 x without a usual ending, 1 x .txt (no pictures)",
     )
     for name in ("b.heic", "c.HEIC", "d.txt", "e", "f.\x1b[2J"):
         (tmp_path / name).unlink()
     assert picture_files(str(tmp_path), "images") == (["a.png"], "")
     for ending in "abcdefg":
         (tmp_path / f"a.{ending}").write_bytes(b"x")
-    assert "1 x .e, ... (no format" in picture_files(str(tmp_path), "images")[1]
+    assert "1 x .e, ... (no pictures" in picture_files(str(tmp_path), "images")[1]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -67,7 +67,7 @@ def test_what_is_no_folder_of_pictures_is_one_line(tmp_path: Path) -> None:
         ("absent", "no such folder"),
         ("a.png", "no such folder"),
         ("empty", r"holds no picture file \(\.avif, [^)]*\)$"),
-        ("photos", r"holds no picture file \(.*\), but 1 x \.heic \(formats of pictures that cannot be read here: "),
+        ("photos", r"holds no picture file \(.*\), but 1 x \.heic \(pictures that cannot be read here; "),
     ):
         with pytest.raises(InputError, match=rf"^images={tmp_path / name}: {words}"):
             picture_files(str(tmp_path / name), "images")

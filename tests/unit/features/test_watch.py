@@ -42,7 +42,7 @@ def test_the_share_is_of_the_whole_data_set(attempt: Attempt, tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
     said = (
         r"^of the first 90 of 100 images 3 cannot be read, more than max_rejected=0\.02 allows \(2 x file is empty, "
-        r"1 x file is missing\); for one, 'c': file is empty; each so far is listed in "
+        r"1 x file is missing\); for one, 'c'; each so far is listed in "
         rf"{tmp_path}/rejects\.parquet; fix them, or .*max_rejected=0\.1$"
     )
     with pytest.raises(TooManyRejects, match=said):
@@ -65,7 +65,7 @@ def test_where_nearly_every_image_fails_the_reason_and_the_keys_are_named_instea
 ) -> None:
     said = (
         rf"^{100 - readable} of 100 images cannot be read, .* allows \({98 - readable} x is a Git LFS pointer, 2 x "
-        r"file is empty\); for one, '\d+': is a Git LFS pointer; data\.root, data\.file say where images are; each "
+        r"file is empty\); for one, '\d+'; data\.root, data\.file say where images are; each "
         r"is listed in \S+/rejects\.parquet$"
     )
     rejects = [*some(98 - readable, "is a Git LFS pointer"), *some(2, "file is empty")]
@@ -94,3 +94,10 @@ def test_where_most_images_are_there_some_may_be_missing(attempt: Attempt) -> No
         said = rf"for one, /photos/\d+\.jpg; data\.root, data\.file say where images are; .*max_rejected={enough}$"
         with pytest.raises(TooManyRejects, match=said):
             attempt(100, 0.05, shard, before=before)
+
+
+def test_the_example_says_what_varies(attempt: Attempt) -> None:
+    cut = [(f"{k}.jpg", f"image file is truncated ({k} bytes not processed)") for k in range(6)]
+    said = r"\(6 x image file is truncated \(… bytes not processed\)\); for one, '5\.jpg': image file is .* \(5 bytes"
+    with pytest.raises(TooManyRejects, match=said):
+        attempt(100, 0.05, (94, cut))
