@@ -8,13 +8,13 @@ from vse.cluster.placement import preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
-from vse.pipeline import without_vectors
 from vse.reach import check_reach, check_training
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
 from vse.training.compatibility import check_objective
 from vse.training.epoch_line import epoch_line
+from vse.training.given_vectors import without_vectors
 from vse.training.origin import Origin
 from vse.training.run import run_training, trains_here, what_is_trained
 from vse.training.warmup import kept_in_warmup

@@ -2,7 +2,11 @@
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable
+
+_REASONS = 4  # that a line names
+_VARIES = re.compile(r"\d+|^.*: (?=leaves its root)")  # sizes, positions, the path of one image
 
 
 class InputError(ValueError):
@@ -75,6 +79,28 @@ def did_you_mean(name: str, known: Iterable[str], *, above: str = "", below: str
 def first_line(error: BaseException) -> str:
     """The first line of what an error says; its kind where it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def grouped_reasons(reasons: Iterable[str]) -> list[list[str]]:
+    """Reasons in groups, the largest first; those that differ in numbers or in the path of an image alone are one."""
+    kinds: dict[str, list[str]] = {}
+    for reason in reasons:
+        kinds.setdefault(_VARIES.sub("", reason), []).append(reason)
+    return sorted(kinds.values(), key=len, reverse=True)
+
+
+def by_reason(reasons: Iterable[str]) -> str:
+    """How often each reason occurs, `3 x one, 1 x other`, the most frequent ones first, and `...` for the rest."""
+    groups = grouped_reasons(reasons)
+    lines = [f"{len(group)} x {_shared(group)}" for group in groups[:_REASONS]]
+    return ", ".join(lines + ["..."] * (len(groups) > _REASONS))
+
+
+def _shared(group: list[str]) -> str:
+    """A reason; what varies in a group of several as an ellipsis."""
+    if len(set(group)) == 1:
+        return group[0]
+    return _VARIES.sub(lambda found: "…" if found[0].isdigit() else "", group[0])
 
 
 _FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}

@@ -21,7 +21,7 @@ from vse.data.precomp import Precomp
 from vse.data.records import Records
 from vse.data.sources import rejects
 from vse.data.vocabulary import SPECIAL, build_vocabulary
-from vse.errors import InputError
+from vse.errors import InputError, by_reason
 from vse.features.arrays import ReadyMade
 from vse.features.extraction import extract, features_fingerprint, of_other_code
 from vse.features.locating import path_lines
@@ -34,31 +34,35 @@ from vse.language.parsing import language_fingerprint, parse_captions
 from vse.language.sentence.stage import SentenceStore, fitted
 from vse.language.word_vector_files import split_path
 from vse.language.word_vectors import WordVectors, file_digits, word_vectors
+from vse.placeholders import refuse_placeholder
 from vse.storage import MANIFEST, Folder
 from vse.training.compatibility import adversaries_wanted, family_inputs
 from vse.training.config import RunConfig
+from vse.training.given_vectors import OWN_CAPTIONS, planned_coverage, tell_coverage, without_vectors
 from vse.training.inputs import Material, training_vocabulary
 from vse.training.shared import shared
 from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
 
-_REASONS = 4  # that a line tells; with the sizes of pictures in them each may be another
-OWN_CAPTIONS = "captions"  # text.word_vectors: made of the training captions
 Vectors = Callable[[Sequence[str]], WordVectors]
 
 
 def check(config: RunConfig) -> None:
     """What can be told of a configuration before any data are read.
 
-    Raises InputError where the family reads what is not configured, or a file of word vectors or weights is missing.
+    Raises InputError where the family reads what is not configured, or a file of word vectors or weights is missing or
+    a placeholder.
     """
     if family_inputs(config).sentence:
         _refuse_without_sentences(config)
     adversaries_wanted(config)
     if config.text.word_vectors not in ("", OWN_CAPTIONS):
         split_path(config.text.word_vectors)
-    if isinstance(config.data, Precomp.Config) and not isinstance(config.features.backbone, ReadyMade.Config):
+    weights = getattr(config.features.backbone, "weights", "")
+    refuse_placeholder(weights, f"features.backbone.weights={weights}")
+    ready = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
+    if isinstance(config.data, Precomp.Config) and not ready:
         raise InputError("data=precomp: brings features and no images to make them of; add features.backbone=arrays")
 
 
@@ -71,7 +75,9 @@ def check_with_data(config: RunConfig) -> Iterator[str]:
     records = trainable(registry.build("source", config.data).describe())
     registry.build("backbone", config.features.backbone).check((family_inputs(config).image,))
     check_rows(config, records, (family_inputs(config).image,))
-    yield from filter(None, [without_vectors(config)])
+    if told := without_vectors(config):
+        yield told
+    yield from planned_coverage(config, records)
     yield from of_data(records)
     yield from path_lines(records, config.data, config.features.backbone)
 
@@ -81,19 +87,6 @@ def check_rows(config: RunConfig, records: Records, outputs: tuple[str, ...]) ->
     backbone = registry.build("backbone", config.features.backbone)
     if isinstance(backbone, ReadyMade):
         backbone.check_rows(outputs, records, registry.build("source", config.data).image_root)
-
-
-def without_vectors(config: RunConfig) -> str:
-    """That no word vectors are named although the family's paper starts from pre-trained ones; else empty.
-
-    Scenes have a vocabulary of a hundred words or so, and nothing is said of them.
-    """
-    family = registry.component("family", registry.name_of("family", config.model))
-    scenes = registry.name_of("source", config.data) == "scenes"
-    if config.text.word_vectors or scenes or not family.vectors_of_paper:
-        return ""
-    paper = family.vectors_of_paper
-    return f"text.word_vectors is not set: word vectors are learned from scratch; the paper starts from {paper}"
 
 
 def sizes(records: Records) -> str:
@@ -110,7 +103,7 @@ def of_data(records: Records) -> Iterator[str]:
     yield sizes(records)
     if told := left_out(records):
         yield told
-    yield "not checked: image files, what is in files of weights and vectors, downloads, the workspace, machines"
+    yield "not checked: image files, what is in files of weights, downloads, the workspace, machines"
 
 
 def left_out(records: Records) -> str:
@@ -121,10 +114,8 @@ def left_out(records: Records) -> str:
 
 def _counted(reasons: Iterable[str]) -> str:
     """How many were left out, with the most frequent reasons; empty where none."""
-    counts = Counter(reasons)
-    told = [f"{count} x {reason}" for reason, count in counts.most_common(_REASONS)]
-    told += ["..."] * (len(counts) > _REASONS)
-    return f"{counts.total()} left out ({', '.join(told)})" if told else ""
+    listed = list(reasons)
+    return f"{len(listed)} left out ({by_reason(listed)})" if listed else ""
 
 
 def trainable(records: Records) -> Records:
@@ -289,7 +280,8 @@ def prepare(
     vectors = _word_vectors(config, workspace, records, prints)
     if vectors is not None and config.text.word_vectors != OWN_CAPTIONS and not workspace.found.told:
         # the rows that training reads, so that no other node needs the file
-        vectors((*SPECIAL, *training_vocabulary(config, records, parses if inputs.components else None).words))
+        vocabulary = training_vocabulary(config, records, parses if inputs.components else None)
+        tell_coverage(config, vectors((*SPECIAL, *vocabulary.words)), vocabulary)
     sentences = None
     if inputs.sentence:
         sentences = _sentences(config, workspace, records, vectors)
@@ -383,9 +375,11 @@ def _with_features(records: Records, store: FeatureStore) -> Records:
     for split in ("train", "val"):
         if split not in left.split_names:
             images = records.split(split).images
+            reasons = by_reason(store.rejects[image.id] for image in images)
             raise InputError(
-                f"{records.name}: every image of split {split!r} was rejected, {len(images)} of them; for one, "
-                f"{images[0].id!r}: {store.rejects[images[0].id]}; each is listed in {store.folder.address(REJECTS)}"
+                f"{records.name}: every image of split {split!r} was rejected, {len(images)} of them ({reasons}); for "
+                f"one, {images[0].id!r}: {store.rejects[images[0].id]}; each is listed in "
+                f"{store.folder.address(REJECTS)}"
             )
     return left
 

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ from vse.data.places import below
 from vse.data.records import Image, Records, Split
 from vse.data.sources import has_word
 from vse.embedder import Embedder
-from vse.errors import Diverged, InputError
+from vse.errors import Diverged, InputError, by_reason
 from vse.language.tokens import as_caption, words
 from vse.progress import Progress
 from vse.training.config import RunConfig
@@ -143,7 +143,9 @@ def check_search(workspace: Workspace, options: Options) -> Iterator[str]:
     sentences, embedder = sentences_of(options), _embedder(workspace, options)
     asked = f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}" if sentences else f"image={options.image}"
     if options.images:
-        files = picture_files(_folder(options), "images")
+        files, others = picture_files(_folder(options), "images")
+        if others:
+            yield others
         yield f"search {len(files)} pictures in {options.images} by {asked}"
     else:
         source = registry.build("source", embedder.trained.config.data)
@@ -235,7 +237,9 @@ def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options
 
 def _in_folder(embedder: Embedder, sentences: Sequence[str], options: Options) -> SearchResult:
     root = _folder(options)
-    files, rejects = picture_files(root, "images"), dict[int, str]()
+    (files, others), rejects = picture_files(root, "images"), dict[int, str]()
+    if others:
+        log.warning("%s", others)
     features = _counted(embedder.features(files, root, rejects), len(files), rejects)
     scores = embedder.scores_of(features, embedder.read(sentences), options.alpha)
     reasons = {files[number]: reason for number, reason in rejects.items()}
@@ -266,9 +270,9 @@ def _tell_rejects(reasons: Mapping[str, str], total: int, folder: str) -> None:
     if not reasons:
         return
     file, reason = next(iter(reasons.items()))
-    told = ", ".join(f"{count} x {each}" for each, count in Counter(reasons.values()).most_common(4))
+    told = by_reason(reasons.values())
     if len(reasons) == total:
-        raise InputError(f"images={folder}: none of {total} pictures can be read; for one, {file}: {reason}")
+        raise InputError(f"images={folder}: none of {total} pictures can be read ({told}); for one, {file}: {reason}")
     log.warning("images=%s: %d of %d left out (%s); for one, %s", folder, len(reasons), total, told, file)
 
 

@@ -181,7 +181,7 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
             *("extract_features", "--preset", "vsepp_tiny", "features.backbone=torchvision", "extraction.workers=1"),
             *("features.backbone.arch=shufflenet_v2_x0_5", "features.backbone.weights=HERE/weights.pth"),
         ),
-        ("weights.pth: not weights of this architecture", "is missing"),
+        ("weights.pth: not weights of this architecture", "are missing"),
     ),
     "a pickle offered as weights": (
         pickled_weights,

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from vse import command
-from vse.errors import PlacementError, StorageError, first_line, storage_failure
+from vse.errors import PlacementError, StorageError, by_reason, first_line, storage_failure
 
 
 class WrappedError(Exception):
@@ -95,3 +95,16 @@ def test_nodes_that_never_came_are_one_line_too(capsys: pytest.CaptureFixture[st
     assert command.main("train", run, description="", argv=[]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("train: train.gpus_per_worker=1: no node came; finished work")
+
+
+def test_reasons_are_counted_by_kind() -> None:
+    cut = [f"cannot be decoded: OSError: image file is truncated ({k} bytes not processed)" for k in range(3)]
+    outside = [f"/photos/{k}: {k}.jpg: leaves its root data; image paths must stay below it" for k in "ab"]
+    assert by_reason(["file is empty"]) == "1 x file is empty"
+    assert by_reason(["file is empty", *cut]) == (
+        "3 x cannot be decoded: OSError: image file is truncated (… bytes not processed), 1 x file is empty"
+    )
+    assert by_reason(outside) == "2 x leaves its root data; image paths must stay below it"
+    assert by_reason(outside[:1] * 2) == f"2 x {outside[0]}"
+    assert by_reason("abcdbe") == "2 x b, 1 x a, 1 x c, 1 x d, ..."
+    assert by_reason([]) == ""

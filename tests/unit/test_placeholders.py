@@ -1,11 +1,22 @@
 """Placeholders of binary files are told from their first bytes, whatever the name promises."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import s3
 from vse.errors import InputError
+from vse.features.weights import read_weights
+from vse.language import parser as parser_module
+from vse.language.caption_pairs import read_pairs
+from vse.language.lexicon.concreteness import read_scores
+from vse.language.lexicon.wordnet import read_wordnet
+from vse.language.parser import Parser
+from vse.language.treebank import read_conllu
+from vse.language.word_vector_files import read_rows
+from vse.language.word_vector_training import read_captions
 from vse.placeholders import placeholder, refuse_placeholder, unfetched_link
 from vse.storage import Folder
 
@@ -56,6 +67,35 @@ def test_other_files_are_none(head: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(head)
     refuse_placeholder(str(tmp_path / "a.bin"))
     refuse_placeholder(str(tmp_path / "absent"))
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "weights": read_weights,
+    "word vectors": lambda path: read_rows(path, {"cat": 0}),
+    "scores of words": read_scores,
+    "pairs of captions": read_pairs,
+    "captions": lambda path: list(read_captions(path)),
+    "a treebank": lambda path: read_conllu(Path(path)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_whoever_reads_a_named_file_says_so(reader: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(LFS)
+    with pytest.raises(InputError, match=r"a\.txt: is a Git LFS pointer"):
+        READERS[reader](str(file))
+
+
+def test_a_folder_with_a_placeholder_among_its_files(tmp_path: Path) -> None:
+    for name in ("data.noun", "index.noun", "noun.exc"):
+        (tmp_path / name).write_bytes(LFS)
+    with pytest.raises(InputError, match=r"data\.noun: is a Git LFS pointer"):
+        read_wordnet(str(tmp_path))
+    parser = shutil.copytree(Path(parser_module.__file__).parent / "en_vse", tmp_path / "parser")
+    (parser / "tagger" / "model").write_bytes(LFS)
+    with pytest.raises(InputError, match=r"^parser\.pipeline=\S+/parser: tagger/model: is a Git LFS pointer"):
+        Parser(Parser.Config(pipeline=str(parser)))
 
 
 def test_a_link_to_content_of_git_annex_that_is_not_there_is_one(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -330,6 +331,9 @@ def set_up_logging(level: int = logging.INFO) -> None:
 
 
 def quiet_logging() -> None:
-    """Libraries that narrate are asked for errors only."""
+    """Libraries that narrate are asked for errors only, and what they say of each other's future is left out: users can
+    do nothing about it, and tests fail at it. `python -W` shows it."""
+    if not sys.warnoptions:
+        warnings.filterwarnings("ignore", category=FutureWarning)
     for name in ("ray", "ray.data", "ray.tune", "ray.train", "mlflow", "alembic", "hyperopt", "urllib3", "botocore"):
         logging.getLogger(name).setLevel(logging.ERROR)

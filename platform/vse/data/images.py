@@ -10,9 +10,11 @@ import numpy as np
 import PIL.Image
 import PIL.ImageOps
 
+from vse.data.cut_jpeg import with_end, zeros_for_end
 from vse.data.image_files import places_of
 from vse.data.scenes.render import render
 from vse.errors import StorageError, first_line
+from vse.placeholders import placeholder, unfetched_link
 from vse.storage import Folder
 
 MISSING = "file is missing"  # a reason that may mean the wrong folder
@@ -41,16 +43,20 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     """
     if uri.startswith("scene:"):
         return PIL.Image.fromarray(render(uri))
+    tried: list[str] = []
     for place in places_of(root, uri):
+        tried.append(place)
         if (data := _read(place)) is not None:
             return decode_image(data)
-    raise UnreadableImage(MISSING)
+    raise UnreadableImage(next(filter(None, map(unfetched_link, tried)), MISSING))
 
 
 def decode_image(data: bytes) -> PIL.Image.Image:
     """The picture in the bytes of a file, as `open_image` gives it. Raises UnreadableImage."""
     if not data:
         raise UnreadableImage("file is empty")
+    if zeros_for_end(data):
+        raise UnreadableImage("is cut off: zeros stand in place of its end")
     return _decode(data)
 
 
@@ -95,10 +101,12 @@ def _decode(data: bytes) -> PIL.Image.Image:
     except UnreadableImage:
         raise
     except PIL.UnidentifiedImageError:
-        raise UnreadableImage("not an image of a known format") from None
+        raise UnreadableImage(placeholder(data) or "not an image of a known format") from None
     except PIL.Image.DecompressionBombError:
         raise UnreadableImage(f"more than {MAX_PIXELS} pixels") from None
     except Exception as error:  # decoders meet damaged bytes with almost any exception
+        if isinstance(error, OSError) and (whole := with_end(data)) is not None:
+            return _decode(whole)
         raise UnreadableImage(f"cannot be decoded: {type(error).__name__}: {first_line(error)}") from None
 
 

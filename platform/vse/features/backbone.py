@@ -1,21 +1,17 @@
 """What a backbone is: a frozen network with a transform, named outputs, and an identity that enters fingerprints."""
 
-import pickle
 import sys
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float, UInt8
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from vse import named_files
-from vse.errors import InputError, first_line
+from vse.errors import InputError
 from vse.features.transforms import Transform
 
 REVISION = 1  # raise it when the same backbone and weights would give other features
@@ -117,47 +113,3 @@ def code_of(backbone: Backbone) -> str:
     file = sys.modules[type(backbone).__module__].__file__
     assert file is not None
     return named_files.digest(file)[:8]
-
-
-def read_state_dict(address: str) -> dict[str, Tensor]:
-    """Tensors of a weights file (.safetensors, or what torch.load(weights_only=True) accepts), by path or address.
-
-    Raises InputError where there is none, or where it holds anything but tensors by name; nothing in it is executed.
-    """
-    path = named_files.local(address)
-    if not path.is_file():
-        raise InputError(f"{address}: no such weights file")
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Detected pickle protocol")  # the refusal below says enough
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = first_line(error)
-        if isinstance(error, pickle.UnpicklingError):  # torch's own advice is to trust the file
-            reason = "it holds more than tensors, and a pickle may run code; expected a state dict or .safetensors"
-        raise InputError(f"{address}: not a file of weights that can be read safely ({reason[:120]})") from None
-    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise InputError(f"{address}: expected tensors by name (a state dict), got {type(state).__name__}")
-    return dict(state)
-
-
-def load_weights(module: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
-    """Put weights into a module built on the meta device, in single precision.
-
-    Raises InputError naming the first key that is missing, surplus, or of another shape.
-    """
-    state = dict(state)
-    for key, expected in module.state_dict().items():
-        if key.endswith("num_batches_tracked"):
-            state.setdefault(key, torch.zeros((), dtype=torch.int64))  # older files lack it and inference ignores it
-        if key not in state:
-            raise InputError(f"{where}: not weights of this architecture, {key} is missing")
-        if state[key].shape != expected.shape:
-            found, wanted = tuple(state[key].shape), tuple(expected.shape)
-            raise InputError(f"{where}: not weights of this architecture, {key} has shape {found}, expected {wanted}")
-    surplus = [key for key in state if key not in module.state_dict()]
-    if surplus:
-        raise InputError(f"{where}: not weights of this architecture, it has no {surplus[0]}")
-    module.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()}, assign=True)

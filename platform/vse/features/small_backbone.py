@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from vse import named_files
 from vse.config import knob
 from vse.errors import InputError
-from vse.features.backbone import REVISION, Backbone, Network, Normalisation, load_weights, read_state_dict
+from vse.features.backbone import REVISION, Backbone, Network, Normalisation
 from vse.features.transforms import Transform
+from vse.features.weights import load_weights, read_weights
 from vse.registry import ComponentConfig, register
 
 SHIPPED = Path(__file__).with_name("small_backbone.safetensors")
@@ -116,7 +117,7 @@ class SmallBackbone(Backbone):
         else:
             with torch.device("meta"):
                 layers = convolutions(normalised=False)
-            load_weights(layers, read_state_dict(self._file), self.config.weights)
+            load_weights(layers, read_weights(self._file), self.config.weights)
         return Network(_Trunk(layers, outputs), NORMALISATION)
 
 

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from vse import named_files
 from vse.config import knob
 from vse.errors import InputError
-from vse.features.backbone import REVISION, Backbone, Network, Normalisation, load_weights, read_state_dict
+from vse.features.backbone import REVISION, Backbone, Network, Normalisation
 from vse.features.transforms import NAMES, Transform
+from vse.features.weights import load_weights, read_weights
 from vse.registry import ComponentConfig, register
 
 # torchvision takes a second to import, and a run on the small backbone never needs it: it is imported where it is used.
@@ -130,17 +131,16 @@ class TorchvisionBackbone(Backbone):
         from torchvision import models
 
         self.check(outputs)
-        if self._published:
-            model = _empty(self.config.arch)
-            load_weights(model, self._download(), self.config.weights)
-        elif self.config.weights in ("random", "none"):
+        if self.config.weights in ("random", "none"):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self.config.seed)
                 model = models.get_model(self.config.arch, weights=None)
-        else:
-            model = _empty(self.config.arch)
-            load_weights(model, read_state_dict(self.config.weights), self.config.weights)
-        return Network(self._trunk(model.eval(), outputs), self.normalisation)
+            return Network(self._trunk(model.eval(), outputs), self.normalisation)
+        model = _empty(self.config.arch)
+        trunk = self._trunk(model, outputs)
+        content = self._download() if self._published else read_weights(self.config.weights)
+        load_weights(trunk.extractor, content, self.config.weights, model.state_dict())
+        return Network(trunk, self.normalisation)
 
     def _download(self) -> dict[str, Tensor]:
         try:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from vse.data.images import MISSING
-from vse.errors import InputError
+from vse.errors import InputError, by_reason, grouped_reasons
 from vse.features.store import REJECTS, write_rejects
 from vse.progress import Progress
 from vse.storage import Folder
@@ -50,27 +50,37 @@ class Watch:
     def _too_many(self) -> str:
         """What is known when the work stops, rarely of the whole data set: numbers say of how many images they are.
 
-        To let images pass is no advice where most are missing: then the folder is wrong, or how they are named.
+        To let images pass is no advice if nearly all fail, or most are missing: then the folder is wrong, or how they
+        are named, or what lies there.
         """
-        rejected, missing = len(self.rejects), [image for image, reason in self.rejects if reason == MISSING]
+        rejected, missing = len(self.rejects), sum(reason == MISSING for _, reason in self.rejects)
         whole = self.seen >= self.total
         count = f"{rejected} of {self.total} images"
         if not whole:
             count = f"of the first {self.seen} of {self.total} images {rejected}"
-        said = [f"{count} cannot be read, more than max_rejected={self.limit:g} allows"]
-        if 2 * len(missing) > rejected:
-            said.append(f"{len(missing)} are missing; for one, {self.address(missing[-1])}")
-            said += [f"{', '.join(self.keys)} say where images are"] if self.keys else []
-        else:
-            image, reason = self.rejects[-1]
-            said.append(f"for one, {image!r}: {reason}")
+        reasons = by_reason(reason for _, reason in self.rejects)
+        image, reason = self._example()
+        one = self.address(image) if reason == MISSING else repr(image)
+        more = f": {reason}" if reason not in reasons else ""
+        said = [
+            f"{count} cannot be read, more than max_rejected={self.limit:g} allows ({reasons})",
+            f"for one, {one}{more}",
+        ]
+        allowed = allowance(rejected, missing, self.seen)
+        if self.keys and (2 * missing > rejected or not allowed):
+            said.append(f"{', '.join(self.keys)} say where images are")
         said.append(f"{'each' if whole else 'each so far'} is listed in {self.folder.address(REJECTS)}")
-        return "; ".join([*said, *allowance(rejected, len(missing), self.seen)])
+        return "; ".join([*said, *allowed])
+
+    def _example(self) -> tuple[str, str]:
+        """An image with the most frequent reason."""
+        most = set(grouped_reasons(reason for _, reason in self.rejects)[0])
+        return next(each for each in reversed(self.rejects) if each[1] in most)
 
 
 def allowance(rejected: int, missing: int, seen: int) -> list[str]:
-    """How to let so many of the images that were seen pass; nothing if most are missing."""
-    if 2 * missing > seen:
-        return []
+    """How to let so many of the images that were seen pass; nothing if most are missing or nearly all fail."""
     enough = max(0.1, math.ceil(10 * rejected / seen) / 10)
+    if 2 * missing > seen or enough >= 1:
+        return []
     return [f"fix them, or let jobs/extract_features.py pass with extraction.max_rejected={enough:g}"]

@@ -16,6 +16,7 @@ from vse import columns
 from vse.errors import InputError
 from vse.language.tokens import nfc
 from vse.paths import local_path
+from vse.placeholders import refuse_placeholder
 
 _COLUMNS = ("filename", "caption", "negative_caption")
 _OTHER_NAMES = {"image": "filename", "negative": "negative_caption"}
@@ -38,6 +39,7 @@ def read_pairs(path: str) -> tuple[CaptionPair, ...]:
     Columns are filename (or image), caption, negative_caption (or negative) and, where there is one, category; without
     it the category is the file's name. Raises InputError naming file and entry.
     """
+    refuse_placeholder(path)
     file = local_path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")

@@ -21,6 +21,7 @@ from vse.language.lemmas import LEMMAS_FILE, LemmaTable
 from vse.language.parse import Parse, ParsedToken
 from vse.language.tokens import Token, tokenize
 from vse.paths import local_path
+from vse.placeholders import refuse_placeholder
 from vse.registry import ComponentConfig, register
 
 if TYPE_CHECKING:  # spaCy takes a second to import, of every job's and every worker's start; most of them parse nothing
@@ -117,6 +118,9 @@ def _load(name: str) -> tuple["Language", Path]:
                 raise InputError(
                     f"parser.pipeline={name}: neither {SHIPPED}, nor an installed spaCy pipeline, nor a folder of one"
                 )
+            for file in sorted(folder.rglob("*")) if is_folder else ():
+                if file.is_symlink() or (file.is_file() and file.stat().st_size):  # an empty one may be meant
+                    refuse_placeholder(str(file), f"parser.pipeline={name}: {file.relative_to(folder)}")
             nlp = spacy.load(folder if is_folder else name, exclude=list(_UNUSED))
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 from vse.errors import InputError
+from vse.placeholders import refuse_placeholder
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ def read_conllu(path: Path) -> list[Sentence]:
 
     Raises InputError where the file is missing or damaged, or a line is not CoNLL-U.
     """
+    refuse_placeholder(str(path))
     if not path.is_file():
         raise InputError(f"{path}: no such file; expected a Universal Dependencies treebank in CoNLL-U")
     opener = gzip.open if path.suffix == ".gz" else open

@@ -1,10 +1,11 @@
-"""Files of word vectors, read as a stream: text (GloVe, .vec), word2vec's binary form, fastText's .bin.
+"""Files of word vectors, read as a stream: text (GloVe, .vec), word2vec's binary form, fastText's .bin; numpy's .npz.
 
-Memory holds the rows of wanted words and one buffer, whatever the file's size. The form is told from the content, not
-from the name. Packed files (.gz, .zip) are read packed; a file in an archive of several is named `archive.zip/member`.
-A file on S3 is copied to this node first.
+Memory holds the rows of wanted words and one buffer, whatever the file's size (of an .npz its arrays). The form is told
+from the content, not from the name. Packed files (.gz, .zip) are read packed; a file in an archive of several is named
+`archive.zip/member`. A file on S3 is copied to this node first.
 """
 
+import codecs
 import contextlib
 import gzip
 import io
@@ -20,9 +21,13 @@ from vse import named_files
 from vse.errors import InputError
 from vse.language import fasttext_binary
 from vse.paths import local_path
+from vse.placeholders import placeholder, refuse_placeholder
 
 _HEAD = 1 << 20  # bytes looked at to tell the form; the longest line of text we accept
 _BLOCK = 1 << 22
+_NO_SUBWORDS = "not a fastText .bin; only that format holds subwords for unknown words"
+_WRONG_HEADER = "a header with another number of words or dimensions than the file has"
+_NPZ = {"words.npy", "vectors.npy"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +75,18 @@ def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -
     2017); other forms hold no n-grams and refuse the option.
     """
     try:
+        if (arrays := _npz(path)) is not None:
+            return _rows_of(path, arrays, wanted, subwords)
         with opened(path) as stream:
+            if stream.peek(_HEAD).startswith(codecs.BOM_UTF8):
+                stream.read(len(codecs.BOM_UTF8))
             head = stream.peek(_HEAD)[:_HEAD]
+            if (told := placeholder(head)) or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise InputError(f"{path}: {told or 'is UTF-16 text; expected UTF-8'}")
             if head[:4] == fasttext_binary.MAGIC:
                 return _fasttext(path, stream, wanted, subwords)
             if subwords:
-                raise InputError(f"{path}: not a fastText .bin; only that format holds subwords for unknown words")
+                raise InputError(f"{path}: {_NO_SUBWORDS}")
             count, dim, start = _header(head)
             if dim is not None and _looks_binary(head[start:], dim):
                 stream.read(start)
@@ -83,6 +94,43 @@ def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -
             return _text(path, stream, wanted)
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: a damaged packed file ({error})") from None
+
+
+def _npz(path: str) -> Mapping[str, np.ndarray] | None:
+    """The arrays `words` and `vectors` of numpy's .npz, None for another file."""
+    address, member = split_path(path)
+    file = named_files.local(address)
+    if member is not None or not zipfile.is_zipfile(file):
+        return None
+    with zipfile.ZipFile(file) as archive:
+        if not set(archive.namelist()) >= _NPZ:
+            return None
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in ("words", "vectors")}
+    except ValueError as error:  # an array of objects
+        raise InputError(f"{path}: words must be an array of text, vectors one of floats ({error})") from None
+
+
+def _rows_of(path: str, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, int], subwords: bool) -> Rows:
+    words, vectors = arrays["words"], arrays["vectors"]
+    if subwords:
+        raise InputError(f"{path}: {_NO_SUBWORDS}")
+    fits = words.dtype.kind in "US" and vectors.dtype.kind == "f" and vectors.ndim == 2
+    if not fits or words.shape != vectors.shape[:1]:
+        raise InputError(
+            f"{path}: expected words, (n) of text, and vectors, (n, dimension) of floats; got words {words.dtype} "
+            f"{words.shape} and vectors {vectors.dtype} {vectors.shape}"
+        )
+    kept = Kept(wanted, vectors.shape[1])
+    for number, word in enumerate(words.tolist()):
+        name = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
+        if kept.wants(name):
+            try:
+                kept.put(name, vectors[number])
+            except ValueError as error:
+                raise InputError(f"{path}: vectors[{number}]: {error}") from None
+    return kept.rows("npz")
 
 
 def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int], subwords: bool) -> Rows:
@@ -118,6 +166,7 @@ def split_path(path: str) -> tuple[str, str | None]:
 
     A member of an archive on S3 is told by the archive's name alone, which ends in .zip.
     """
+    refuse_placeholder(path)
     if named_files.is_file(path):
         return path, None
     if named_files.is_remote(path):
@@ -144,9 +193,17 @@ def _header(head: bytes) -> tuple[int | None, int | None, int]:
 
 
 def _looks_binary(body: bytes, dim: int) -> bool:
-    """Whether what follows the header is no line of a word and `dim` numbers in text."""
-    fields = body.partition(b"\n")[0].rstrip(b" \r").split(b" ")
-    return len(fields) <= dim or _numbers(fields[-dim:]) is None
+    """Whether what follows the header is no line of a word and numbers in text, be they `dim` of them or not."""
+    fields = _squeezed(body.partition(b"\n")[0]).split(b" ")
+    return _numbers(fields[1:]) is None and (len(fields) <= dim or _numbers(fields[-dim:]) is None)
+
+
+def _squeezed(line: bytes) -> bytes:
+    """A line without its end, one space between fields whatever stood there."""
+    line = line.rstrip(b" \t\r\n").replace(b"\t", b" ")
+    while b"  " in line:
+        line = line.replace(b"  ", b" ")
+    return line
 
 
 def _binary(path: str, stream: io.BufferedReader, kept: Kept, count: int | None) -> Rows:
@@ -159,7 +216,7 @@ def _binary(path: str, stream: io.BufferedReader, kept: Kept, count: int | None)
             buffer, at = buffer[at:] + stream.read(max(_BLOCK, 4 * size)), 0
             space = buffer.find(b" ")
             if space < 0 or len(buffer) < space + 1 + size:
-                raise InputError(f"{path}: ends in word {number} of {count}; a torn or cut file")
+                raise InputError(f"{path}: ends in word {number} of {count}; a torn file, or {_WRONG_HEADER}")
         word = buffer[at:space].lstrip(b"\n")
         if kept.wants(word):
             try:
@@ -168,7 +225,7 @@ def _binary(path: str, stream: io.BufferedReader, kept: Kept, count: int | None)
                 raise InputError(f"{path}: word {number}: {error}") from None
         at = space + 1 + size
     if (buffer[at:] + stream.read(2)).strip(b"\n"):
-        raise InputError(f"{path}: continues after the {count} words its header names; not a word2vec .bin")
+        raise InputError(f"{path}: continues after the {count} words its header names; {_WRONG_HEADER}")
     return kept.rows("word2vec-bin")
 
 
@@ -187,17 +244,21 @@ def _text(path: str, stream: io.BufferedReader, wanted: Mapping[str, int]) -> Ro
         assert kept is not None
         lines += 1
         line = line.rstrip(b" \r\n")
-        if line.count(b" ") != dim:
-            _explain(path, number, line, dim)
-            continue  # a word with spaces in it (GloVe 840B has some): no token of ours
         word, _, rest = line.partition(b" ")
+        if line.count(b" ") != dim or b"\t" in word or rest.startswith(b" "):
+            line = _squeezed(line)
+            if line.count(b" ") == dim + 1:
+                line = line.removeprefix(b" ")
+            if line.count(b" ") != dim:
+                _explain(path, number, line, dim, f"its first line says {dim}" if count is not None else "")
+                continue  # a word with spaces in it (GloVe 840B has some): no token of ours
+            word, _, rest = line.partition(b" ")
         if kept.wants(word):
             try:
                 kept.put(word, np.array(rest.split(b" "), dtype=np.float32))
             except ValueError:
                 raise InputError(f"{path}: line {number}: expected a word and numbers") from None
-    if kept is None:
-        raise InputError(f"{path}: an empty file")
+    assert kept is not None, "an empty file is a placeholder"
     if count is not None and lines != count:
         raise InputError(f"{path}: its first line names {count} words, {lines} follow; a torn or cut file")
     return kept.rows("text")
@@ -214,7 +275,7 @@ def _lines(path: str, stream: io.BufferedReader) -> Iterator[bytes]:
 
 
 def _first_width(path: str, line: bytes) -> int:
-    fields = line.rstrip(b" \r\n").split(b" ")
+    fields = _squeezed(line).removeprefix(b" ").split(b" ")
     dim = 0
     while dim < len(fields) - 1 and _numbers(fields[-dim - 1 :][:1]) is not None:
         dim += 1
@@ -223,15 +284,16 @@ def _first_width(path: str, line: bytes) -> int:
     return dim
 
 
-def _explain(path: str, number: int, line: bytes, dim: int) -> None:
-    """Nothing where the surplus fields are part of the word; otherwise raises InputError with what is wrong."""
+def _explain(path: str, number: int, line: bytes, dim: int, said: str) -> None:
+    """Nothing where the surplus fields are part of the word; otherwise raises InputError with what is wrong. said: by
+    whom the dimension was, other lines if empty."""
     fields = line.split(b" ")
     surplus = fields[1:-dim]
     if len(fields) > dim + 1 and _numbers(fields[-dim:]) is not None and _numbers(surplus) is None:
         return
     if len(fields) < 2 or _numbers(fields[1:]) is None:
         raise InputError(f"{path}: line {number}: expected a word and numbers")
-    raise InputError(f"{path}: line {number}: {len(fields) - 1} numbers, earlier lines have {dim}")
+    raise InputError(f"{path}: line {number}: {len(fields) - 1} numbers, {said or f'earlier lines have {dim}'}")
 
 
 def _numbers(fields: list[bytes]) -> np.ndarray | None:

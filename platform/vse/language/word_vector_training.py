@@ -16,6 +16,7 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.language.tokens import nfc, words
 from vse.paths import local_path
+from vse.placeholders import refuse_placeholder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +39,7 @@ def read_captions(path: str) -> Iterator[str]:
     They come in composed Unicode, as those of data sets do. Raises InputError naming the file where it is missing,
     damaged or has no such column, and the line of a row or object that is none.
     """
+    refuse_placeholder(path)
     file = local_path(path)
     if not file.is_file():
         raise InputError(f"{path}: no such file of captions")

@@ -66,18 +66,26 @@ class Coverage:
             "word_vectors/tokens_found": self.tokens_found / max(self.tokens, 1),
         }
 
-    def line(self, show: int = 12) -> str:
-        """One line for people, with the most frequent missing words."""
+    def line(self, file: str, show: int = 5) -> str:
+        """One line for people, with the most frequent missing words; a warning if most words are missing."""
+        found, tokens = 100 * self.found / max(self.words, 1), 100 * self.tokens_found / max(self.tokens, 1)
         text = (
-            f"word vectors: {self.found} of {self.words} words ({100 * self.found / max(self.words, 1):.1f} %), "
-            f"{100 * self.tokens_found / max(self.tokens, 1):.1f} % of the tokens"
+            f"text.word_vectors={file}: has {self.found} of {self.words} words of the vocabulary ({found:.1f} %), "
+            f"{tokens:.1f} % of their occurrences in training captions"
         )
         if self.composed:
             text += f"; {self.composed} composed of n-grams"
         if self.missing:
             more = len(self.missing) - show
             text += f"; missing: {' '.join(self.missing[:show])}" + (f" and {more} more" if more > 0 else "")
+        if self.most_missing:
+            return f"warning: {text}; is the file of the captions' language, and in lower case as they are read?"
         return text
+
+    @property
+    def most_missing(self) -> bool:
+        """Whether less than half of the words, or of their occurrences, have a vector."""
+        return 2 * self.found < self.words or 2 * self.tokens_found < self.tokens
 
 
 def coverage(vectors: WordVectors, counts: Mapping[str, int]) -> Coverage:

@@ -324,6 +324,16 @@ def test_messages_go_to_stderr_once(capsys: pytest.CaptureFixture[str]) -> None:
         own.handlers[:], own.propagate, own.level = before
 
 
+@pytest.mark.parametrize(("options", "shown"), [([], False), (["-Walways"], True)])
+def test_what_libraries_say_of_the_future_is_shown_to_who_asks(options: list[str], shown: bool) -> None:
+    code = "import warnings; from vse.cluster import runtime; runtime.set_up_logging(); "
+    code += "warnings.warn('`torch.jit.script` is deprecated', FutureWarning)"
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONWARNINGS"}
+    done = subprocess.run([sys.executable, *options, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert ("is deprecated" in done.stderr) is shown
+
+
 def test_the_environment_is_plain_data(monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 

@@ -95,6 +95,8 @@ def _jpeg() -> bytes:
         (None, "missing"),
         (b"", "empty"),
         (b"hello, no image here", "not an image"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "Git LFS pointer.*git lfs pull"),
+        (b"<!DOCTYPE html><title>404</title>", "HTML or XML page"),
         (_jpeg()[:700], "cannot be decoded"),
         (b"\x89PNG\r\n\x1a\n" + b"\x00" * 40, "image|decoded"),
     ],
@@ -210,6 +212,14 @@ def test_a_folder_a_pipe_and_a_null_byte_are_unreadable(tmp_path: Path) -> None:
     for uri in (".", "pipe.png", "a\0b.png"):
         with pytest.raises(UnreadableImage):
             open_image(uri, str(tmp_path))
+
+
+def test_a_link_to_content_of_git_annex_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "x.jpg").symlink_to(".git/annex/objects/a/SHA256E-s5--00.jpg")
+    (tmp_path / "y.jpg").symlink_to("absent.jpg")
+    for name, reason in (("x.jpg", "git-annex pointer.*git annex get"), ("y.jpg", images.MISSING)):
+        with pytest.raises(UnreadableImage, match=reason):
+            open_image(name, str(tmp_path))
 
 
 def test_scene_addresses_are_rendered() -> None:

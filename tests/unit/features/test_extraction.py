@@ -157,7 +157,7 @@ def test_too_many_rejects_fail_in_one_line_and_a_repaired_file_heals_it(pictures
     good = (pictures / "5.png").read_bytes()
     (pictures / "5.png").write_bytes(b"")
     for _ in range(2):
-        with pytest.raises(TooManyRejects, match=r"1 of 12.*'id5': file is empty") as failure:
+        with pytest.raises(TooManyRejects, match=r"1 of 12.*\(1 x file is empty\); for one, 'id5'") as failure:
             extract(records(), SMALL, ["map"], folder, root=str(pictures))
         assert "\n" not in str(failure.value)
         assert folder.read_manifest() is None

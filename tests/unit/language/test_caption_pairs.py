@@ -58,7 +58,7 @@ def test_a_category_of_its_own_and_a_single_line(tmp_path):
     [
         ("x.json", "{", "neither JSON nor JSON lines"),
         ("x.json", "{}", "holds no pairs"),
-        ("x.json", "", "holds no pairs"),
+        ("x.json", "\n", "holds no pairs"),
         ("x.json", json.dumps({"7": {"filename": "1.jpg", "caption": "a dog"}}), "entry 7: expected texts for"),
         ("x.json", json.dumps({"7": ROW | {"caption": " "}}), "entry 7: expected texts for"),
         ("x.json", "3", "expected texts for"),

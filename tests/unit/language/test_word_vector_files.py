@@ -124,6 +124,31 @@ class TestText:
         found = self.read(tmp_path, text, {"cat": 0, "\x85": 1, "2": 2})
         np.testing.assert_array_equal(found.vectors, [[1, 2], [8, 8], [1, 2]])
 
+    @pytest.mark.parametrize("head", ["", "3 2\n", "3\t2\n", " 3  2 \r\n"])
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "{} {} {}\n",
+            "{}\t{} {}\n",
+            "{}\t{}\t{}\n",
+            "{}  {}  {}\n",
+            "{} {} {} \r\n",
+            " {} {} {}\n",
+            "{} \t{}   {}\t\n",
+        ],
+    )
+    @pytest.mark.parametrize("mark", ["", "\ufeff"])
+    def test_fields_are_separated_by_any_tabs_and_spaces(self, tmp_path, head, line, mark):
+        rows = (("dog", 3, 4), ("cat", 1, 2), (".", 5, 6))
+        text = mark + head + "".join(line.format(*row) for row in rows)
+        np.testing.assert_array_equal(self.read(tmp_path, text).vectors, [[1, 2], [5, 6]])
+        np.testing.assert_array_equal(self.read(tmp_path, text, {"dog": 0}).vectors, [[3, 4]])
+
+    def test_a_word_of_several_before_a_tab_is_nobody(self, tmp_path):
+        np.testing.assert_array_equal(
+            self.read(tmp_path, "cat\t1 2\nnew york\t3 4\n.\t5 6\n").vectors, [[1, 2], [5, 6]]
+        )
+
     def test_the_first_of_two_entries_counts(self, tmp_path):
         np.testing.assert_array_equal(self.read(tmp_path, "cat 1 2\ncat 3 4\n").vectors[0], [1, 2])
 
@@ -138,8 +163,22 @@ class TestText:
             ("a picture of a cat\n", "line 1: expected a word and numbers; not a file of word vectors"),
             (b"\x89PNG\r\n\x1a\n" + bytes(100), "line 1: expected a word and numbers; not a file of word vectors"),
             (b"x" * (1 << 21), "line 1: does not end"),
-            (b"2 3\ncat " + bytes(12) + b"dog " + bytes(5), "ends in word 2 of 2"),
-            (b"1 3\ncat " + bytes(12) + b"dog " + bytes(12), "continues after the 1 words"),
+            ("2 5\ncat 1 2 3 4\ndog 1 2 3 4\n", "line 2: 4 numbers, its first line says 5$"),
+            ("2 3\ncat 1 2 3 4\ndog 1 2 3 4\n", "line 2: 4 numbers, its first line says 3$"),
+            ("2 5\ncat\t1\t2\ndog\t1\t2\n", "line 2: 2 numbers, its first line says 5$"),
+            (b"2 3\ncat " + bytes(12) + b"dog " + bytes(5), "ends in word 2 of 2; a torn file, or a header with"),
+            (
+                b"1 3\ncat " + bytes(12) + b"dog " + bytes(12),
+                "continues after the 1 words its header names; a header with",
+            ),
+            (
+                b"2 4\ncat " + bytes(12) + b"\ndog " + bytes(12) + b"\n",
+                "a header with another number of words or dimens",
+            ),
+            ("cat 1 2\n".encode("utf-16"), "is UTF-16 text; expected UTF-8"),
+            (b"", "file is empty"),
+            (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "LFS pointer.*git lfs pull"),
+            (b"<!DOCTYPE html><title>404</title>", "an HTML or XML page"),
             (b"1 1\ncat \x00\x00\xc0\x7f", "word 1: a number that is not finite"),
         ],
     )
@@ -156,7 +195,46 @@ class TestText:
             read_rows(str(path), {"cat": 0}, subwords=True)
 
 
+class TestNumpy:
+    @pytest.mark.parametrize("kind", ["<U9", "S9"])
+    @pytest.mark.parametrize("numbers", ["float16", "float32", "float64"])
+    def test_words_and_vectors(self, tmp_path, kind, numbers):
+        words = np.array(["dog", "cat", "cat", "n't"], dtype=kind)
+        np.savez(tmp_path / "v.npz", words=words, vectors=np.arange(12).reshape(4, 3).astype(numbers), more=[1])
+        found = read_rows(str(tmp_path / "v.npz"), WANTED)
+        assert (found.form, found.vectors.dtype) == ("npz", np.float32)
+        assert found.found.tolist() == [False, True, False, True, False]
+        np.testing.assert_array_equal(found.vectors[[1, 3]], [[3, 4, 5], [9, 10, 11]])
+
+    @pytest.mark.parametrize(
+        ("words", "vectors", "message"),
+        [
+            (["cat"], [[1.0], [2.0]], r"expected words, \(n\) of text"),
+            (["cat"], [1.0], r"expected words, \(n\) of text"),
+            (["cat"], [[1]], r"got words <U3 \(1,\) and vectors int64 \(1, 1\)"),
+            ([1], [[1.0]], "got words int64"),
+            (np.array(["cat"], dtype=object), [[1.0]], "words must be an array of text"),
+            (["cat"], [[np.nan]], r"vectors\[0\]: a number that is not finite"),
+        ],
+    )
+    def test_other_arrays_are_one_line(self, tmp_path, words, vectors, message):
+        np.savez(tmp_path / "v.npz", words=words, vectors=vectors)
+        with pytest.raises(InputError, match=rf"v\.npz: .*{message}"):
+            read_rows(str(tmp_path / "v.npz"), WANTED)
+
+    def test_arrays_of_other_names_are_files_of_an_archive(self, tmp_path):
+        np.savez(tmp_path / "v.npz", vocab=["cat"], vectors=[[1.0]])
+        with pytest.raises(InputError, match=r"holds vocab\.npy, vectors\.npy"):
+            read_rows(str(tmp_path / "v.npz"), WANTED)
+
+
 class TestArchives:
+    def test_a_pointer_in_place_of_a_packed_file_is_told_as_such(self, tmp_path):
+        for name in ("v.txt.gz", "v.zip", "v.npz", "v.bin"):
+            (tmp_path / name).write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+            with pytest.raises(InputError, match=rf"{name}: is a Git LFS pointer"):
+                read_rows(str(tmp_path / name), {"cat": 0})
+
     def test_one_of_several_is_named(self, tmp_path):
         path = tmp_path / "glove.6B.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,12 +1,13 @@
 """Word vectors: rows of a vocabulary, kept beside the data set, what they cover; bad files refused in one line."""
 
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from vse.errors import InputError
-from vse.language.word_vectors import coverage, file_digits, vectors_fingerprint, word_vectors
+from vse.language.word_vectors import Coverage, coverage, file_digits, vectors_fingerprint, word_vectors
 from vse.storage import Folder
 
 WORDS = ("<pad>", "cat", "dog", "tree")
@@ -43,7 +44,7 @@ def test_words_that_are_no_text_are_passed_over(tmp_path):
         ("dog 1 2\ncat 1 2 3\n", "line 2: 3 numbers, earlier lines have 2"),
         ("dog 1 two\n", "line 1: expected a word and numbers"),
         ("horse 1 2\n", "holds no word of the vocabulary"),
-        ("", "an empty file"),
+        ("", "file is empty"),
         ("dog 1 nan\n", "line 1: expected a word and numbers"),
         ("x 1 2\ndog\n", "line 2: expected a word and numbers"),
     ],
@@ -85,9 +86,23 @@ def test_coverage_counts_words_and_tokens_and_names_the_most_frequent_missing_fi
         "word_vectors/composed": 0.0,
         "word_vectors/tokens_found": 7 / 16,
     }
-    assert found.line(show=2) == (
-        "word vectors: 2 of 5 words (40.0 %), 43.8 % of the tokens; missing: tree ant and 1 more"
+    assert found.line("glove.txt", show=2) == (
+        "warning: text.word_vectors=glove.txt: has 2 of 5 words of the vocabulary (40.0 %), 43.8 % of their "
+        "occurrences in training captions; missing: tree ant and 1 more; is the file of the captions' language, and in "
+        "lower case as they are read?"
     )
+
+
+def test_a_file_with_most_of_the_words_is_no_warning():
+    some = Coverage(words=4, found=3, composed=1, tokens=20, tokens_found=19, missing=("zebra",))
+    assert some.line("f.bin") == (
+        "text.word_vectors=f.bin: has 3 of 4 words of the vocabulary (75.0 %), 95.0 % of their occurrences in training "
+        "captions; 1 composed of n-grams; missing: zebra"
+    )
+    assert not some.most_missing
+    assert replace(some, found=1).most_missing
+    assert replace(some, tokens_found=9).most_missing
+    assert not replace(some, words=0, found=0, tokens=0, tokens_found=0).most_missing
 
 
 class TestKept:

@@ -15,6 +15,7 @@ from vse.errors import InputError
 from vse.language.lexicon.lexicon import Lexicon
 from vse.language.lexicon.wordnet import NOUN, read_sense_counts, read_wordnet, single_words
 from vse.paths import local_path
+from vse.placeholders import refuse_placeholder
 
 PUBLISHED_SHARE = 7939 / 75625
 _PRIOR = 3.0  # unseen uses that name nothing physical
@@ -70,6 +71,7 @@ def read_scores(path: str) -> dict[str, float]:
 
     Raises InputError naming file and line.
     """
+    refuse_placeholder(path)
     try:
         lines = local_path(path).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from vse.errors import InputError
 from vse.language.lexicon.lexicon import Lexicon
+from vse.placeholders import refuse_placeholder
 
 DEBIAN = "/usr/share/wordnet"
 _HYPERNYMS = ("@", "@i")
@@ -65,6 +66,7 @@ def _read(path: Path, entry: Callable[[str], Entry]) -> Iterator[Entry]:
 
     Raises InputError naming file and line where `entry` can make nothing of one.
     """
+    refuse_placeholder(str(path))
     try:
         with path.open(encoding="utf-8") as stream:
             for number, line in enumerate(stream, 1):
