@@ -17,6 +17,7 @@ FLOORS: tuple[frozenset[str], ...] = (
         "scratch",
         "arithmetic",
         "columns",
+        "escaping",
         "interrupts",
         "paths",
         "reading",

@@ -22,6 +22,7 @@ from vse.cluster.node_watch import watched
 from vse.config import knob
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError, first_line
+from vse.escaping import one_line
 from vse.prometheus import show_progress
 from vse.scratch import LOGS_STAY, scratch_folder
 
@@ -323,10 +324,15 @@ def set_up_logging(level: int = logging.INFO) -> None:
     own.setLevel(level)
     if not own.handlers:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(message)s"))
+        handler.setFormatter(_OneLine("%(message)s"))
         own.addHandler(handler)
         own.propagate = False
     quiet_logging()
+
+
+class _OneLine(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
+        return one_line(super().formatMessage(record))
 
 
 def quiet_logging() -> None:
