@@ -62,10 +62,7 @@ def entry_of(data: bytes) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> bytes:
-    """As `Folder.write_json` writes it; NaN and infinities are refused, since they are not JSON.
-
-    Bytes of file names that are not UTF-8 are written as JSON writes lone surrogates, and are read back as they were.
-    """
+    """As `Folder.write_json` writes it: no NaN or infinity, which are not JSON; lone surrogates (of names) escaped."""
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(errors="backslashreplace")
 
 
