@@ -31,6 +31,7 @@ from vse.errors import (
     storage_failure,
 )
 from vse.escaping import escaped_output, one_line
+from vse.memory_shortage import memory_failure
 from vse.paths import local_path
 from vse.redaction import redact, redact_text
 from vse.storage import Folder
@@ -128,7 +129,8 @@ def main(
             if isinstance(told, Diverged | TrialsFailedError):  # the same command may end there again
                 _say(f"{job}: {redact_text(' '.join(str(told).split()))}; {_KEPT}")
                 return 1
-        if line := str(error) if isinstance(error, PlacementError | WorkersLostError) else storage_failure(error):
+        stated = str(error) if isinstance(error, PlacementError | WorkersLostError) else ""
+        if line := stated or storage_failure(error) or memory_failure(error):
             _say(f"{job}: {redact_text(' '.join(line.split()))}; {_STAYS}")
             return 1
         print(redact_text(traceback.format_exc()), file=sys.stderr, end="")

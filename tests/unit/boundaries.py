@@ -23,6 +23,7 @@ FLOORS: tuple[frozenset[str], ...] = (
         "reading",
         "prefetch",
         "lease",
+        "memory_shortage",
     },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},
