@@ -13,6 +13,7 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import running_ray, set_threads, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
+from vse.escaping import one_line
 from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
 from vse.features.locating import path_lines
 from vse.pipeline import check_rows, describe, of_data
@@ -78,7 +79,7 @@ def run(request: Request) -> str:
     for name, value in headline.items():
         print(f"{name:18} {value:.1f}" if isinstance(value, float) else f"{name:18} {value}")
     for image, reason in list(store.rejects.items())[:10]:
-        print(f"rejected {image}: {reason}", file=sys.stderr)
+        print(one_line(f"rejected {image}: {reason}"), file=sys.stderr)
     return path
 
 

@@ -30,6 +30,8 @@ from vse.errors import (
     WorkersLostError,
     storage_failure,
 )
+from vse.escaping import escaped_output, one_line
+from vse.memory_shortage import memory_failure
 from vse.paths import local_path
 from vse.redaction import redact, redact_text
 from vse.storage import Folder
@@ -76,6 +78,7 @@ class Request:
         return () if self.workspace == _workspace(_WORKSPACE) else ("--workspace", redact_text(self.workspace))
 
 
+@escaped_output()
 def main(
     job: str,
     run: Callable[[Request], Any],
@@ -126,7 +129,8 @@ def main(
             if isinstance(told, Diverged | TrialsFailedError):  # the same command may end there again
                 _say(f"{job}: {redact_text(' '.join(str(told).split()))}; {_KEPT}")
                 return 1
-        if line := str(error) if isinstance(error, PlacementError | WorkersLostError) else storage_failure(error):
+        stated = str(error) if isinstance(error, PlacementError | WorkersLostError) else ""
+        if line := stated or storage_failure(error) or memory_failure(error):
             _say(f"{job}: {redact_text(' '.join(line.split()))}; {_STAYS}")
             return 1
         print(redact_text(traceback.format_exc()), file=sys.stderr, end="")
@@ -185,6 +189,8 @@ def _read(
         nargs="*",
         help="a setting; --help lists the keys of the given preset and components, as in data=karpathy --help",
     )
+    for token in argv:
+        _is_text(token)
     known = parser.parse_intermixed_args(list(argv))
 
     chosen = getattr(known, "preset", None)
@@ -303,10 +309,22 @@ def _holds_no_credential(key: str, value: Any) -> None:
         )
 
 
+def _is_text(argument: str) -> None:
+    """Settings are written as UTF-8. In an ASCII locale Python reads any other character as bytes it does not know."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{argument}: is not text in this locale's encoding ({sys.getfilesystemencoding()}); "
+            "with LC_ALL=C.UTF-8 arguments are read as UTF-8"
+        ) from None
+
+
 def _workspace(given: str | None) -> str:
     if given is not None and not given.strip():
         raise InputError("--workspace: is empty; expected a folder or s3://bucket/prefix")
     where = given or os.environ.get("VSE_WORKSPACE") or _WORKSPACE
+    _is_text(where)
     if re.match(r"^[a-zA-Z][\w+.-]*://", where) and not where.startswith("file://"):
         _holds_no_credential("--workspace", where)
         if not re.match(r"[\w+.-]+://[^/?]", where):
@@ -380,4 +398,4 @@ def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> 
             for key, value in configuration.flatten(keys).items():
                 print(f"  {key}={json.dumps(redact(value, key))}" + ("  (set)" if key in request.changed else ""))
     for line in lines:
-        print(redact_text(line))
+        print(one_line(redact_text(line)))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from vse.cluster.node_watch import RAY, is_up, session_of
 from vse.errors import InputError
+from vse.redaction import redact_text
 from vse.storage import Folder
 from vse.workspace import Workspace
 
@@ -35,6 +36,7 @@ class Copied:
 
 def copy_logs(session: Path, folder: Folder, known: dict[str, Copied], *, now: float, last: bool = False) -> int:
     """Copy what has changed of `session`/logs since `known` was written, and remember it there; the number of files.
+    Credentials are redacted.
 
     Long files that were copied lately wait, unless this is the last time. What cannot be written now is tried again the
     next time. now: seconds of a clock that never goes back.
@@ -50,14 +52,21 @@ def copy_logs(session: Path, folder: Folder, known: dict[str, Copied], *, now: f
             if before and now - before.at < before.pause and not last:
                 continue
             with path.open("rb") as stream:
-                stream.seek(max(0, state.st_size - LARGEST))
-                folder.write_bytes(name, stream.read(LARGEST))
+                if (left := state.st_size - LARGEST) > 0:
+                    stream.seek(left)
+                    stream.readline()  # cut: the name of what stands in it may be gone
+                folder.write_bytes(name, _redacted(stream.read(LARGEST)))
         except (OSError, InputError):
             continue
         pause = min(SELDOM, 2 * before.pause if before and before.pause else EVERY) if state.st_size > LONG else 0.0
         known[name] = Copied(state.st_size, state.st_mtime, now, pause)
         copied += 1
     return copied
+
+
+def _redacted(data: bytes) -> bytes:
+    """A log without credentials; bytes that are not UTF-8 stay."""
+    return redact_text(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def follow(workspace: str, ray: Path = RAY, every: float = EVERY) -> None:
@@ -68,6 +77,7 @@ def follow(workspace: str, ray: Path = RAY, every: float = EVERY) -> None:
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     session = session_of(ray)
+    session.chmod(0o700)  # Ray makes it readable by everybody on the machine
     folder = Workspace.open(workspace).logs(session.name, socket.gethostname())
     known: dict[str, Copied] = {}
     try:

@@ -8,6 +8,8 @@ from io import TextIOBase
 from types import TracebackType
 from typing import Any, TypeVar
 
+from vse.escaping import one_line, raw
+
 T = TypeVar("T")
 
 # Hear (label, unit, done so far, whether it is over) of all progress in this process
@@ -31,7 +33,7 @@ class Progress:
         every: float = 10.0,
         out: TextIOBase | None = None,
     ) -> None:
-        self.label, self.total, self.unit, self.every = label, total, unit, every
+        self.label, self.total, self.unit, self.every = one_line(label), total, unit, every
         self.out = out if out is not None else sys.stderr
         self.done = 0
         self._text = ""
@@ -50,7 +52,7 @@ class Progress:
         """`count` more are done; `text` replaces what stands at the end of the line."""
         self.done += count
         self._tell(False)
-        self._text = text or self._text
+        self._text = one_line(text) or self._text
         now = time.monotonic()
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, rate=self._rate(now), text=self._text)
@@ -109,11 +111,11 @@ def _terminal_bar(out: Any) -> Any:
     from rich.progress import Progress as Bar
 
     return Bar(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}"),
-        console=Console(file=out, stderr=out is sys.stderr),
+        TextColumn("{task.fields[text]}", markup=False),
+        console=Console(file=raw(out), stderr=out is sys.stderr),
     )

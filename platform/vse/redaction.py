@@ -18,10 +18,10 @@ _SHORTEST_TOKEN = 12
 _SHORTEST = 6  # a shorter value of the environment may be part of harmless words
 
 # Up to the last @ of the word: what people paste as a password may hold @ and / unescaped. A port is no password.
-_URI_PASSWORD = re.compile(r"(?P<head>[a-zA-Z][\w+.-]*://[^\s/@:\"']*):(?!\d+(?:[/?#]|$))(?P<secret>[^\s\"']+)@")
+_URI_PASSWORD = re.compile(r"(?P<head>(?<![\w+.-])[\w+.-]+://[^\s/@:\"']*):(?!\d+(?:[/?#]|$))(?P<secret>[^\s\"']+)@")
 _QUERY = re.compile(
-    r"(?P<head>(?:[?&;\s\"']|^)(?:[\w-]*(?:signature|credential|password|secret|token|api_?key|access_?key)[\w-]*)"
-    r"\s*[=:]\s*)(?P<secret>[^\s&;\"',]{6,})",
+    r"(?P<head>(?:[?&;\s\"'{,]|^)(?:[\w-]*(?:signature|credential|password|secret|token|api_?key|access_?key)[\w-]*)"
+    r"(?:\\*[\"'])?\s*[=:]\s*(?:\\*[\"'])?)(?P<secret>[^\s&;\"',\\]{6,})",  # quoted in JSON, once or more often
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"(?P<head>\b(?:bearer|basic)\s+)(?P<secret>[\w.~+/=-]{12,})", re.IGNORECASE)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from vse.escaping import one_line, raw
 from vse.redaction import redact_text
 from vse.status import Line, Status
 
@@ -28,7 +29,7 @@ def chosen(lines: Iterable[Line], rows: int) -> tuple[list[Line], int]:
 def cells(line: Line) -> tuple[str, ...]:
     """A line as text, by `COLUMNS`."""
     far = f"{line.done}" + (f"/{line.total}" if line.total is not None else "") + f" {line.unit}"
-    return (
+    told = (
         line.state,
         line.name,
         line.preset,
@@ -41,6 +42,7 @@ def cells(line: Line) -> tuple[str, ...]:
         f"{clock(line.age)} ago",
         line.note,
     )
+    return tuple(map(one_line, told))
 
 
 def speed(line: Line) -> str:
@@ -76,7 +78,8 @@ def render(status: Status, *, terminal: bool, size: tuple[int, int] | None = Non
     if not terminal:
         shown, _ = chosen(status.lines, len(status.lines))
         rows = ["  ".join(filter(None, (_named(line), line.note))) for line in shown]
-        return redact_text("\n".join([*rows, *(f"failed {where}: {why}" for where, why in status.failures)]))
+        rows += [f"failed {where}: {why}" for where, why in status.failures]
+        return redact_text("\n".join(map(one_line, rows)))
     from rich.console import Console
 
     width, height = size or tuple(shutil.get_terminal_size())
@@ -97,7 +100,8 @@ def render(status: Status, *, terminal: bool, size: tuple[int, int] | None = Non
 def show(status: Status) -> None:
     """Print the screen to stdout, over the one before on a terminal."""
     terminal = sys.stdout.isatty()
-    print(("\x1b[H\x1b[2J" if terminal else "") + render(status, terminal=terminal).rstrip(), flush=True)
+    screen = ("\x1b[H\x1b[2J" if terminal else "") + render(status, terminal=terminal).rstrip()
+    print(screen, file=raw(sys.stdout), flush=True)
 
 
 def clock(seconds: float) -> str:
@@ -146,4 +150,4 @@ def _table(lines: Sequence[Line], width: int) -> Any:
 def _plain(text: str) -> str:
     from rich.markup import escape
 
-    return escape(text)
+    return escape(one_line(text))

@@ -62,8 +62,8 @@ def entry_of(data: bytes) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> bytes:
-    """As `Folder.write_json` writes it; NaN and infinities are refused, since they are not JSON."""
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    """As `Folder.write_json` writes it: no NaN or infinity, which are not JSON; lone surrogates (of names) escaped."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(errors="backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)

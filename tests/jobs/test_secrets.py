@@ -1,6 +1,9 @@
 """Credentials in the environment and in addresses stay out of everything that a job writes, prints or sends."""
 
 import json
+import re
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -9,6 +12,8 @@ import pytest
 
 from tests.jobs.processes import ROOT, run_many
 from tests.jobs.tracking_server import Memory, serving
+from vse.node_logs import copy_logs
+from vse.storage import Folder
 
 VARIABLES = {
     "AWS_ACCESS_KEY_ID": "AKIAQPLANTED7EXAMPLE",
@@ -37,15 +42,17 @@ SPACE = "from ray import tune\nSPACE = {'model.alpha': tune.grid_search([0.5, 1.
 
 @dataclass(frozen=True)
 class Told:
-    """What jobs with planted credentials left: their folder, their streams and what a tracking server was sent."""
+    """What jobs with planted credentials left: their folder, their streams, what a tracking server was sent, and the
+    folder of the Ray of the last one, a sweep that failed."""
 
     folder: Path
     found: list[tuple[int | None, str, str]]
     memory: Memory
+    ray: Path
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "space.py").write_text(SPACE)
     memory = Memory(f"file://{folder}/artifacts")
@@ -77,9 +84,16 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
                 *(f"sweep.space={folder}/space.py", "--tracking", server),
             ],
             [*job, "seed=3", "optim.lr=1e38", "optim.clip=0"],
+            [
+                *("sweep_alpha", *at, "--preset", "univse_tiny", *SIZES, "sweep.seeds=0", "sweep.name=diverging"),
+                *(f"sweep.space={folder}/space.py", "--tracking", server, "optim.lr=1e38", "optim.clip=0"),
+            ],
         ]
         found = run_many(lines, folder, variables=variables, timeout=550)
-    return Told(folder, found, memory)
+    scratch = re.search(r"^Ray's logs of this run stay in (/tmp/vse-ray-\w+)$", found[-1][2], re.MULTILINE)
+    assert scratch, found[-1]
+    yield Told(folder, found, memory, Path(scratch[1]))
+    shutil.rmtree(scratch[1])
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -97,7 +111,7 @@ def _own_code(path: Path) -> bool:
 
 
 def test_the_jobs_did_what_they_should(told: Told) -> None:
-    assert [status for status, _, _ in told.found] == [0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1], told.found
+    assert [status for status, _, _ in told.found] == [0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1], told.found
     assert len(told.memory.runs) > 5
     assert all(header.startswith(("Basic ", "Bearer ")) for header in told.memory.authorized)
 
@@ -107,6 +121,33 @@ def test_no_file_holds_a_secret(told: Told) -> None:
     assert {"journal.jsonl", "summary.json", "ledger.jsonl", "report.html", "config.json"} <= {p.name for p in files}
     assert {"MLmodel", "input_example.json"} <= {p.name for p in files}
     assert {str(path): found for path in files if (found := holding(path.read_bytes()))} == {}
+
+
+def _logs(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_logs_of_ray_hold_no_secret(told: Told) -> None:
+    logs = _logs(told.ray)
+    assert b"Creating runtime env" in logs["runtime_env_agent.log"]
+    assert {name: found for name, data in logs.items() if (found := holding(data))} == {}
+    assert told.ray.stat().st_mode & 0o777 == 0o700
+
+
+def test_logs_that_nodes_copy_hold_no_secret(told: Told, tmp_path: Path) -> None:
+    """Nor those that something else on a node has written, where this process does not know the credentials."""
+    session = next(told.ray.glob("r/session_2*"))
+    variables = VARIABLES | {"MLFLOW_TRACKING_URI": f"http://user:{quote(IN_ADDRESS, safe='')}@host"}
+    planted = f"Creating runtime env: {json.dumps({'env_vars': variables})}\n{variables}\n"
+    planted += "".join(f"{name}={value}\n" for name, value in variables.items())
+    (session / "logs" / "planted.log").write_text(planted)
+    try:
+        assert copy_logs(session, Folder.open(tmp_path), {}, now=0) > 5
+    finally:
+        (session / "logs" / "planted.log").unlink()
+    copies = _logs(tmp_path)
+    assert {"planted.log", "runtime_env_agent.log"} <= set(copies)
+    assert {name: found for name, data in copies.items() if (found := holding(data))} == {}
 
 
 def test_no_stream_holds_a_secret(told: Told) -> None:

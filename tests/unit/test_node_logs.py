@@ -2,6 +2,7 @@
 
 import os
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -41,10 +42,34 @@ def test_only_what_changed_is_copied(session: Path, tmp_path: Path) -> None:
 
 
 def test_of_a_long_file_the_end_is_kept(session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_logs, "LARGEST", 4)
+    monkeypatch.setattr(node_logs, "LARGEST", 8)
+    (session / "logs" / "raylet.out").write_text("started\nended\n")
     target = Folder.open(tmp_path / "kept")
     copy_logs(session, target, {}, now=0)
-    assert target.read_text("raylet.out") == "ted\n"
+    assert target.read_text("raylet.out") == "ended\n"  # whole lines
+
+
+AGENT = """started \\xff
+Creating runtime env: {"env_vars": {"AWS_ACCESS_KEY_ID": "AKIAQPLANTED7EXAMPLE", "AWS_SESSION_TOKEN": "planted/+/4"}}
+Serialized: "{\\\\"AWS_SECRET_ACCESS_KEY\\\\": \\\\"planted+1/x\\\\"}" {'DATABASE_PASSWORD': 'planted2'}
+export AWS_SECRET_ACCESS_KEY=planted3x http://user:planted5@host/x "num_tokens": 100, "PL_DISABLE_FORK": "1"
+-----BEGIN PRIVATE KEY-----
+planted6
+-----END PRIVATE KEY-----
+ended
+"""
+
+
+def test_credentials_are_redacted(session: Path, tmp_path: Path) -> None:
+    """Those of drivers, which this process's environment does not have."""
+    (session / "logs" / "agent.log").write_bytes(AGENT.encode().replace(b"\\xff", b"\xff"))
+    target = Folder.open(tmp_path / "kept")
+    copy_logs(session, target, {}, now=0)
+    kept = target.read_bytes("agent.log")
+    assert b"planted" not in kept.lower()
+    assert kept.startswith(b"started \xff\n")
+    assert b'"num_tokens": 100, "PL_DISABLE_FORK": "1"' in kept
+    assert kept.endswith(b"ended\n")
 
 
 def test_a_long_file_is_copied_less_and_less_often(session: Path, tmp_path: Path) -> None:
@@ -88,6 +113,7 @@ def test_it_ends_with_ray(session: Path, raylet: socket.socket, tmp_path: Path) 
     thread.start()
     kept = tmp_path / "w" / "logs" / "session_1" / socket.gethostname()
     wait_for(kept / "raylet.out")
+    assert stat.S_IMODE(session.stat().st_mode) == 0o700  # where others on this machine cannot read them either
     raylet.close()
     (session / "logs" / "last.out").write_text("the end\n")
     with (session / "logs" / "raylet.out").open("ab") as stream:

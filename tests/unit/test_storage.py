@@ -34,6 +34,12 @@ def test_bytes_text_and_json_come_back(folder):
     assert folder.size("b.bin") is None
 
 
+def test_names_that_are_not_utf8_come_back_from_json(tmp_path: Path) -> None:
+    folder = Folder.open(tmp_path)
+    folder.write_json("a.json", {"caf\udce9": "é"})
+    assert folder.read_json("a.json") == {"caf\udce9": "é"}
+
+
 def test_uris_paths_and_children_name_the_same_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = Folder.open(str(tmp_path)).child("with space", "b")

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from vse.capacity import LAUNCHED, launched_plan, planned
+from vse.cluster.address import check_answers
 from vse.cluster.node_watch import watched
 from vse.config import knob
 from vse.environment import gpus, usable_cores
 from vse.errors import InputError, first_line
+from vse.escaping import one_line
 from vse.prometheus import show_progress
 from vse.scratch import LOGS_STAY, scratch_folder
 
@@ -198,7 +200,7 @@ def _start(config: Config, scratch: Path) -> None:
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,
-        _temp_dir=str(scratch),
+        _temp_dir=str(scratch / "r"),  # below the private folder, since Ray makes this one writable by everybody
         _node_ip_address="127.0.0.1",
     )
 
@@ -222,15 +224,23 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
     environment: dict[str, Any] = {"env_vars": workers}
     if config.ship_code:
         environment["py_modules"] = [str(Path(__file__).resolve().parents[1])]
+    given = os.environ.get("RAY_ADDRESS", "")
+    from_variable = given not in _DETACHED and config.address in ("", "auto")  # Ray reads it for `auto` as well
+    named = f"$RAY_ADDRESS={given}" if from_variable else f"ray.address={address}"
     try:
+        check_answers(given if from_variable else address, named)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        text = f"ray.address={address}: no cluster answers ({first_line(error)})"
-        if not config.address and os.environ.get("RAY_ADDRESS", "") in _DETACHED:
+    except InputError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:
+        text = f"{named}: no cluster answers ({first_line(error)})"
+        if from_variable:
+            text += "; unset RAY_ADDRESS, or set ray.address=local, to work without one"
+        elif not config.address:
             text += f"; {LAUNCHED} stands for one here: remove it if that was taken down, or say ray.address=local"
         raise InputError(text) from None
     except AuthenticationError as error:
-        raise InputError(f"ray.address={address}: the cluster wants a token ({first_line(error)})") from None
+        raise InputError(f"{named}: the cluster wants a token ({first_line(error)})") from None
 
 
 def _raylet() -> Path | None:
@@ -324,10 +334,15 @@ def set_up_logging(level: int = logging.INFO) -> None:
     own.setLevel(level)
     if not own.handlers:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(message)s"))
+        handler.setFormatter(_OneLine("%(message)s"))
         own.addHandler(handler)
         own.propagate = False
     quiet_logging()
+
+
+class _OneLine(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
+        return one_line(super().formatMessage(record))
 
 
 def quiet_logging() -> None:

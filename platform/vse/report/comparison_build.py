@@ -13,6 +13,7 @@ from vse.command import Request
 from vse.config import fingerprint, flatten, knob, to_dict
 from vse.environment import environment
 from vse.errors import InputError
+from vse.escaping import one_line
 from vse.measuring.members import difference
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import Measured, carry_out, kept_measures, plan_measure
@@ -79,7 +80,7 @@ def build_comparison(request: Request) -> str:
         outputs={file.replace(".", "_"): folder.address(file) for file in files},
         details={"systems": {system.label: [run.name for run in system.runs] for system in systems}},
     )
-    print("\n".join(terminal_lines(found)))
+    print("\n".join(map(one_line, terminal_lines(found))))
     return path
 
 

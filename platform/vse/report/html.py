@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
+from vse.escaping import visible
 from vse.evaluation.intervals import interval
 from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Metrics
@@ -84,9 +85,9 @@ def metrics_page(
 
 
 def page(title: str, body: Iterable[str]) -> str:
-    """A whole document around a body."""
+    """A whole document around a body. Control characters of data are shown, as a terminal shows them."""
     style = resources.files("vse.report").joinpath("page.css").read_text(encoding="utf-8")
-    return (
+    return visible(
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>\n{style}</style>\n</head>\n<body>\n<main>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n"

@@ -9,6 +9,7 @@ from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
 from vse.environment import command_line, environment
 from vse.errors import InputError
+from vse.escaping import one_line
 from vse.redaction import redact_text
 from vse.report.build import placed
 from vse.report.html import Provenance
@@ -56,7 +57,7 @@ def build_search(request: Request) -> str:
             "rejects": dict(found.rejects),
         },
     )
-    print("\n".join(lines(found)))
+    print("\n".join(map(one_line, lines(found))))
     return path
 
 
@@ -79,10 +80,11 @@ def lines(found: SearchResult) -> Iterator[str]:
             yield ""
         yield f"{answer.query}: best of {found.number:,} {found.what} of {found.among}"
         hits = (*answer.hits, *answer.missed[:1])
-        width = max(len(hit.item.id) for hit in hits)
-        for hit in hits:
+        names = [one_line(hit.item.id) for hit in hits]
+        width = max(map(len, names))
+        for name, hit in zip(names, hits, strict=True):
             mark = "*" if hit.true else " "
-            yield f"{mark}{hit.rank:5,}  {hit.score:9.4f}  {hit.item.id:{width}}  {_where(hit, found)}".rstrip()
+            yield f"{mark}{hit.rank:5,}  {hit.score:9.4f}  {name:{width}}  {_where(hit, found)}".rstrip()
         if answer.true_ranks:
             yield "* true by the data set"
         if answer.unknown:

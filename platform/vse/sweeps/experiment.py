@@ -14,6 +14,7 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.tune.execution import class_cache
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import ConcurrencyLimiter
 
@@ -38,6 +39,11 @@ _ENVIRONMENT = {  # beside what vse.cluster.runtime sets
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # the new one writes to stdout even when it is asked not to
 }
+# Tune would copy the driver's credentials into the runtime environment of trials, which Ray writes into its logs.
+# Trials use the credentials of their node, as all other workers do: those of the environment in which Ray was started,
+# or of an instance profile.
+class_cache.ENV_VARS_TO_PROPAGATE -= {name for name in class_cache.ENV_VARS_TO_PROPAGATE if name.startswith("AWS_")}
+
 Place = Callable[[dict[str, Any]], tune.PlacementGroupFactory]  # of a trial, by its configuration
 _NODE_LABEL = "ray.io/node-id"
 

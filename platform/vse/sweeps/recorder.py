@@ -11,6 +11,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 from vse.errors import InputError, PlacementError, StorageError
+from vse.memory_shortage import LOWER, memory_shortage
 from vse.progress import Progress
 from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
@@ -19,7 +20,7 @@ from vse.sweeps.need import Need
 from vse.sweeps.proposals import AVOIDED, DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, TAKEN_OVER, Proposer
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
-from vse.sweeps.trial_process import PAYLOAD, SAID, SHARE, SO_FAR, WAITED
+from vse.sweeps.trial_process import PAYLOAD, PEAK, SAID, SHARE, SO_FAR, WAITED
 from vse.sweeps.waiting import Waiting
 
 Listener = Callable[[Entry], None]
@@ -51,6 +52,7 @@ class Recorder(tune.Callback):
         self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once it has its place
         self._worked: dict[str, float] = {}  # by running trial: seconds after which it last told of its work
         self._waited: dict[str, float] = {}  # by running trial: seconds in which its workers had no place
+        self._peak: dict[str, float] = {}  # by running trial: GiB that its process had taken when it last told
         self._kept = time.monotonic()
         self.refused: _Refusal | None = None
         self.broken = False  # results or trials have no place: whatever starts now would be in vain
@@ -64,6 +66,8 @@ class Recorder(tune.Callback):
     ) -> None:
         if result.get(SAID):
             self.bar.advance(0, text=str(result[SAID]))
+        if result.get(PEAK):
+            self._peak[trial_id(trial.config["changes"])] = float(result[PEAK])
         if result.get(WAITED):
             self._waited[trial_id(trial.config["changes"])] = float(result[WAITED])
         if result.get(SHARE):  # epochs of earlier attempts are told again, without a share, before workers have a place
@@ -138,7 +142,7 @@ class Recorder(tune.Callback):
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
-        self._fail(changes, _why(trial))
+        self._fail(changes, _why(trial, self._peak.get(trial_id(changes), 0.0)))
 
     def _never_began(self, trial: Any) -> None:
         """A trial that Tune gave up without a word, as it does where an actor is not free for its next trial in time.
@@ -183,6 +187,7 @@ class Recorder(tune.Callback):
         self.running.pop(trial_id(changes), None)
         self._worked.pop(trial_id(changes), None)
         self._waited.pop(trial_id(changes), None)
+        self._peak.pop(trial_id(changes), None)
         try:
             entry = record()
         except (StorageError, InputError) as error:  # Tune would make a page of it; its caller makes a line
@@ -203,13 +208,16 @@ def _avoided(trials: Iterable[Any]) -> set[str]:
     return set.intersection(*kept_from) if kept_from else set()
 
 
-def _why(trial: Any) -> str:
-    """The end of the traceback of a failed trial, as Tune left it in this process's scratch folder."""
+def _why(trial: Any, peak: float = 0.0) -> str:
+    """The end of the traceback of a failed trial, as Tune left it in this process's scratch folder; of one that ran out
+    of memory a line that says so. peak: GiB that its process had taken by its last report."""
     try:
         # A traceback may quote bytes of any encoding, and people alone read it.
         text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = "the process of the trial died"
+    if line := memory_shortage(text, peak):
+        return redact_text(f"{line}; {LOWER}")
     text = redact_text(re.sub(r"\x1b\[[0-9;]*m", "", text)).strip()[-4000:]
     return f"{LOST}: {text}" if _lost_its_node(text) else text
 

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import resource
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from vse.errors import CredentialsError, Diverged, InputError, PlacementError, S
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 EPOCH, OBJECTIVE = "epoch", "objective"  # what schedulers read
-PAYLOAD, SO_FAR, SAID, SHARE, WAITED = "vse", "so_far", "said", "share", "waited"  # what the driver reads
+PAYLOAD, SO_FAR, SAID, SHARE, WAITED, PEAK = "vse", "so_far", "said", "share", "waited", "peak"  # what the driver reads
 
 
 def say(text: str, share: float = 0.0, waited: float = 0.0) -> None:
@@ -25,7 +26,7 @@ def say(text: str, share: float = 0.0, waited: float = 0.0) -> None:
     seconds so far in which its workers had no place.
     """
     if in_trial():
-        tune.report({SAID: text, SHARE: share, WAITED: waited})
+        tune.report({SAID: text, SHARE: share, WAITED: waited, PEAK: _peak()})
 
 
 def tell(
@@ -35,7 +36,7 @@ def tell(
     raising SystemExit; then `result` is what it found."""
     if in_trial():
         told = {EPOCH: epoch, OBJECTIVE: objective, SO_FAR: json.dumps(dict(result), allow_nan=False)}
-        tune.report({**told, SAID: text, SHARE: share, WAITED: waited})
+        tune.report({**told, SAID: text, SHARE: share, WAITED: waited, PEAK: _peak()})
 
 
 def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
@@ -58,6 +59,11 @@ def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
         raise
     told = {"result": result, "seconds": time.monotonic() - started, **where}
     return {PAYLOAD: json.dumps(told, allow_nan=False)}
+
+
+def _peak() -> float:
+    """The most memory that this process has had, in GiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def _gpu_is_gone() -> bool:

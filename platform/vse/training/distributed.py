@@ -28,6 +28,7 @@ from vse.cluster.runtime import placement_seconds, train_nodes
 from vse.config import to_dict
 from vse.errors import InputError, PlacementError, StorageError, WorkersLostError, first_line, storage_failure
 from vse.lease import Held
+from vse.memory_shortage import memory_failure
 from vse.scratch import scratch_folder
 from vse.storage import Folder
 from vse.training.config import RunConfig
@@ -229,6 +230,8 @@ def _no_place(config: RunConfig) -> PlacementError:
 
 
 def _lost(config: RunConfig, error: Exception) -> WorkersLostError:
+    if line := memory_failure(error):
+        return WorkersLostError(f"train.workers={config.train.workers}: {line}")
     return WorkersLostError(
         f"train.workers={config.train.workers}: workers were lost again after {RETRIES} replacements "
         f"({first_line(error)}); the logs of their nodes may say why"

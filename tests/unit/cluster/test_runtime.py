@@ -198,6 +198,8 @@ with running_ray(Config(cpus=2, store_mib=80)) as session:
     import ray
     assert session.started and session.cpus == 2 and session.nodes == 1, session
     assert session.address.startswith("127.0.0.1:"), session
+    (scratch,) = {Path(ray._private.worker.global_worker.node.get_temp_dir_path()).parent}
+    assert scratch.stat().st_mode & 0o777 == 0o700, "others can read Ray's logs"
     assert signal.getsignal(signal.SIGTERM) is handler
     from vse.environment import versions
     there = ray.get(ray.remote(lambda: (os.environ["OMP_NUM_THREADS"], versions()["vse"])).remote())
@@ -240,6 +242,7 @@ def test_joining_what_is_not_there_is_wrong_input(monkeypatch: pytest.MonkeyPatc
     def refuse(**options: object) -> None:
         raise ConnectionError("nobody at 10.0.0.4\nand more")
 
+    monkeypatch.setattr(runtime, "check_answers", lambda address, named: None)
     monkeypatch.setattr(ray, "init", refuse)
     with (
         pytest.raises(InputError, match=r"ray\.address=10\.0\.0\.4:6379: no cluster answers \(nobody at 10\.0\.0\.4\)"),
@@ -255,6 +258,7 @@ def test_what_a_cluster_left_here_is_named(tmp_path: Path, monkeypatch: pytest.M
     def refuse(**options: object) -> None:
         raise ConnectionError("nobody")
 
+    monkeypatch.setattr(runtime, "check_answers", lambda address, named: None)
     monkeypatch.setattr(ray, "init", refuse)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(runtime, "LAUNCHED", str(tmp_path / "ray_bootstrap_config.yaml"))
@@ -272,8 +276,10 @@ def test_joining_without_a_token_is_wrong_input(tmp_path: Path) -> None:
     """In a process of its own, since Ray reads its mode once."""
     script = tmp_path / "join.py"
     script.write_text(
+        "from vse.cluster import runtime\n"
         "from vse.cluster.runtime import Config, running_ray\n"
         "from vse.errors import InputError\n"
+        "runtime.check_answers = lambda address, named: None\n"  # as if something listened there
         "try:\n"
         "    with running_ray(Config(address='127.0.0.1:1')):\n"
         "        pass\n"

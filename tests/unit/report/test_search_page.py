@@ -104,3 +104,12 @@ def test_lines_say_rank_score_id_and_place(root: str) -> None:
     assert last.startswith("*1,234    -0.2500")
     assert mark == "* true by the data set"
     assert unknown == "not in the vocabulary: xanadu"
+
+
+def test_names_and_captions_cannot_steer_a_terminal_or_break_a_page() -> None:
+    item = Item("\x1b[2Ja\nb", "caf\udce9.jpg", "a dog")
+    hostile = replace(FOUND, answers=(replace(ANSWER, hits=(Hit(1, 0.5, item, False), hit(2, 0.25)), missed=()),))
+    _, first, second, *_ = lines(hostile)
+    assert "\\x1b[2Ja\\nb" in first
+    assert first.index("/") == second.index("/")
+    assert "\\x1b[2Ja" in search_page(hostile, shown, PROVENANCE).encode().decode()

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.unit.test_memory_shortage import BY_RAY
 from vse.errors import InputError, PlacementError, StorageError
+from vse.memory_shortage import LOWER, memory_shortage
 from vse.progress import Progress
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
@@ -128,6 +130,20 @@ def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> N
     assert ends.untold == ["untold"]
     assert [(entry.changes["x"], entry.attempts) for entry in ledger] == [("told", 1), ("untold", 1)]
     assert [entry.error.startswith(NOT_FREE) for entry in ledger] == [False, True]
+
+
+def test_a_trial_that_ran_out_of_memory_is_a_line(ledger: Ledger, tmp_path: Path) -> None:
+    from vse.sweeps.trial_process import PEAK
+
+    ends = Ends(ledger)
+    error = tmp_path / "error.txt"
+    error.write_text(BY_RAY)
+    trial = SimpleNamespace(trial_id="a", status="ERROR", config={"changes": {"x": "1"}}, error_file=str(error))
+    ends.recorder.on_trial_result(0, [trial], trial, {PEAK: 2.5})
+    ends.recorder.on_trial_error(0, [trial], trial)
+    (entry,) = ledger
+    assert entry.error == f"{memory_shortage(BY_RAY)}; {LOWER}"
+    assert "\n" not in entry.error
 
 
 def test_where_those_that_wait_all_keep_from_a_node_it_is_no_place(ledger: Ledger) -> None:

@@ -1,0 +1,73 @@
+"""Running out of memory, as Python, torch, numpy, Ray and the kernel report it: one line that says so, and what to
+lower."""
+
+import re
+from pathlib import Path
+
+LOWER = (
+    "lower train.batch_size or extraction.batch, or run fewer processes at a time (sweep.concurrency, train.workers, "
+    "extraction.workers)"
+)
+
+_NODE = re.compile(r"Memory on the node \(IP: ([^,)]+)[^)]*\) was ([\d.]+)GB used / ([\d.]+)GB limit")
+_TOOK = re.compile(r"[Mm]emory used[=:] ?([\d.]+) ?Gi?B")
+_ASKED = re.compile(
+    r"CUDA out of memory\. (?P<cuda>Tried to allocate [\d.]+ \w+)"
+    r"|(?P<numpy>Unable to allocate [^\n]{1,80}?) for an array"
+    r"|(?:can't allocate memory|not enough memory): (?P<torch>you tried to allocate \d+ bytes)"  # on CPUs
+)
+_STATED = re.compile(r"out of memory(?: of the GPU)?: [^;\n]+")  # here, in another process
+_RAISED = re.compile(r"^(?:\w+\.)*(?:_Array)?(?:MemoryError|OutOfMemoryError)\b", re.MULTILINE)
+_KILLED = ("killed by the OOM killer", "the process of the trial died")
+
+
+def kernel_kills() -> int:
+    """How many processes the kernel has ended for lack of memory: in this container, else on this machine."""
+    for file in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        try:
+            text = Path(file).read_text()
+        except OSError:
+            continue
+        if count := re.search(r"^oom_kill (\d+)$", text, re.MULTILINE):
+            return int(count[1])
+    return 0
+
+
+_before = kernel_kills()
+
+
+def memory_shortage(text: str, peak: float = 0.0) -> str:
+    """The line for an error or a traceback whose cause is a lack of memory; empty where that is not the cause.
+
+    What Ray says of a process that was killed names the kernel as one of several possible causes: it counts if the
+    kernel has killed some process on this machine since this one began. peak: GiB that the process had taken by its
+    last report.
+    """
+    if "running low on memory" in text or _NODE.search(text):
+        took = max(map(float, _TOOK.findall(text)), default=0.0)
+        of_process = f"its process took {took:g} GB" if took else "its process was ended by Ray"
+        node = _NODE.search(text)
+        return f"out of memory: {of_process}" + (f", all of {node[1]} {node[2]} of {node[3]} GB" if node else "")
+    if stated := _STATED.search(text):
+        return stated[0]
+    if asked := _ASKED.search(text):
+        what = next(filter(None, asked.groups()))
+        where = "out of memory of the GPU" if asked["cuda"] else "out of memory"
+        return f"{where}: {what[0].lower()}{what[1:]}"
+    if _RAISED.search(text):
+        return "out of memory"
+    if any(words in text for words in _KILLED) and kernel_kills() > _before:
+        took = f", which had taken up to {peak:.1f} GiB when it last reported" if peak else ""
+        return f"out of memory: the kernel ended its process{took}"
+    return ""
+
+
+def memory_failure(error: BaseException | None) -> str:
+    """The same of an exception, or of one that it came from or that Ray has wrapped."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if line := memory_shortage(f"{type(error).__name__}: {error}"):
+            return f"{line}; {LOWER}"
+        error = getattr(error, "cause", None) or error.__cause__ or error.__context__
+    return ""
