@@ -37,8 +37,8 @@ sweep: $(VENV)/.installed  ## from nothing to the alpha curve, on the rendered d
 ui: $(VENV)/.installed  ## MLflow's pages on the runs of WORKSPACE, on this machine only
 	@case "$(WORKSPACE)" in *://*) echo "make ui: WORKSPACE=$(WORKSPACE) is not a folder; its runs are in the MLflow server that jobs were given" >&2; exit 2;; esac
 	$(RUN) -c "import sys; from vse.tracking.shipping import ship_all; ship_all(sys.argv[1])" $(WORKSPACE)
-	@echo 'make ui: http://127.0.0.1:$(PORT)/#/experiments/1/runs?workflowType=machine_learning shows the runs'
-	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow ui --backend-store-uri $(MLFLOW_DB) --host 127.0.0.1 --port $(PORT) --workers 1
+	@echo 'make ui: http://127.0.0.1:$(PORT) shows the runs in a few seconds'
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow ui --app-name vse --backend-store-uri $(MLFLOW_DB) --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: $(VENV)/.installed-dev  ## everything that takes seconds
 	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not slow and not benchmark" $(ARGS)

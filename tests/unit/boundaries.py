@@ -22,6 +22,7 @@ FLOORS: tuple[frozenset[str], ...] = (
         "reading",
         "prefetch",
         "lease",
+        "markdown",
     },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from vse import pipeline
+from vse import markdown, pipeline
 from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
@@ -224,6 +224,9 @@ class _Sweep:
             ago=length(entry),
         )
         journal.params({key: value for key, value in entry.changes.items() if key != MATERIAL})
+        trained = f", of the training {markdown.run(entry.result['run'])}" if "run" in entry.result else ""
+        name = markdown.escaped(self.plan.trial_label(entry))
+        journal.describe("asked", f"{name} of {markdown.run(self.frame.name)}{trained}")
         if entry.state == "finished":
             found = entry.result
             stopped = float(found.get("stopped", False))
@@ -241,6 +244,7 @@ class _Sweep:
     def report(self, results: ResponseResults, results_digest: str) -> Report:
         """Figures, table, page and the best preset in the sweep's folder, and all of it told to the parent run."""
         from vse.report.build import command_of
+        from vse.report.description import files_text, response_text
         from vse.report.response_build import BEST, write_response
 
         folder, request = self.frame.folder, self.frame.request
@@ -254,7 +258,8 @@ class _Sweep:
         configuration = {"as swept": flatten(self.plan.config)}
         names = write_response(folder, results, [command_of(request)], configuration, extra, request.elsewhere)
         numbers = {k: v for k, v in headline(results).items() if isinstance(v, int | float)}
-        journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers)
+        text = f"{response_text(results)}\n\n{files_text(folder, names)}"
+        journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers, text=text)
         journal.end("finished")
         if best is not None:
             offer_best(self.workspace, best.runs.values())
