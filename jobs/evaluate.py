@@ -13,7 +13,7 @@ from vse.environment import run_tags
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_with_outcomes
 from vse.report.build import command_of
-from vse.report.description import evaluation_text
+from vse.report.description import evaluation_headline, evaluation_text
 from vse.report.measured import told
 from vse.report.terminal import lines
 from vse.summary import write_summary
@@ -50,6 +50,7 @@ def run(request: Request) -> str:
             journal.params({"runs": ",".join(names)})
             journal.describe("asked", f"The mean of the similarities of {', '.join(map(markdown.run, names))}")
         journal.metrics(told(measured.metrics, to_dict(options.measure)), step=0)
+        journal.describe("headline evaluation", evaluation_headline(measured.metrics, measured.sizes))
         text = evaluation_text(measured.metrics, measured.sizes, command_of(request))
         journal.describe(f"evaluation {measured.digits}", text)
         if len(names) > 1:

@@ -1,11 +1,14 @@
 """Markdown as MLflow shows it, for descriptions of runs: whatever a name or a message holds stays plain text."""
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 # What MLflow's converter gives a meaning inside a line. A backslash would be shown before some of these
 _SPECIAL = re.compile(r"[\\`*_{}\[\]()#+!|~<>&@]|:(?=//)|(?<=www)\.")
+_WRAPPABLE = re.compile(r"[^'\"\\\s]+(?: [^'\"\\\s]+)*")  # nothing is quoted: words are arguments
+_WIDTH = 88
 _FENCE = re.compile(r"`{3,}|~{3,}")
 
 
@@ -22,8 +25,18 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [[escaped(head) for head in heads], lines[1], *shown])
 
 
+def commands(lines: Iterable[str]) -> str:
+    """Commands for a shell. Long ones go on in a next line: a page would become as wide as they are."""
+    return block(
+        " \\\n  ".join(textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False))
+        if _WRAPPABLE.fullmatch(line)
+        else line
+        for line in lines
+    )
+
+
 def block(lines: Iterable[str]) -> str:
-    """Lines as they are, such as commands."""
+    """Lines as they are."""
     text = "\n".join(line.rstrip() for each in lines for line in each.splitlines())
     longest = max((len(found) for found in _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
@@ -33,11 +46,6 @@ def block(lines: Iterable[str]) -> str:
 def artifact(name: str, text: str = "") -> str:
     """A link to a file among the run's artifacts, which `tracking` completes."""
     return f"[{escaped(text or name)}](artifact:{quote(name)})"
-
-
-def figure(name: str) -> str:
-    """A picture among the run's artifacts, shown where it stands; `tracking` completes its address."""
-    return f"![{escaped(name)}](figure:{quote(name)})"
 
 
 def run(name: str) -> str:

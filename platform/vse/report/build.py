@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vse import markdown
 from vse.command import Request
 from vse.config import dotted, fingerprint, flatten, knob, typed
 from vse.environment import environment
 from vse.errors import InputError
-from vse.markdown import block
 from vse.measuring.options import Size
 from vse.report import response
 from vse.report.alpha_figure import alpha_figure
 from vse.report.curve import AlphaResults, from_dict
-from vse.report.description import files_text
+from vse.report.description import files_text, page_link
 from vse.report.html import Provenance, alpha_page, metrics_page
 from vse.report.measured import run_metrics, run_sizes
 from vse.report.published_page import Run, published_section, unrecognised
@@ -67,8 +67,9 @@ def build_report(request: Request) -> str:
     journal = workspace.journal(folder)
     journal.start(f"report-{name}", name=f"report {name}", tags={"kind": "report"})
     journal.files(files)
-    journal.describe("result", files_text(folder, files))
-    journal.describe("commands", block([command_of(request)]))
+    journal.describe("headline", page_link(folder))
+    journal.describe("result", files_text(files))
+    journal.describe("commands", markdown.commands([command_of(request)]))
     journal.end("finished")
     outputs = {file.replace(".", "_"): folder.address(file) for file in files}
     return write_summary(folder, job=request.job, started=started, options=options, headline=headline, outputs=outputs)

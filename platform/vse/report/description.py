@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from vse.evaluation.intervals import interval
-from vse.markdown import artifact, block, escaped, figure, table
+from vse.markdown import artifact, block, commands, escaped, table
 from vse.measuring.options import Size
+from vse.redaction import redact_text
 from vse.report.curve import AlphaResults
 from vse.report.metric_names import name_of
 from vse.report.response import OBJECTIVE, Point, ResponseResults
@@ -19,59 +20,85 @@ _FAILED = 5
 _LINES = 40  # of an evaluation
 
 
+def alpha_headline(results: AlphaResults, split: str = "test") -> str:
+    """The outcome of an α sweep in a sentence."""
+    here, key = results.at(results.chosen) or {}, f"{split}/rsum"
+    rsum = f": {split} rsum {interval(here[key])}" if key in here else ""
+    other, beside = results.reference, ""
+    if other is not None and key in other.metrics:
+        beside = f" ({escaped(other.label)} {interval(other.metrics[key])})"
+    return f"**α = {results.chosen:g} chosen on validation{rsum}**{beside}, {_count(results.seeds)}."
+
+
 def alpha_text(results: AlphaResults, missing: Iterable[str] = ()) -> str:
-    """The outcome of an α sweep."""
+    """The table of an α sweep."""
     full = alpha_table(results)
     kept = [k for k, column in enumerate(full.columns) if column.metric in HEADLINE]
-    heads = ["model", "setting", *(name_of(full.columns[k].metric) for k in kept)]
-    rows = [[row.label, row.note, *("–" if (v := row.values[k]) is None else v for k in kept)] for row in full.rows]
-    told = [f"**α = {results.chosen:g}** was chosen on validation. {escaped(full.title)}:", table(heads, rows)]
+    heads = ["model", *(name_of(full.columns[k].metric).replace("image → sentence", "i2t") for k in kept)]
+    rows = [
+        [f"{row.label}{f' ({row.note})' * bool(row.note)}", *("–" if (v := row.values[k]) is None else v for k in kept)]
+        for row in full.rows
+    ]
+    told = [f"{escaped(full.title)}:", table(heads, rows)]
     return "\n\n".join([*told, *(f"**Missing:** {escaped(line)}" for line in missing)])
 
 
-def response_text(results: ResponseResults) -> str:
-    """The outcome of a sweep of trainings."""
+def response_headline(results: ResponseResults) -> str:
+    """The outcome of a sweep of trainings in a sentence."""
     best, base = results.chosen(), results.at_base()
+    if best is None:
+        return "No point has finished with all seeds yet."
+    beside = "" if base is None else f" (preset {base.objective})"
+    return f"**Best: {escaped(best.label)}, objective {best.objective}**{beside}, {_count(results.seeds)}."
+
+
+def response_text(results: ResponseResults) -> str:
+    """The best points of a sweep of trainings, the answers to claims, and what is missing."""
+    base = results.at_base()
     ranked = sorted(results.complete, key=lambda point: point.objective.mean, reverse=True)[:_POINTS]
     shown = [*ranked, *([base] if base is not None and base not in ranked else [])]
     metrics = [key for key in ("val/rsum", "test/rsum") if any(key in point.metrics for point in shown)]
     told = []
-    if best is not None:
-        told.append(f"**Best point: {escaped(best.label)}** with objective {best.objective}.")
-    if base is not None:
-        told.append(f"The preset itself: {base.objective}.")
     if shown:
-        count = (
-            f"{len(results.points)} points, {len(results.seeds)} seeds; mean over seeds ± 95 % interval; best first:"
-        )
-        told += [count, table(["point", OBJECTIVE, *metrics], [_row(point, metrics) for point in shown])]
+        count = f"{len(results.points)} points, {_count(results.seeds)}"
+        told += [f"{count}; mean over seeds ± 95 % interval, best first:"]
+        told += [table(["point", OBJECTIVE, *metrics], [_row(point, metrics) for point in shown])]
     told += [f"Claim “{escaped(claim['statement'])}”: **{claim['answer']}**." for claim in results.claims.values()]
     if results.failed:
         told.append(f"**{len(results.failed)} trials failed:**")
-        told.append(
-            "\n".join(f"- {escaped(name)}: {escaped(why)}" for name, why in [*results.failed.items()][:_FAILED])
-        )
+        first = [*results.failed.items()][:_FAILED]
+        told.append("\n".join(f"- {escaped(name)}: {escaped(why)}" for name, why in first))
     if results.left:
         told.append("A cap held trials back: the same command with a higher cap continues.")
     return "\n\n".join(told)
+
+
+def _count(seeds: Sequence[int]) -> str:
+    return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
 
 
 def _row(point: Point, metrics: Sequence[str]) -> list[object]:
     return [point.label, point.objective, *(interval(v) if (v := point.metrics.get(k)) else "–" for k in metrics)]
 
 
-def files_text(folder: Folder, files: Iterable[str]) -> str:
-    """Where the page and the other files are, with the first figure below."""
-    names = list(files)
-    pages = [name for name in names if name.endswith(".html")]
-    told = [f"**Page:** {artifact(page)}, in the workspace {escaped(folder.address(page))}" for page in pages[:1]]
-    others = [name for name in names if name not in pages[:1] and not name.endswith(".svg")]
-    told += ["**Files:** " + ", ".join(map(artifact, others))] if others else []
-    return "\n\n".join([*told, *(figure(name) for name in names[:1] if name.endswith(".png"))])
+def page_link(folder: Folder, page: str = PAGE) -> str:
+    """Where the page is: among the artifacts, and in the workspace."""
+    return f"Page: {artifact(page)}; in the workspace: {escaped(redact_text(folder.address(page)))}"
+
+
+def files_text(files: Iterable[str]) -> str:
+    """Links to all files but the vector graphics, which are there as pictures too."""
+    return "Files: " + ", ".join(artifact(name) for name in files if not name.endswith(".svg"))
+
+
+def evaluation_headline(metrics: Mapping[str, float], sizes: Mapping[str, Size]) -> str:
+    """rsum of what was evaluated, in a sentence."""
+    told = [f"{escaped(name)} rsum {metrics[f'{name}/rsum']:.1f}" for name in sizes if f"{name}/rsum" in metrics]
+    return f"**Evaluated: {', '.join(told)}**" if told else ""
 
 
 def evaluation_text(metrics: Mapping[str, float], sizes: Mapping[str, Size], command: str) -> str:
     """What an evaluation found, as the terminal shows it, and its command."""
     shown = list(lines(metrics, sizes))
     more = [f"and {len(shown) - _LINES} more lines"] if len(shown) > _LINES else []
-    return "\n\n".join([block([*shown[:_LINES], *more]), block([command])])
+    return "\n\n".join([block([*shown[:_LINES], *more]), commands([command])])

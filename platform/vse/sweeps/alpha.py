@@ -89,7 +89,8 @@ def _unfinished(frame: Frame, drained: _DrainedError) -> SweepResult:
 
     def report() -> Report:
         numbers = {"left": len(drained.left), "trials": len(finished)}
-        tell_report(frame, "alpha sweep", found, (), numbers, text=markdown.escaped(str(drained))).end("finished")
+        texts = {"headline": markdown.escaped(drained)}
+        tell_report(frame, "alpha sweep", found, (), numbers, texts=texts).end("finished")
         return Report(files=(), headline=numbers, details={"missing": str(drained)})
 
     return SweepResult(digest=found, report=report)
@@ -347,7 +348,7 @@ class _Sweep:
 def _report(sweep: _Sweep, results: AlphaResults, trials: int, results_digest: str) -> Report:
     """Figures, tables and the page in the sweep's folder, and all of it told to the parent run."""
     from vse.report.build import command_of, write_report
-    from vse.report.description import alpha_text, files_text
+    from vse.report.description import alpha_headline, alpha_text, files_text, page_link
     from vse.report.tables import alpha_table
 
     frame, plan = sweep.frame, sweep.plan
@@ -357,8 +358,11 @@ def _report(sweep: _Sweep, results: AlphaResults, trials: int, results_digest: s
     names = write_report(frame.folder, results, [command_of(frame.request)], configuration, facts)
     numbers = headline(results)
     told = {**numbers, "trials": trials, "left": 0}  # in the place of what was told when a cap held trials back
-    text = f"{alpha_text(results, sweep.missing.values())}\n\n{files_text(frame.folder, names)}"
-    journal = tell_report(frame, "alpha sweep", results_digest, names, told, charted(results), text)
+    texts = {
+        "headline": f"{alpha_headline(results)}\n\n{page_link(frame.folder)}",
+        "result": f"{alpha_text(results, sweep.missing.values())}\n\n{files_text(names)}",
+    }
+    journal = tell_report(frame, "alpha sweep", results_digest, names, told, charted(results), texts)
     for seed, run in results.runs.get(plan.family, {}).items():
         _tell_checkpoint(journal, frame.workspace.run(run), f"checkpoints/seed-{seed}")
     offer_best(frame.workspace, results.runs.get(plan.family, {}).values(), changes={ALPHA: results.chosen})

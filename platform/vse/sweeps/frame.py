@@ -18,7 +18,7 @@ from vse.environment import run_tags, usable_cores
 from vse.errors import InputError, TakenOver
 from vse.journal import Journal, Status, read
 from vse.lease import Held
-from vse.markdown import block, escaped
+from vse.markdown import commands, escaped
 from vse.reach import check_reach
 from vse.redaction import redact_text
 from vse.report.build import command_of
@@ -140,7 +140,7 @@ class Frame:
         journal.params({**flatten(self.plan.config), "rule": rule})
         journal.describe("asked", f"{escaped(self.plan.question)}\n\n{escaped(rule)}")
         page = shlex.join(["python", "jobs/report.py", f"sweep={self.name}", *self.request.elsewhere])
-        journal.describe("commands", block([command_of(self.request), page]))
+        journal.describe("commands", commands([command_of(self.request), page]))
         journal.files(["definition.json"])
 
     def tell_data(self, fingerprints: Mapping[str, str]) -> None:
@@ -280,10 +280,10 @@ def tell_report(
     files: Iterable[str],
     numbers: Mapping[str, float],
     charts: Iterable[tuple[int, Mapping[str, float]]] = (),
-    text: str = "",
+    texts: Mapping[str, str] | None = None,
 ) -> Journal:
-    """The outcome as the parent run's numbers (`charts`: step, values), what all trials cost among them, its `text` for
-    the description, and artifacts; its journal, not ended yet."""
+    """The outcome as the parent run's numbers (`charts`: step, values), what all trials cost among them, its `texts`
+    for the description by section, and artifacts; its journal, not ended yet."""
     spent = frame.plan.spent(frame.ledger)
     cost = {"cost/seconds": sum(seconds for seconds, _ in spent)}
     cost["cost/gpu_hours"] = sum(seconds * need.gpus for seconds, need in spent) / 3600
@@ -293,7 +293,8 @@ def tell_report(
         journal.metrics(values, step=step)
     journal.metrics({**numbers, **cost}, step=0)
     journal.files(files)
-    journal.describe("result", text)
+    for section, text in (texts or {}).items():
+        journal.describe(section, text)
     return journal
 
 

@@ -244,7 +244,7 @@ class _Sweep:
     def report(self, results: ResponseResults, results_digest: str) -> Report:
         """Figures, table, page and the best preset in the sweep's folder, and all of it told to the parent run."""
         from vse.report.build import command_of
-        from vse.report.description import files_text, response_text
+        from vse.report.description import files_text, page_link, response_headline, response_text
         from vse.report.response_build import BEST, write_response
 
         folder, request = self.frame.folder, self.frame.request
@@ -258,8 +258,11 @@ class _Sweep:
         configuration = {"as swept": flatten(self.plan.config)}
         names = write_response(folder, results, [command_of(request)], configuration, extra, request.elsewhere)
         numbers = {k: v for k, v in headline(results).items() if isinstance(v, int | float)}
-        text = f"{response_text(results)}\n\n{files_text(folder, names)}"
-        journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers, text=text)
+        texts = {
+            "headline": f"{response_headline(results)}\n\n{page_link(folder)}",
+            "result": f"{response_text(results)}\n\n{files_text(names)}",
+        }
+        journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers, texts=texts)
         journal.end("finished")
         if best is not None:
             offer_best(self.workspace, best.runs.values())

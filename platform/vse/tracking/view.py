@@ -45,13 +45,13 @@ VIEW: dict[str, Any] = {
         "attributes.`Dataset`",
         "metrics.`best/val/rsum`",
         "metrics.`test/rsum`",
-        "metrics.`cost/seconds`",
         "tags.`preset`",
         "params.`seed`",
     ],
 }
-_TITLES = {"asked": "", "result": "Result", "evaluation": "Evaluation", "commands": "Commands"}
-_LINK = re.compile(r"\]\((artifact|figure|run):([^)\s]*)\)")
+# Of a long description MLflow shows the first lines until it is unfolded
+_TITLES = {"headline": "", "asked": "Asked", "result": "Result", "evaluation": "Evaluation", "commands": "Commands"}
+_LINK = re.compile(r"\]\((artifact|run):([^)\s]*)\)")
 _CUT = "\n\n… (shortened; the rest is in the files)"
 
 
@@ -83,8 +83,6 @@ def description(story: Story, experiment: str, run_id: str, most: int) -> str:
         kind, name = found.groups()
         if kind == "artifact":
             return f"](#/experiments/{experiment}/runs/{run_id}/artifacts/{name})"
-        if kind == "figure":
-            return f"](get-artifact?path={name}&run_uuid={run_id})"
         wanted = quote(f"attributes.run_name = '{name}'", safe="")
         return f"](#/experiments/{experiment}/runs?workflowType=machine_learning&searchFilter={wanted})"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from vse import registry
 from vse.journal import Journal
-from vse.markdown import artifact, block, escaped, run, table
+from vse.markdown import artifact, commands, escaped, run, table
 from vse.redaction import redact_text
 from vse.storage import Folder
 from vse.training.config import RunConfig
@@ -39,12 +39,14 @@ def describe_beginning(journal: Journal, config: RunConfig, folder: Folder, size
     told += [f"Part of {run(parent)}"] * bool(parent)
     journal.describe("asked", "\n\n".join(told))
     evaluate = shlex.join(["python", "jobs/evaluate.py", f"run={folder.name}", *workspace])
-    journal.describe("commands", block([again, evaluate]))
+    journal.describe("commands", commands([again, evaluate]))
 
 
 def describe_result(journal: Journal, folder: Folder, result: Mapping[str, Any]) -> None:
     """The kept epoch, its numbers on validation and where the files are."""
     numbers = {title: f"{result['metrics'][key]:.1f}" for key, title in _SHOWN.items() if key in result["metrics"]}
+    rsum = f"validation rsum {numbers['rsum']} at " if "rsum" in numbers else ""
+    journal.describe("headline", f"**{rsum}epoch {result['best']} of {result['epochs']}**")
     told = [
         f"Epoch {result['best']} of {result['epochs']} is kept, after {result['seconds']:.0f} s of training. "
         "Validation, percent, one run:",
