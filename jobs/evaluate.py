@@ -50,7 +50,7 @@ def run(request: Request) -> str:
             journal.params({"runs": ",".join(names)})
             journal.describe("asked", f"The mean of the similarities of {', '.join(map(markdown.run, names))}")
         journal.metrics(told(measured.metrics, to_dict(options.measure)), step=0)
-        journal.describe("headline evaluation", evaluation_headline(measured.metrics, measured.sizes))
+        journal.describe("headline evaluation", evaluation_headline(measured.metrics))
         text = evaluation_text(measured.metrics, measured.sizes, command_of(request))
         journal.describe(f"evaluation {measured.digits}", text)
         if len(names) > 1:

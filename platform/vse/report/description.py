@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from vse.evaluation.intervals import interval
-from vse.markdown import artifact, block, commands, escaped, table
+from vse.markdown import artifact, block, commands, escaped, run, table
 from vse.measuring.options import Size
 from vse.redaction import redact_text
 from vse.report.curve import AlphaResults
@@ -40,6 +40,7 @@ def alpha_text(results: AlphaResults, missing: Iterable[str] = ()) -> str:
         for row in full.rows
     ]
     told = [f"{escaped(full.title)}:", table(heads, rows)]
+    told += ["Among the charts, `curve/…` is over α: a step is a hundredth of it (finer for finer grids)."]
     return "\n\n".join([*told, *(f"**Missing:** {escaped(line)}" for line in missing)])
 
 
@@ -91,10 +92,17 @@ def files_text(files: Iterable[str]) -> str:
     return "Files: " + ", ".join(artifact(name) for name in files if not name.endswith(".svg"))
 
 
-def evaluation_headline(metrics: Mapping[str, float], sizes: Mapping[str, Size]) -> str:
+def evaluation_headline(metrics: Mapping[str, float]) -> str:
     """rsum of what was evaluated, in a sentence."""
-    told = [f"{escaped(name)} rsum {metrics[f'{name}/rsum']:.1f}" for name in sizes if f"{name}/rsum" in metrics]
-    return f"**Evaluated: {', '.join(told)}**" if told else ""
+    rsums = {name.removesuffix("/rsum"): value for name, value in metrics.items() if name.endswith("/rsum")}
+    return f"**Evaluated: {', '.join(f'{escaped(name)} rsum {value:.1f}' for name, value in rsums.items())}**"
+
+
+def trial_text(name: str, sweep: str, training: str, metrics: Mapping[str, float]) -> str:
+    """What a trial is and found, in a few sentences. `training`: the name of its run, empty if there is none."""
+    told = [f"{escaped(name)}, a trial of {run(sweep)}"]
+    told += [f"of the training {run(training)}"] if training else []
+    return "\n\n".join([", ".join(told), *([evaluation_headline(metrics)] if metrics else [])])
 
 
 def evaluation_text(metrics: Mapping[str, float], sizes: Mapping[str, Size], command: str) -> str:

@@ -289,9 +289,9 @@ def tell_report(
     cost["cost/gpu_hours"] = sum(seconds * need.gpus for seconds, need in spent) / 3600
     journal = frame.journal()
     journal.start(frame.name, name=frame.name, tags={"kind": kind, "results": results})
+    journal.metrics({**numbers, **cost}, step=0)  # first: MLflow lists metrics in this order
     for step, values in charts:
         journal.metrics(values, step=step)
-    journal.metrics({**numbers, **cost}, step=0)
     journal.files(files)
     for section, text in (texts or {}).items():
         journal.describe(section, text)

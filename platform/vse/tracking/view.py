@@ -73,11 +73,11 @@ def description(story: Story, experiment: str, run_id: str, most: int) -> str:
     parts = []
     for kind, title in _TITLES.items():
         texts = [text for section, text in story.texts.items() if section.split()[0] == kind]
-        parts += [f"#### {title}"] * bool(title and texts) + texts
+        parts += [f"**{title}**"] * bool(title and texts) + texts
     if story.notes:
-        parts += ["#### Notes", "\n".join(f"- {escaped(note)}" for note in story.notes)]
+        parts += ["**Notes**", "\n".join(f"- {escaped(note)}" for note in story.notes)]
     if around := _made_with(story.tags):
-        parts += ["#### Made with", around]
+        parts += ["**Made with**", around]
 
     def completed(found: re.Match[str]) -> str:
         kind, name = found.groups()

@@ -6,7 +6,7 @@ from typing import Any
 
 from vse import registry
 from vse.journal import Journal
-from vse.markdown import artifact, commands, escaped, run, table
+from vse.markdown import artifact, commands, escaped, run
 from vse.redaction import redact_text
 from vse.storage import Folder
 from vse.training.config import RunConfig
@@ -49,8 +49,7 @@ def describe_result(journal: Journal, folder: Folder, result: Mapping[str, Any])
     journal.describe("headline", f"**{rsum}epoch {result['best']} of {result['epochs']}**")
     told = [
         f"Epoch {result['best']} of {result['epochs']} is kept, after {result['seconds']:.0f} s of training. "
-        "Validation, percent, one run:",
-        table(["", *numbers], [["validation", *numbers.values()]]),
+        f"Validation, percent, one run: {', '.join(f'{title} {value}' for title, value in numbers.items())}",
         f"Configuration: {artifact('config.json')}; checkpoints: {escaped(redact_text(folder.uri))}",
     ]
     journal.describe("result", "\n\n".join(told))

@@ -28,9 +28,7 @@ from vse.tracking.shipping import Shipper, ship_all, tracking_uri
 
 def write_run(workspace: Path, run: str, parent: str = "", epochs: int = 2, folder: str = "runs") -> Journal:
     book = Journal(workspace / folder / run / journal.FILE_NAME)
-    book.start(
-        run, name=f"run {run}", experiment="alpha", parent=parent, tags={"host": "vm-0", "version.torch": "2.14.1"}
-    )
+    book.start(run, name=f"run {run}", experiment="alpha", parent=parent, tags={"host": "vm-0"})
     book.params({"optim.lr": 1e-3, "long": "x" * 7000, "α": 0.75})
     for epoch in range(1, epochs + 1):
         book.metrics({"train/loss": 1.0 / epoch, "val/rsum": 100.0 + epoch}, step=epoch)

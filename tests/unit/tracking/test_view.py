@@ -67,12 +67,12 @@ def test_a_description_has_its_parts_in_order_and_its_links_lead_somewhere(works
     text = made.data.tags["mlflow.note.content"]
     order = [
         "**Best: 3**",
-        "#### Asked",
-        "#### Result",
-        "#### Evaluation",
-        "#### Commands",
-        "#### Notes",
-        "#### Made with",
+        "**Asked**",
+        "**Result**",
+        "**Evaluation**",
+        "**Commands**",
+        "**Notes**",
+        "**Made with**",
     ]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
