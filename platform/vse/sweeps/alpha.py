@@ -19,6 +19,7 @@ from vse.config import fingerprint, flatten, to_dict
 from vse.errors import InputError, PlacementError, TrialsFailedError
 from vse.journal import Journal, read
 from vse.report.curve import AlphaResults
+from vse.report.description import trial_text
 from vse.served_model import offer_best
 from vse.storage import Folder
 from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan, trial_label
@@ -331,10 +332,8 @@ class _Sweep:
         name = trial_label(changes)
         journal.start(child_id(self.name, changes), name=name, parent=self.name, tags=tags, ago=entry.seconds)
         journal.params({key: value for key, value in changes.items() if key != "kind"})
-        journal.describe(
-            "asked",
-            f"{markdown.escaped(name)} of {markdown.run(self.name)}, of the training {markdown.run(changes['run'])}",
-        )
+        found = entry.result.get("metrics", {})
+        journal.describe("headline", trial_text(name, self.name, changes["run"], found))
         if entry.state == "finished":
             journal.metrics({**entry.result["metrics"], "cost/seconds": entry.seconds}, step=0)
             if "alpha" in entry.result:

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from vse import markdown, pipeline
+from vse import pipeline
 from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
 from vse.errors import InputError, PlacementError, TrialsFailedError
 from vse.journal import Journal, read
+from vse.report.description import trial_text
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.served_model import offer_best
 from vse.sweeps.alpha_results import child_id
@@ -224,9 +225,9 @@ class _Sweep:
             ago=length(entry),
         )
         journal.params({key: value for key, value in entry.changes.items() if key != MATERIAL})
-        trained = f", of the training {markdown.run(entry.result['run'])}" if "run" in entry.result else ""
-        name = markdown.escaped(self.plan.trial_label(entry))
-        journal.describe("asked", f"{name} of {markdown.run(self.frame.name)}{trained}")
+        name, trained = self.plan.trial_label(entry), entry.result.get("run", "")
+        metrics = entry.result.get("metrics", {})
+        journal.describe("headline", trial_text(name, self.frame.name, trained, metrics))
         if entry.state == "finished":
             found = entry.result
             stopped = float(found.get("stopped", False))
