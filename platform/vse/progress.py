@@ -169,12 +169,14 @@ def _terminal_bar(out: Any) -> Any:
     from rich.progress import Progress as Bar
     from rich.table import Column
 
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # what the others leave
     return Bar(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=20),
         *(TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("count", "rate")),
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}", markup=False),
-        TextColumn("{task.fields[text]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
+        TextColumn("{task.fields[text]}", markup=False, table_column=rest),
+        expand=True,
         console=Console(file=out, stderr=out is sys.stderr),
     )
