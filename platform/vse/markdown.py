@@ -27,12 +27,14 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def commands(lines: Iterable[str]) -> str:
     """Commands for a shell. Long ones go on in a next line: a page would become as wide as they are."""
-    return block(
-        " \\\n  ".join(textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False))
-        if _WRAPPABLE.fullmatch(line)
-        else line
-        for line in lines
-    )
+    return block(_wrapped(line) if _WRAPPABLE.fullmatch(line) else line for line in lines)
+
+
+def _wrapped(line: str) -> str:
+    """With options and their values in one line."""
+    kept = re.sub(r"(--\S+) (?!-)", "\\1\N{NO-BREAK SPACE}", line)
+    parts = textwrap.wrap(kept, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return " \\\n  ".join(parts).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def block(lines: Iterable[str]) -> str:

@@ -44,6 +44,11 @@ def test_long_commands_go_on_in_the_next_line() -> None:
     assert told[-1].startswith("python jobs/search.py 'text=a red ball a red")  # a quoted argument stays whole
 
 
+def test_an_option_stays_with_its_value() -> None:
+    command = "python jobs/evaluate.py measure.attacks= run=vsepp-scenes-s2-6af228e5 x=1234567 --workspace /data/work"
+    assert commands([command]).splitlines()[2] == "  --workspace /data/work"
+
+
 @pytest.mark.parametrize("name", ["alpha.png", "a (b).png", "ä/x]y.html"])
 def test_links_hold_whatever_a_file_is_called(name: str) -> None:
     assert re.fullmatch(r"\[[^\[\]]*\]\(artifact:[\w./%-]+\)", artifact(name))

@@ -7,7 +7,7 @@ from vse.markdown import artifact, block, commands, escaped, run, table
 from vse.measuring.options import Size
 from vse.redaction import redact_text
 from vse.report.curve import AlphaResults
-from vse.report.metric_names import name_of
+from vse.report.metric_names import WAYS, name_of
 from vse.report.response import OBJECTIVE, Point, ResponseResults
 from vse.report.tables import alpha_table
 from vse.report.terminal import lines
@@ -34,7 +34,7 @@ def alpha_text(results: AlphaResults, missing: Iterable[str] = ()) -> str:
     """The table of an α sweep."""
     full = alpha_table(results)
     kept = [k for k, column in enumerate(full.columns) if column.metric in HEADLINE]
-    heads = ["model", *(name_of(full.columns[k].metric).replace("image → sentence", "i2t") for k in kept)]
+    heads = ["model", *(_short(full.columns[k].metric) for k in kept)]
     rows = [
         [f"{row.label}{f' ({row.note})' * bool(row.note)}", *("–" if (v := row.values[k]) is None else v for k in kept)]
         for row in full.rows
@@ -42,6 +42,14 @@ def alpha_text(results: AlphaResults, missing: Iterable[str] = ()) -> str:
     told = [f"{escaped(full.title)}:", table(heads, rows)]
     told += ["Among the charts, `curve/…` is over α: a step is a hundredth of it (finer for finer grids)."]
     return "\n\n".join([*told, *(f"**Missing:** {escaped(line)}" for line in missing)])
+
+
+def _short(metric: str) -> str:
+    """A metric as a narrow column has it: i2t, R@1."""
+    name = name_of(metric)
+    for way, sign in WAYS.items():
+        name = name.replace(sign, way)
+    return name
 
 
 def response_headline(results: ResponseResults) -> str:
@@ -62,7 +70,8 @@ def response_text(results: ResponseResults) -> str:
     told = []
     if shown:
         count = f"{len(results.points)} points, {_count(results.seeds)}"
-        told += [f"{count}; mean over seeds ± 95 % interval, best first:"]
+        mean = "; mean over seeds ± 95 % interval" if len(results.seeds) > 1 else ""
+        told += [f"{count}{mean}, best first:"]
         told += [table(["point", OBJECTIVE, *metrics], [_row(point, metrics) for point in shown])]
     told += [f"Claim “{escaped(claim['statement'])}”: **{claim['answer']}**." for claim in results.claims.values()]
     if results.failed:

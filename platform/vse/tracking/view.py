@@ -46,7 +46,6 @@ VIEW: dict[str, Any] = {
         "metrics.`best/val/rsum`",
         "metrics.`test/rsum`",
         "tags.`preset`",
-        "params.`seed`",
     ],
 }
 # Of a long description MLflow shows the first lines until it is unfolded

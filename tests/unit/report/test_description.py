@@ -42,6 +42,7 @@ def test_an_alpha_sweeps_table_has_all_models_and_what_is_missing() -> None:
     told = alpha_text(made_up(), ["seed=4: RuntimeError: no <luck>"])
     rows = [line for line in told.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in rows}) == 1
+    assert rows[0].startswith("| model | rsum | i2t, R&#64;1 | t2i, R&#64;1 | object attack, R&#64;1 |")
     assert [row.split("|")[1].strip() for row in rows[2:]] == [
         "VSE&#43;&#43;",
         "UniVSE α = 0.75 &#40;as configured&#41;",
@@ -64,6 +65,8 @@ def test_a_sweep_of_trainings_says_the_best_point_beside_the_preset() -> None:
     told = response_text(found)
     assert "- eta&#95;c=&#42;8&#42; seed=1: RuntimeError: &#91;x&#93;&#40;y&#41;" in told
     assert "a higher cap continues" in told
+    assert "2 seeds; mean over seeds ± 95 % interval, best first:" in told
+    assert "±" not in response_text(results([point({}, seeds=1)], seeds=1))
     assert f"| {best.objective} |" in told
     assert "hinge" not in told  # ended early, so it is no result yet
     assert response_headline(results([point({}, stopped=True)])) == "No point has finished with all seeds yet."
