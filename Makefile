@@ -40,9 +40,9 @@ sweep: install  ## from nothing to the alpha curve, on the rendered data set
 ui: install  ## MLflow's pages on the runs of WORKSPACE, on this machine only
 	@case "$$WORKSPACE" in *://*) echo "make ui: WORKSPACE=$$WORKSPACE is not a folder; its runs are in the MLflow server that jobs were given" >&2; exit 2;; esac
 	$(RUN) -c "import sys; from vse.tracking.shipping import ship_all; ship_all(sys.argv[1])" "$$WORKSPACE"
-	@echo 'make ui: http://127.0.0.1:$(PORT)/#/experiments/1/runs?workflowType=machine_learning shows the runs'
+	@echo 'make ui: http://127.0.0.1:$(PORT) shows the runs in a few seconds'
 	uri=$$($(RUN) -c "import sys; from vse.tracking.shipping import embedded_uri; print(embedded_uri(sys.argv[1]))" "$$WORKSPACE") && \
-	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN) -m mlflow ui --backend-store-uri "$$uri" --host 127.0.0.1 --port $(PORT) --workers 1
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN) -m mlflow ui --app-name vse --backend-store-uri "$$uri" --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: install-dev  ## everything that takes seconds
 	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not slow and not benchmark" $(ARGS)

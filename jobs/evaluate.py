@@ -5,12 +5,15 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 
+from vse import markdown
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import fingerprint, knob, to_dict
 from vse.environment import run_tags
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_with_outcomes
+from vse.report.build import command_of
+from vse.report.description import evaluation_headline, evaluation_text
 from vse.report.measured import told
 from vse.report.terminal import lines
 from vse.summary import write_summary
@@ -45,7 +48,11 @@ def run(request: Request) -> str:
         if len(names) > 1:
             journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - started)
             journal.params({"runs": ",".join(names)})
+            journal.describe("asked", f"The mean of the similarities of {', '.join(map(markdown.run, names))}")
         journal.metrics(told(measured.metrics, to_dict(options.measure)), step=0)
+        journal.describe("headline evaluation", evaluation_headline(measured.metrics))
+        text = evaluation_text(measured.metrics, measured.sizes, command_of(request))
+        journal.describe(f"evaluation {measured.digits}", text)
         if len(names) > 1:
             journal.end("finished")
     path = write_summary(

@@ -13,10 +13,11 @@ from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
 from vse.training.compatibility import check_objective
+from vse.training.description import what_is_trained
 from vse.training.epoch_line import epoch_line
 from vse.training.given_vectors import without_vectors
 from vse.training.origin import Origin
-from vse.training.run import run_training, trains_here, what_is_trained
+from vse.training.run import run_training, trains_here
 from vse.training.warmup import kept_in_warmup
 from vse.workspace import Workspace
 

@@ -240,6 +240,13 @@ def flatten(config: Any) -> dict[str, Any]:
     return {key: value for key, _, _, value in walk(config)}
 
 
+def typed(value: Any) -> str:
+    """A value as a command line has it behind `key=`."""
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    return json.dumps(value) if isinstance(value, bool) or value is None else str(value)
+
+
 def dotted(data: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted key -> value for every leaf of nested plain data, such as `to_dict` gives."""
     found: dict[str, Any] = {}

@@ -112,6 +112,11 @@ class Journal:
         values = {k: str(v) for k, v in redact(dict(tags or {})).items()}
         self._append("model", {"name": name, "alias": alias, "path": path, "digest": digest, "tags": values})
 
+    def describe(self, section: str, text: str) -> None:
+        """A part of the run's description, in Markdown (`vse.markdown`). `section` says what it is, as
+        `tracking.view` orders them; a later text of the same section replaces an earlier one."""
+        self._append("text", {"section": section, "text": str(redact(text))})
+
     def note(self, text: str) -> None:
         """One line a reader of the run should see: a dropped value, a collapse, a resumption."""
         self._append("note", {"text": str(redact(text))})
@@ -225,6 +230,7 @@ class Story:
     metrics: dict[tuple[str, int], tuple[float, int]] = field(default_factory=dict)
     artifacts: dict[tuple[str, str], int] = field(default_factory=dict)
     models: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def latest(self) -> dict[str, float]:
@@ -275,6 +281,8 @@ def _take(story: Story, kind: str, when: int, record: Mapping[str, Any]) -> None
         case "model":
             kept = {k: record[k] for k in ("path", "digest", "tags")}
             story.models[record["name"], record["alias"]] = {**kept, "offered": when}
+        case "text":
+            story.texts[record["section"]] = record["text"]
         case "note":
             if record["text"] not in story.notes:
                 story.notes.append(record["text"])

@@ -3,6 +3,7 @@
 Every job writes as it goes, so what is read here is at most an epoch or a trial old, on this machine or on S3.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,8 @@ class Line:
 
     A stage is stopped where something of it is there, not all, and no job works on it, or where all was rejected. done
     and total count `unit`; each: seconds for one of them; speed: captions a second; age: since the last sign; note: the
-    last words; preset: from which a run was configured, where that is known.
+    last words; preset: from which a run was configured, where that is known; ends: seconds to its end, where the job
+    estimates them itself.
     """
 
     kind: Literal["sweep", "run", "stage"]
@@ -50,10 +52,13 @@ class Line:
     note: str = ""
     parent: str = ""
     preset: str = ""
+    ends: float | None = None
 
     @property
     def left(self) -> float | None:
-        """Seconds to its end at the present rate."""
+        """Seconds to its end, as the job estimates it or else at the present rate."""
+        if self.state == "running" and self.ends is not None:
+            return max(0.0, self.ends)
         if self.state != "running" or self.total is None or self.each is None:
             return None
         return max(0, self.total - self.done) * self.each
@@ -178,13 +183,16 @@ def _sweep(folder: Folder, story: Story, now: float, inside: Sequence[Line]) -> 
     ledger, standing = Ledger(folder), read_standing(folder)
     entries = list(ledger)
     states = Counter(entry.state for entry in entries)
-    age = now - max(_last_sign(story) / 1000, standing["time"] if standing else 0)
-    done, total, each, unit = states["finished"], None, None, "trials"
+    age = now - max(_last_sign(story) / 1000, standing.time if standing else 0)
+    done, total, each, unit, ends = states["finished"], None, None, "trials", None
     note = f"{states['failed']} failed" if states["failed"] else ""
     if story.status == "running" and standing is not None:
-        done, total, unit = standing["done"], standing["total"], f"{standing['label']} trials".replace("trials ", "")
-        each = (standing["time"] - standing["started"]) / done if done else None
-        note = ", ".join(filter(None, (f"{standing['running']} running", note)))
+        done, total, unit = standing.done, standing.total, f"{standing.label} trials".replace("trials ", "")
+        each = (standing.time - standing.started) / done if done else None
+        ends = None if standing.left is None else standing.left - (now - standing.time)
+        share = "" if standing.share is None else f"{math.floor(100 * standing.share)} % done"
+        running = f"{standing.running} running"
+        note = ", ".join(filter(None, (share, running, note, standing.rate if standing.running else "", standing.text)))
     cpu_hours, gpu_hours = _cost(ledger, inside)
     line = Line(
         kind="sweep",
@@ -198,6 +206,7 @@ def _sweep(folder: Folder, story: Story, now: float, inside: Sequence[Line]) -> 
         cpu_hours=cpu_hours,
         gpu_hours=gpu_hours,
         note=note,
+        ends=ends,
     )
     return line, entries
 

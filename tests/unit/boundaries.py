@@ -25,6 +25,7 @@ FLOORS: tuple[frozenset[str], ...] = (
         "prefetch",
         "lease",
         "memory_shortage",
+        "markdown",
     },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},

@@ -128,6 +128,15 @@ def test_garbage_and_unknown_records_are_passed_over() -> None:
     assert read("/no/such/journal") == journal.Story()
 
 
+def test_a_later_text_of_a_section_replaces_an_earlier_one(path: Path) -> None:
+    book = Journal(path)
+    book.start("run-1")
+    book.describe("asked", "why")
+    book.describe("result", "two")
+    book.describe("result", "three\nlines")
+    assert read(path).texts == {"asked": "why", "result": "three\nlines"}
+
+
 def test_nan_and_infinity_become_notes(path: Path) -> None:
     book = Journal(path)
     book.metrics({"loss": math.nan, "norm": math.inf, "fine": 1.0, "text": "high"}, step=3)

@@ -12,6 +12,7 @@ import pytest
 
 from vse.errors import InputError
 from vse.journal import Journal
+from vse.progress import Parts, Progress
 from vse.status import Known, Line, Status, read_status
 from vse.status_screen import chosen, clock, render, speed, summary
 from vse.storage import Folder
@@ -57,9 +58,11 @@ def living(place: Path) -> Path:
     ledger = Ledger(folder)
     ledger.finish({"kind": "measure", "seed": 0}, {"rsum": 1.0}, 1800.0)
     ledger.fail({"objective.eta_c": 8, "seed": 1, "material": "01234567"}, "Traceback\n  ...\nRuntimeError: no luck\n")
-    standing = Standing(ledger, "train", 40)
+    standing, bar = Standing(ledger), Progress("train", total=40, unit="trials")
     standing._started -= 600
-    standing.show(6, 2)
+    bar._start -= 600
+    bar.done, bar.parts, bar.text = 6, Parts(share=1.5, count=75, unit="epochs"), "eta_c=8: epoch 3/10"
+    standing.show(bar, 2)
     return place
 
 
@@ -79,8 +82,8 @@ def test_a_running_sweep_counts_its_trainings(living: Path) -> None:
     line = lines(living)[SWEEP]
     assert (line.state, line.done, line.total, line.unit) == ("running", 6, 40, "train trials")
     assert line.each == pytest.approx(100, rel=0.05)
-    assert line.left == pytest.approx(3400, rel=0.05)
-    assert line.note == "2 running, 1 failed"
+    assert line.left == pytest.approx(2600, rel=0.05)  # 32.5 trials to go, 7.5 done in 600 s
+    assert line.note == "18 % done, 2 running, 1 failed, 75 epochs, 0.125 epochs/s, eta_c=8: epoch 3/10"
     assert (line.cpu_hours, line.gpu_hours) == (6.0 + 2.0 + 0.5, 3.0 + 1.0)  # two trainings, half an hour of measuring
 
 
@@ -129,7 +132,9 @@ def test_a_refresh_reads_what_has_changed(living: Path, monkeypatch: pytest.Monk
     asked.clear()
     again = read_status(workspace, known=known)
     assert asked == []
-    assert [replace(line, age=0.0) for line in again.lines] == [replace(line, age=0.0) for line in before.lines]
+    assert [replace(line, age=0.0, ends=None) for line in again.lines] == [
+        replace(line, age=0.0, ends=None) for line in before.lines
+    ]
     write_run(living, "run-s0", epochs=4, parent=SWEEP)
     shutil.rmtree(living / "runs" / "stopped-s0")
     found = {line.name: line for line in read_status(workspace, known=known).lines}

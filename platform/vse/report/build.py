@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vse import markdown
 from vse.command import Request
-from vse.config import dotted, fingerprint, flatten, knob
+from vse.config import dotted, fingerprint, flatten, knob, typed
 from vse.environment import environment
 from vse.errors import InputError
 from vse.measuring.options import Size
 from vse.report import response
 from vse.report.alpha_figure import alpha_figure
 from vse.report.curve import AlphaResults, from_dict
+from vse.report.description import files_text, page_link
 from vse.report.html import Provenance, alpha_page, metrics_page
 from vse.report.measured import run_metrics, run_sizes
 from vse.report.published_page import Run, published_section, unrecognised
@@ -65,6 +67,9 @@ def build_report(request: Request) -> str:
     journal = workspace.journal(folder)
     journal.start(f"report-{name}", name=f"report {name}", tags={"kind": "report"})
     journal.files(files)
+    journal.describe("headline", page_link(folder))
+    journal.describe("result", files_text(files))
+    journal.describe("commands", markdown.commands([command_of(request)]))
     journal.end("finished")
     outputs = {file.replace(".", "_"): folder.address(file) for file in files}
     return write_summary(folder, job=request.job, started=started, options=options, headline=headline, outputs=outputs)
@@ -199,7 +204,7 @@ def command_of(request: Request, job: str = "", *more: str) -> str:
     parts = ["python", f"jobs/{job or request.job}.py"]
     if request.preset is not None:
         parts += ["--preset", request.preset]
-    parts += [f"{key}={_typed(values[key])}" for key in sorted(request.changed) if key in values]
+    parts += [f"{key}={typed(values[key])}" for key in sorted(request.changed) if key in values]
     return shlex.join([*parts, *more, *request.elsewhere])
 
 
@@ -208,9 +213,3 @@ def placed(command: str, request: Request) -> str:
     if not command or "--workspace" in command or not request.elsewhere:
         return command
     return f"{command} {shlex.join(request.elsewhere)}"
-
-
-def _typed(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return ",".join(map(str, value))
-    return json.dumps(value) if isinstance(value, bool) or value is None else str(value)

@@ -14,6 +14,7 @@ from vse.config import fingerprint, flatten, knob, to_dict
 from vse.environment import environment
 from vse.errors import InputError
 from vse.escaping import one_line
+from vse.markdown import block, commands
 from vse.measuring.members import difference
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import Measured, carry_out, kept_measures, plan_measure
@@ -21,6 +22,7 @@ from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
 from vse.report.comparison_figure import comparison_figure
 from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
+from vse.report.description import files_text, page_link
 from vse.report.html import Provenance
 from vse.report.measured import told
 from vse.storage import Folder
@@ -69,6 +71,9 @@ def build_comparison(request: Request) -> str:
     headline = _headline(found)
     journal.metrics(headline)
     journal.files(files)
+    journal.describe("headline", page_link(folder, "comparison.html"))
+    journal.describe("result", f"{block(terminal_lines(found))}\n\n{files_text(files)}")
+    journal.describe("commands", commands([command_of(request)]))
     journal.end("finished")
     path = write_summary(
         folder,

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vse.environment import environment
+from vse.markdown import commands, table
+from vse.report.description import files_text, page_link
 from vse.report.html import Provenance
 from vse.report.pairs_figure import pairs_figure
 from vse.report.study_figure import study_figure
@@ -62,6 +64,10 @@ def _tell(findings: Mapping[str, Any], name: str, folder: Folder, workspace: Wor
     }
     parent.start(name, name=name.replace("-", " "), tags={**tags, **verdicts})
     parent.files((RESULTS, TABLE, PAGE, *figures))
+    rows = [[claim.removeprefix("answer "), answer] for claim, answer in verdicts.items()]
+    parent.describe("headline", page_link(folder, PAGE))
+    parent.describe("result", f"{table(['claim', 'answer'], rows)}\n\n{files_text((TABLE, *figures))}")
+    parent.describe("commands", commands([findings["command"]]))
     for arm, values in _arms(findings).items():
         below = arm.replace(" ", "-").replace("=", "")
         child = workspace.journal(folder.child("arms", below))

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vse import pipeline, registry
+from vse import markdown, pipeline, registry
 from vse.adversaries import attack_split, some_adversaries
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
 from vse.errors import InputError, PlacementError, TrialsFailedError
 from vse.journal import Journal, read
 from vse.report.curve import AlphaResults
+from vse.report.description import trial_text
 from vse.served_model import offer_best
 from vse.storage import Folder
 from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan, trial_label
@@ -89,7 +90,8 @@ def _unfinished(frame: Frame, drained: _DrainedError) -> SweepResult:
 
     def report() -> Report:
         numbers = {"left": len(drained.left), "trials": len(finished)}
-        tell_report(frame, "alpha sweep", found, (), numbers).end("finished")
+        texts = {"headline": markdown.escaped(drained)}
+        tell_report(frame, "alpha sweep", found, (), numbers, texts=texts).end("finished")
         return Report(files=(), headline=numbers, details={"missing": str(drained)})
 
     return SweepResult(digest=found, report=report)
@@ -330,6 +332,8 @@ class _Sweep:
         name = trial_label(changes)
         journal.start(child_id(self.name, changes), name=name, parent=self.name, tags=tags, ago=entry.seconds)
         journal.params({key: value for key, value in changes.items() if key != "kind"})
+        found = entry.result.get("metrics", {})
+        journal.describe("headline", trial_text(name, self.name, changes["run"], found))
         if entry.state == "finished":
             journal.metrics({**entry.result["metrics"], "cost/seconds": entry.seconds}, step=0)
             if "alpha" in entry.result:
@@ -343,6 +347,7 @@ class _Sweep:
 def _report(sweep: _Sweep, results: AlphaResults, trials: int, results_digest: str) -> Report:
     """Figures, tables and the page in the sweep's folder, and all of it told to the parent run."""
     from vse.report.build import command_of, write_report
+    from vse.report.description import alpha_headline, alpha_text, files_text, page_link
     from vse.report.tables import alpha_table
 
     frame, plan = sweep.frame, sweep.plan
@@ -352,7 +357,11 @@ def _report(sweep: _Sweep, results: AlphaResults, trials: int, results_digest: s
     names = write_report(frame.folder, results, [command_of(frame.request)], configuration, facts)
     numbers = headline(results)
     told = {**numbers, "trials": trials, "left": 0}  # in the place of what was told when a cap held trials back
-    journal = tell_report(frame, "alpha sweep", results_digest, names, told, charted(results))
+    texts = {
+        "headline": f"{alpha_headline(results)}\n\n{page_link(frame.folder)}",
+        "result": f"{alpha_text(results, sweep.missing.values())}\n\n{files_text(names)}",
+    }
+    journal = tell_report(frame, "alpha sweep", results_digest, names, told, charted(results), texts)
     for seed, run in results.runs.get(plan.family, {}).items():
         _tell_checkpoint(journal, frame.workspace.run(run), f"checkpoints/seed-{seed}")
     offer_best(frame.workspace, results.runs.get(plan.family, {}).values(), changes={ALPHA: results.chosen})

@@ -76,6 +76,17 @@ class Plan:
         """The α under which checkpoints are selected."""
         return float(flatten(self.config)[ALPHA])
 
+    @property
+    def question(self) -> str:
+        """What is asked, as a sentence."""
+        seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''} ({', '.join(map(str, self.seeds))})"
+        others = [arm for arm in self.arms if arm != self.family]
+        beside = f", with {' and '.join(others)} for comparison" if others else ""
+        return (
+            f"How much sentence, how much components? {self.family} on {self.data} at {len(self.alphas)} values of α "
+            f"from {self.alphas[0]:g} to {self.alphas[-1]:g}, trained with {seeds}{beside}."
+        )
+
     def definition(self) -> dict[str, Any]:
         """What the sweep's name stands for. More seeds or a learned α extend a sweep, they do not make it another."""
         kept = [arm for arm in self.arms if arm != self.learned]

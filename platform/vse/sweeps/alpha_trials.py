@@ -12,6 +12,7 @@ from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import from_data
 from vse.storage import Folder
+from vse.sweeps.epochs import Epochs
 from vse.sweeps.trial_process import say
 from vse.training.config import RunConfig
 from vse.workspace import Workspace
@@ -57,8 +58,9 @@ def _train(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
         nonlocal done
         done += 1
         found = f", rsum {numbers['val/rsum']:.1f}" if "val/rsum" in numbers else ""
-        text = f"{arm} seed {seed}: epoch {int(numbers['epoch'])}/{config.train.epochs}{found}"
-        say(text, done / config.train.epochs, numbers.get("waited", 0.0))
+        epoch, last = int(numbers["epoch"]), config.train.epochs
+        text = f"{arm} seed {seed}: epoch {epoch}/{last}{found}"
+        say(text, Epochs(epoch, last, epoch - done), numbers.get("waited", 0.0))
 
     result = run_training(config, setting.at(), parent=setting.parent, report=epoch_done)
     return {

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import logging
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,10 @@ from vse.environment import run_tags, usable_cores
 from vse.errors import InputError, TakenOver
 from vse.journal import Journal, Status, read
 from vse.lease import Held
+from vse.markdown import commands, escaped
 from vse.reach import check_reach
+from vse.redaction import redact_text
+from vse.report.build import command_of
 from vse.storage import Folder
 from vse.summary import FILE_NAME as SUMMARY
 from vse.summary import write_summary
@@ -47,6 +51,8 @@ class Plan(Protocol):
     def seeds(self) -> tuple[int, ...]: ...
     @property
     def config(self) -> RunConfig: ...
+    @property
+    def question(self) -> str: ...
     def definition(self) -> dict[str, Any]: ...
     def spent(self, ledger: Ledger) -> list[tuple[float, Need]]: ...
 
@@ -129,8 +135,12 @@ class Frame:
         journal = self.journal()
         asked = {key: _text(value) for key, value in flatten(self.request.options).items()}
         # what may be asked otherwise the next time are tags: MLflow keeps a parameter as it was told first
-        journal.start(self.name, name=self.name, tags={"kind": kind, **asked, **run_tags()})
+        preset = {} if self.request.preset is None else {"preset": redact_text(self.request.preset)}
+        journal.start(self.name, name=self.name, tags={"kind": kind, **preset, **asked, **run_tags()})
         journal.params({**flatten(self.plan.config), "rule": rule})
+        journal.describe("asked", f"{escaped(self.plan.question)}\n\n{escaped(rule)}")
+        page = shlex.join(["python", "jobs/report.py", f"sweep={self.name}", *self.request.elsewhere])
+        journal.describe("commands", commands([command_of(self.request), page]))
         journal.files(["definition.json"])
 
     def tell_data(self, fingerprints: Mapping[str, str]) -> None:
@@ -270,18 +280,21 @@ def tell_report(
     files: Iterable[str],
     numbers: Mapping[str, float],
     charts: Iterable[tuple[int, Mapping[str, float]]] = (),
+    texts: Mapping[str, str] | None = None,
 ) -> Journal:
-    """The outcome as the parent run's numbers (`charts`: step, values), what all trials cost among them, and artifacts;
-    its journal, not ended yet."""
+    """The outcome as the parent run's numbers (`charts`: step, values), what all trials cost among them, its `texts`
+    for the description by section, and artifacts; its journal, not ended yet."""
     spent = frame.plan.spent(frame.ledger)
     cost = {"cost/seconds": sum(seconds for seconds, _ in spent)}
     cost["cost/gpu_hours"] = sum(seconds * need.gpus for seconds, need in spent) / 3600
     journal = frame.journal()
     journal.start(frame.name, name=frame.name, tags={"kind": kind, "results": results})
+    journal.metrics({**numbers, **cost}, step=0)  # first: MLflow lists metrics in this order
     for step, values in charts:
         journal.metrics(values, step=step)
-    journal.metrics({**numbers, **cost}, step=0)
     journal.files(files)
+    for section, text in (texts or {}).items():
+        journal.describe(section, text)
     return journal
 
 

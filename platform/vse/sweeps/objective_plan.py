@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vse import registry
 from vse.cluster.runtime import Config as RayConfig
 from vse.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
@@ -72,6 +73,17 @@ class Plan:
     def seeds(self) -> tuple[int, ...]:
         """Every point is trained once with each."""
         return self.options.seeds
+
+    @property
+    def question(self) -> str:
+        """What is asked, as a sentence."""
+        family, source = registry.name_of("family", self.config.model), registry.name_of("source", self.config.data)
+        seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''} ({', '.join(map(str, self.seeds))})"
+        count = self.options.samples if self.options.method == "hyperopt" else len(self.listed)
+        return (
+            f"Which {', '.join(self.space.keys)} are best for {family} on {source}? {count} points "
+            f"({self.options.method}), each trained with {seeds}."
+        )
 
     @property
     def rule(self) -> str:

@@ -16,6 +16,7 @@ from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
 from vse.errors import InputError, PlacementError, TrialsFailedError
 from vse.journal import Journal, read
+from vse.report.description import trial_text
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.served_model import offer_best
 from vse.sweeps.alpha_results import child_id
@@ -224,6 +225,9 @@ class _Sweep:
             ago=length(entry),
         )
         journal.params({key: value for key, value in entry.changes.items() if key != MATERIAL})
+        name, trained = self.plan.trial_label(entry), entry.result.get("run", "")
+        metrics = entry.result.get("metrics", {})
+        journal.describe("headline", trial_text(name, self.frame.name, trained, metrics))
         if entry.state == "finished":
             found = entry.result
             stopped = float(found.get("stopped", False))
@@ -241,6 +245,7 @@ class _Sweep:
     def report(self, results: ResponseResults, results_digest: str) -> Report:
         """Figures, table, page and the best preset in the sweep's folder, and all of it told to the parent run."""
         from vse.report.build import command_of
+        from vse.report.description import files_text, page_link, response_headline, response_text
         from vse.report.response_build import BEST, write_response
 
         folder, request = self.frame.folder, self.frame.request
@@ -254,7 +259,11 @@ class _Sweep:
         configuration = {"as swept": flatten(self.plan.config)}
         names = write_response(folder, results, [command_of(request)], configuration, extra, request.elsewhere)
         numbers = {k: v for k, v in headline(results).items() if isinstance(v, int | float)}
-        journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers)
+        texts = {
+            "headline": f"{response_headline(results)}\n\n{page_link(folder)}",
+            "result": f"{response_text(results)}\n\n{files_text(names)}",
+        }
+        journal = tell_report(self.frame, "objective sweep", results_digest, names, numbers, texts=texts)
         journal.end("finished")
         if best is not None:
             offer_best(self.workspace, best.runs.values())

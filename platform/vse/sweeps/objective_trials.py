@@ -18,6 +18,7 @@ from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import from_data
 from vse.storage import Folder
+from vse.sweeps.epochs import Epochs
 from vse.sweeps.space import label
 from vse.sweeps.trial_process import say, tell
 from vse.trained import device_of, encode_split, load_run
@@ -135,11 +136,11 @@ class _Standing:
         self.waited = numbers.get("waited", self.waited)
         epoch, last = int(numbers["epoch"]), self.config.train.epochs
         text = f"{self.name}: epoch {epoch}/{last}, rsum {self.curve[-1]:.1f}"
-        share = 0.0 if self.before is None else (epoch - self.before) / last
+        epochs = Epochs(epoch, last, epoch if self.before is None else self.before)
         if not self.halving:
-            say(text, share, self.waited)
+            say(text, epochs, self.waited)
         elif epoch < last:  # a scheduler is not asked about a trial that is done
-            tell(epoch, self.curve[-1], self._standing(epoch), text, share, self.waited)
+            tell(epochs, self.curve[-1], self._standing(epoch), text, self.waited)
 
     def _standing(self, epoch: int) -> dict[str, Any]:
         return {

@@ -15,16 +15,18 @@ from vse.memory_shortage import LOWER, memory_shortage
 from vse.progress import Progress
 from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
+from vse.sweeps.epochs import EpochCounter, Epochs
 from vse.sweeps.ledger import Entry, Ledger, trial_id
 from vse.sweeps.need import Need
 from vse.sweeps.proposals import AVOIDED, DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, TAKEN_OVER, Proposer
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
-from vse.sweeps.trial_process import PAYLOAD, PEAK, SAID, SHARE, SO_FAR, WAITED
+from vse.sweeps.trial_process import EPOCHS, PAYLOAD, PEAK, SAID, SO_FAR, WAITED
 from vse.sweeps.waiting import Waiting
 
 Listener = Callable[[Entry], None]
 
+LOOK = 1.0  # seconds between looks at the clock for the progress line
 KEEP = 30.0  # seconds between notes of what has been spent on trials that run
 _REFUSALS = (InputError, StorageError, PlacementError)
 _Refusal = InputError | StorageError | PlacementError
@@ -53,10 +55,11 @@ class Recorder(tune.Callback):
         self._worked: dict[str, float] = {}  # by running trial: seconds after which it last told of its work
         self._waited: dict[str, float] = {}  # by running trial: seconds in which its workers had no place
         self._peak: dict[str, float] = {}  # by running trial: GiB that its process had taken when it last told
-        self._kept = time.monotonic()
+        self.epochs, self._began = EpochCounter(), False
+        self._kept = self._looked = time.monotonic()
         self.refused: _Refusal | None = None
         self.broken = False  # results or trials have no place: whatever starts now would be in vain
-        self.standing = Standing(ledger, bar.label, bar.total)
+        self.standing = Standing(ledger)
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune saves its callbacks for a resumption that is the ledger's here
@@ -64,27 +67,35 @@ class Recorder(tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        if result.get(SAID):
-            self.bar.advance(0, text=str(result[SAID]))
+        name = trial_id(trial.config["changes"])
         if result.get(PEAK):
-            self._peak[trial_id(trial.config["changes"])] = float(result[PEAK])
+            self._peak[name] = float(result[PEAK])
         if result.get(WAITED):
-            self._waited[trial_id(trial.config["changes"])] = float(result[WAITED])
-        if result.get(SHARE):  # epochs of earlier attempts are told again, without a share, before workers have a place
-            name = trial_id(trial.config["changes"])
-            self.waiting.moved()
-            self._worked[name] = self.meter.elapsed(name)
-            self.meter.told(name, result[SHARE])
+            self._waited[name] = float(result[WAITED])
+        if result.get(EPOCHS):
+            epochs = Epochs(*result[EPOCHS])
+            self.epochs.reported(name, epochs)
+            if epochs.done > epochs.earlier:  # those of earlier attempts are told before workers have a place
+                self.waiting.moved()
+                self._worked[name] = self.meter.elapsed(name)
+                self.meter.told(name, (epochs.done - epochs.earlier) / epochs.total)
+        if result.get(SAID):
+            self._show(text=str(result[SAID]))
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
+        if not self._began:
+            self._began = True
+            self.bar.restart_clock()
         self.running[trial_id(changes)] = changes
         self.meter.started(trial_id(changes))
-        self.standing.show(self.bar.done, self.meter.running)
+        self._show()
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         if time.monotonic() - self._kept >= KEEP:
             self.keep_running()
+        if time.monotonic() - self._looked >= LOOK:
+            self._show()
         for trial in trials:
             if trial.status == Trial.ERROR and trial.trial_id not in self._failed:
                 self._never_began(trial)
@@ -195,11 +206,18 @@ class Recorder(tune.Callback):
             self.broken = True
             return
         self.meter.ended(entry, before, share)
-        if not self.proposer.ended(entry, final=refused):
-            self.bar.advance(text=f"last {entry.id}")
-        self.standing.show(self.bar.done, self.meter.running)
+        retried = self.proposer.ended(entry, final=refused)
+        self.epochs.ended(entry.id, retried=retried)
+        self._show(0 if retried else 1, f"last {entry.id}")
         if self.on_end is not None:
             self.on_end(entry)
+
+    def _show(self, ended: int = 0, text: str = "") -> None:
+        """Bring the progress line, and what onlookers read, up to date; so many more trials have ended."""
+        self._looked = time.monotonic()
+        self.bar.parts = self.epochs.parts
+        self.bar.advance(ended, text)
+        self.standing.show(self.bar, self.meter.running)
 
 
 def _avoided(trials: Iterable[Any]) -> set[str]:

@@ -3,48 +3,92 @@
 import contextlib
 import time
 from collections import Counter
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from vse.errors import InputError
+from vse.progress import Progress
 from vse.prometheus import show_trials
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
 
 FILE_NAME = "standing.json"
 EVERY = 2.0  # seconds between two writings
+PAUSES = 50  # times as long as a writing takes: at a store far away it may take a second, in which Tune's loop waits
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StandingRecord:
+    """What the file says. Times are in seconds since 1970.
+
+    Args:
+        label: kind of the trials.
+        total: how many of them are asked for in this call; None if that is unknown.
+        done: how many have ended.
+        running: how many run.
+        share: how much of all is done, epochs of running trials included, between 0 and 1.
+        rate: how fast it goes, as the job's own progress line says it.
+        left: seconds to the end by the job's own estimate; None as long as there is none.
+        text: what a trial reported last.
+        started: when these trials began.
+        time: when this was written.
+    """
+
+    label: str
+    total: int | None
+    done: int
+    running: int
+    share: float | None
+    rate: str
+    left: float | None
+    text: str
+    started: float
+    time: float
 
 
 class Standing:
-    """Of the trials of one kind (`label`); `total` of them are asked for in this call, where that is known.
+    """Writes where the trials of a sweep stand: every two seconds at most, and at the end.
 
-    Written at most every two seconds and at the end; what cannot be written is left out.
+    What cannot be written is left out.
     """
 
-    def __init__(self, ledger: Ledger, label: str, total: int | None) -> None:
-        self.ledger, self.label, self.total = ledger, label, total
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
         self._started = time.time()
-        self._written = 0.0
+        self._next = 0.0
 
-    def show(self, done: int, running: int) -> None:
-        """So many of the trials asked for have ended and so many run now."""
+    def show(self, bar: Progress, running: int) -> None:
+        """As the job's progress line has it, with so many trials running."""
         states = Counter(entry.state for entry in self.ledger)
-        waiting = max(0, self.total - done - running) if self.total else 0
+        waiting = max(0, bar.total - bar.done - running) if bar.total else 0
         named = {"waiting": waiting, "running": running, "finished": states["finished"], "failed": states["failed"]}
         show_trials(self.ledger.folder.name, named)
-        if time.monotonic() - self._written >= EVERY or done == self.total:
-            self._written = time.monotonic()
-            content = {"label": self.label, "total": self.total, "done": done, "running": running}
+        begun = time.monotonic()
+        if begun >= self._next or bar.done == bar.total:
+            record = StandingRecord(
+                label=bar.label,
+                total=bar.total,
+                done=bar.done,
+                running=running,
+                share=bar.share,
+                rate=bar.rate(),
+                left=bar.left(),
+                text=bar.text,
+                started=self._started,
+                time=time.time(),
+            )
             with contextlib.suppress(OSError, InputError):
-                times = {"started": self._started, "time": time.time()}
-                self.ledger.folder.write_json(FILE_NAME, content | times)
+                self.ledger.folder.write_json(FILE_NAME, asdict(record))
+            self._next = begun + max(EVERY, PAUSES * (time.monotonic() - begun))
 
 
-def read_standing(folder: Folder) -> dict[str, Any] | None:
-    """label, total (or None), done, running, started and time (seconds since 1970); None where nothing was written."""
+def read_standing(folder: Folder) -> StandingRecord | None:
+    """What was written last; None if nothing was, or if it is damaged."""
     try:
-        data = folder.read_json(FILE_NAME)
-        known = {key: data[key] for key in ("label", "total", "done", "running", "started", "time")}
-    except (FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
+        record = StandingRecord(**folder.read_json(FILE_NAME))
+    except (FileNotFoundError, NotADirectoryError, InputError, TypeError):
         return None
-    numbers = all(isinstance(known[key], int | float) for key in ("done", "running", "started", "time"))
-    return known if numbers and isinstance(known["total"], int | None) else None
+    numbers = (record.done, record.running, record.started, record.time)
+    maybe = (record.total, record.share, record.left)
+    texts = (record.label, record.rate, record.text)
+    fits = all(isinstance(each, int | float) for each in numbers) and all(isinstance(each, str) for each in texts)
+    return record if fits and all(isinstance(each, int | float | None) for each in maybe) else None

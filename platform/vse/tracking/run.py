@@ -12,7 +12,8 @@ from vse.journal import Story
 from vse.redaction import redact_text
 from vse.storage import MANIFEST, Folder
 from vse.tracking.state import Sent
-from vse.tracking.store import RunRefusedError, clean_key
+from vse.tracking.store import LONGEST_TEXT, RunRefusedError, clean_key
+from vse.tracking.view import ENVIRONMENT, description, environment, visible
 from vse.workspace import Workspace
 
 
@@ -74,15 +75,18 @@ class RunShipper:
             state.parent, _ = self._store.find_or_create(
                 story.experiment, story.parent, name=story.parent, started=story.started
             )
-        notes = story.notes if story.notes != before.notes else []
+        known = visible(before.tags)
         self._store.send(
             state.run_id,
             params={k: v for k, v in story.params.items() if k not in before.params},
-            tags={k: v for k, v in story.tags.items() if before.tags.get(k) != v},
+            tags={k: v for k, v in visible(story.tags).items() if known.get(k) != v},
             metrics=dict(_news(story, before)),
             parent=state.parent if before.parent != story.parent else "",
-            notes=notes,
+            description=self._description(state, before, story),
         )
+        rest = environment(story.tags)
+        if rest and rest != environment(before.tags):
+            self._store.send_json(state.run_id, rest, ENVIRONMENT)
         records = story.tags.get("fingerprint.records")
         if records and before.tags.get("fingerprint.records") != records:
             self._store.name_dataset(state.run_id, str(story.params.get("data", "data")), records)
@@ -97,6 +101,12 @@ class RunShipper:
             for (name, alias), model in offered.items()
             if (version := self._register(state, folder, name, alias, model))
         }
+
+    def _description(self, state: Sent, before: Story, story: Story) -> str:
+        """What the run's page says of it; empty where that has not changed since it was sent."""
+        experiment = self._store.experiment_id(story.experiment)
+        now, then = (description(each, experiment, state.run_id, LONGEST_TEXT) for each in (story, before))
+        return now if now != then else ""
 
     def _register(self, state: Sent, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:
         """The version of a packed model in the registry that got the alias; None where a later offer has it, and, with

@@ -17,6 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vse.tracking.view import VIEW, VIEW_TAG
+
 T = TypeVar("T")
 
 RUN_TAG = "vse.run_id"
@@ -25,7 +27,7 @@ _NOTE_TAG = "mlflow.note.content"
 _ACTIVE = "active"  # the stage of a run that is not deleted
 _STATUS = {"running": "RUNNING", "finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 # What MLflow accepts in one batch and one value (mlflow.utils.validation)
-_METRICS, _PARAMS, _KEY, _PARAM_VALUE, _TAG_VALUE = 1000, 100, 250, 6000, 8000
+_METRICS, _PARAMS, _KEY, _PARAM_VALUE, LONGEST_TEXT = 1000, 100, 250, 6000, 8000
 _TIMEOUT, _SECONDS, _SECONDS_FOR_FILES = "MLFLOW_HTTP_REQUEST_TIMEOUT", "5", "60"
 # Where the embedded store keeps absolute paths of artifacts
 _WITH_PATHS = (
@@ -38,7 +40,9 @@ _WITH_PATHS = (
 _COLUMNS = {"kind": "mlflow.source.name", "git.commit": "mlflow.source.git.commit"}
 _EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # or the pages open on traces and prompts
-    "mlflow.note.content": "A sweep is one row, its trials are below it; `best/...` is of the epoch a run kept.",
+    "mlflow.note.content": "A sweep is one row, its trials are below it; `best/...` is of the epoch a run kept. "
+    "A run's description has its results and commands.",
+    VIEW_TAG: json.dumps(VIEW),
 }
 _NOT_IN_KEYS = re.compile(r"[^\w. :/-]", re.ASCII)
 
@@ -98,7 +102,7 @@ class Store:
         from mlflow.entities import ViewType
         from mlflow.exceptions import MlflowException
 
-        place = self._experiment(experiment)
+        place = self.experiment_id(experiment)
         # run ids are fingerprints and names: no quote can get into the filter
         text = re.sub(r"[^\w.:/-]", "_", run)
         all_found = self._client.search_runs([place], f"tags.`{RUN_TAG}` = '{text}'", ViewType.ALL, max_results=10)
@@ -133,17 +137,16 @@ class Store:
         tags: Mapping[str, str],
         metrics: Mapping[tuple[str, int], tuple[float, int]],
         parent: str = "",
-        notes: Iterable[str] = (),
+        description: str = "",
     ) -> None:
         """Log all in as few batches as MLflow allows. Raises RunRefusedError if so answered."""
         from mlflow.entities import Metric, Param, RunTag
 
         special = {_PARENT_TAG: parent} if parent else {}
         special |= {shown: tags[name] for name, shown in _COLUMNS.items() if name in tags}
-        text = "\n".join(f"- {note}" for note in notes)
-        if text:
-            special[_NOTE_TAG] = text
-        tag_list = [RunTag(clean_key(k), str(v)[:_TAG_VALUE]) for k, v in {**tags, **special}.items()]
+        if description:
+            special[_NOTE_TAG] = description
+        tag_list = [RunTag(clean_key(k), str(v)[:LONGEST_TEXT]) for k, v in {**tags, **special}.items()]
         param_list = [Param(clean_key(k), str(v)[:_PARAM_VALUE]) for k, v in params.items()]
         points = [Metric(clean_key(k), value, when, step) for (k, step), (value, when) in metrics.items()]
         metric_parts, param_parts, tag_parts = (
@@ -175,6 +178,11 @@ class Store:
             else:
                 self._client.log_artifact(run_id, str(path), under or None)
 
+    def send_json(self, run_id: str, content: Mapping[str, Any], name: str) -> None:
+        """Put plain data into a file among the run's artifacts."""
+        with _time_for_files():
+            self._client.log_dict(run_id, dict(content), name)
+
     def set_status(self, run_id: str, status: str, ended: int) -> None:
         """Mark a run as running, finished, failed or killed. Raises RunRefusedError if so answered."""
         with _refusals():
@@ -202,7 +210,8 @@ class Store:
         version = self._client.get_model_version_by_alias(name, alias)
         return int(version.version) if version.tags.get(DIGEST_TAG) == digest else None
 
-    def _experiment(self, name: str) -> str:
+    def experiment_id(self, name: str) -> str:
+        """MLflow's id of an experiment, which is made if there is none."""
         if name not in self._experiments:
             found = self._client.get_experiment_by_name(name)
             if found is not None and found.lifecycle_stage != "active":

@@ -1,9 +1,12 @@
 """The preset a run was configured from, kept beside the run for readers: it decides no number and no fingerprint."""
 
 import contextlib
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from vse.config import flatten, typed
 from vse.errors import InputError
 from vse.redaction import redact_text
 from vse.storage import Folder
@@ -23,6 +26,13 @@ class Origin:
     def __str__(self) -> str:
         count = len(self.changed)
         return f"{self.preset} +{count} key{'s' if count > 1 else ''}" if count else self.preset
+
+    def command(self, config: Any, workspace: str) -> str:
+        """The command that trains this configuration again."""
+        values = flatten(config)
+        settings = [f"{key}={typed(values[key])}" for key in (*self.changed, "seed") if key in values]
+        parts = ["python", "jobs/train.py", "--preset", self.preset, *settings, "--workspace", redact_text(workspace)]
+        return shlex.join(parts)
 
     @classmethod
     def told(cls, preset: str | None, beside: Sequence[str]) -> "Origin | None":

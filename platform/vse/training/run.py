@@ -31,6 +31,7 @@ from vse.training.code import names_of, others, read_code
 from vse.training.collectives import add_up, together, world
 from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, TrainConfig
+from vse.training.description import describe_beginning, describe_result, what_is_trained
 from vse.training.inputs import (
     Material,
     TrainingInputs,
@@ -82,16 +83,6 @@ def run_name(config: RunConfig, material: Material) -> str:
     return f"{family}-{source}-s{config.seed}-{run_fingerprint(config, material)}"
 
 
-def what_is_trained(config: RunConfig) -> str:
-    """The line that says what is trained on what, and how."""
-    family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
-    return (
-        f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
-        f"{config.train.batch_size} captions per step, {config.train.workers} worker(s), "
-        f"{config.train.gpus_per_worker:g} GPU(s) each"
-    )
-
-
 def run_training(
     config: RunConfig,
     workspace: Workspace,
@@ -132,7 +123,7 @@ def run_training(
             elif not _closed(workspace, name):
                 journal = run_journal(workspace, name)
                 _open_journal(journal, config, folder, material, name, parent)
-                _close_journal(config, journal, folder.read_json(RESULT))
+                _close_journal(config, journal, folder, folder.read_json(RESULT))
     result = _result(name, folder, trained)
     if not trained and (theirs := others(result.trained_by)):
         log.warning(
@@ -331,6 +322,7 @@ def _open_journal(
         tags[TAG] = str(origin)
     journal.start(name, name=name, parent=parent, tags={"kind": "training", **tags, **run_tags()})
     journal.params(flatten(config))
+    describe_beginning(journal, config, folder, pipeline.sizes(material.records), parent)
     folder.write_json("config.json", to_dict(config))
 
 
@@ -386,14 +378,15 @@ def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progr
     }
     held.check()
     folder.write_json(RESULT, result)
-    _close_journal(config, journal, result)
+    _close_journal(config, journal, folder, result)
 
 
-def _close_journal(config: RunConfig, journal: Journal, result: dict[str, Any]) -> None:
+def _close_journal(config: RunConfig, journal: Journal, folder: Folder, result: dict[str, Any]) -> None:
     """Tell what a finished run found and that it is over. What the journal lost of the epochs is told again."""
     _tell_epochs(config, journal, result["history"])
     best = {f"best/{name}": value for name, value in result["metrics"].items() if name.startswith("val/")}
     journal.metrics(best, step=result["best"])
     journal.metrics(cost(config.train, result["history"][-1]), step=result["epochs"])
     journal.files(["config.json"])
+    describe_result(journal, folder, result)
     journal.end("finished")

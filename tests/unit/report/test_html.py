@@ -94,3 +94,10 @@ def test_a_page_of_runs_has_facts_and_notes_and_a_table_that_scrolls() -> None:
     style = page.partition("</style>")[0]
     assert re.search(r"\.scroll \{[^}]*overflow: auto", style)
     assert re.search(r'<div class="panel scroll" tabindex="0"><table>', page)
+
+
+def test_the_page_reaches_for_nothing_outside_the_file() -> None:
+    """MLflow shows it in a frame of its own, perhaps without a network."""
+    results = made_up()
+    found = alpha_page(results, alpha_table(results), b"a picture", PROVENANCE)
+    assert re.findall(r"""(?:src|href)=["'](?!data:|#)[^"']*|url\(\s*["']?(?!data:)|@import|<script""", found) == []

@@ -1,6 +1,7 @@
 """What is around the trials of a sweep, where the workspace is an address (a server on this machine plays S3)."""
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +40,7 @@ class Options:
 class Plan:
     """A sweep of no trials."""
 
-    name, named, seeds, config = "square", False, (0,), CONFIG
+    name, named, seeds, config, question = "square", False, (0,), CONFIG, "How large are squares?"
 
     def definition(self) -> dict[str, Any]:
         return {"kind": "square"}
@@ -123,10 +124,11 @@ def test_the_row_of_a_sweep_has_what_all_its_trials_cost(tmp_path: Path) -> None
     assert latest == {"trials": 1, "cost/seconds": 7200, "cost/gpu_hours": 1}
 
 
-def test_the_row_of_a_sweep_has_its_data_once(tmp_path: Path) -> None:
+def test_the_row_of_a_sweep_has_its_data_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow's table has a column for the data set, which was empty for all but trainings."""
     from mlflow import MlflowClient
 
+    monkeypatch.chdir(tmp_path)  # where MLflow keeps the files of such a store
     folder = Folder.open(tmp_path / "sweeps" / "square-01234567")
     made = Frame(asked(str(tmp_path), Options()), Plan(), Workspace.open(str(tmp_path)), folder)
     made.tell_parent("square", "rule")
@@ -138,7 +140,11 @@ def test_the_row_of_a_sweep_has_its_data_once(tmp_path: Path) -> None:
     assert ship_all(str(tmp_path), uri).runs == 1
     client = MlflowClient(uri)
     (run,) = client.search_runs([each.experiment_id for each in client.search_experiments()])
-    assert run.data.tags["fingerprint.features"] == "89abcdef"
+    kept = client.download_artifacts(run.info.run_id, "environment.json")
+    assert json.loads(Path(kept).read_text())["fingerprint.features"] == "89abcdef"
+    text = run.data.tags["mlflow.note.content"]
+    assert "How large are squares?\n\nrule" in text
+    assert "python jobs/sweep_square.py" in text
     assert run.inputs is not None
     assert [(each.dataset.name, each.dataset.digest) for each in run.inputs.dataset_inputs] == [("scenes", "0123abcd")]
 

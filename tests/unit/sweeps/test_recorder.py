@@ -44,10 +44,10 @@ class Ends:
     def start(self, x: str) -> None:
         self.recorder.on_trial_start(0, [], SimpleNamespace(config={"changes": {"x": x}}))
 
-    def say(self, x: str, share: float, waited: float = 0.0) -> None:
-        from vse.sweeps.trial_process import SAID, SHARE, WAITED
+    def say(self, x: str, share: float, waited: float = 0.0, earlier: int = 0) -> None:
+        from vse.sweeps.trial_process import EPOCHS, SAID, WAITED
 
-        told = {SAID: "an epoch", SHARE: share, WAITED: waited}
+        told = {SAID: "an epoch", EPOCHS: [earlier + round(100 * share), 100, earlier], WAITED: waited}
         self.recorder.on_trial_result(0, [], SimpleNamespace(config={"changes": {"x": x}}), told)
 
     def end(self, x: str, node: str, **payload: Any) -> None:

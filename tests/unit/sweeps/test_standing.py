@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from vse.progress import Parts, Progress
 from vse.storage import Folder
 from vse.sweeps import standing
 from vse.sweeps.ledger import Ledger
@@ -21,28 +22,34 @@ def test_it_is_written_now_and_then_and_at_the_end(ledger: Ledger, monkeypatch: 
     shown = []
     monkeypatch.setattr(standing, "show_trials", lambda of, states: shown.append((of, dict(states))))
     assert read_standing(ledger.folder) is None
-    view = Standing(ledger, "train", 3)
-    view.show(0, 2)
+    view, bar = Standing(ledger), Progress("train", total=3, unit="trials")
+    bar.parts = Parts(share=0.75, count=6, unit="epochs")
+    view.show(bar, 2)
     ledger.finish({"x": 1}, {}, 1.0)
     clock[0] += 0.5
-    view.show(1, 2)
+    bar.done = 1
+    view.show(bar, 2)
     found = read_standing(ledger.folder)
     assert found is not None
-    assert (found["label"], found["total"], found["done"], found["running"]) == ("train", 3, 0, 2)
+    assert (found.label, found.total, found.done, found.running, found.share) == ("train", 3, 0, 2, 0.25)
+    assert found.rate.startswith("6 epochs, ")
     assert shown[-1] == ("curve-01234567", {"waiting": 0, "running": 2, "finished": 1, "failed": 0})
     ledger.fail({"x": 2}, "no luck")
-    view.show(3, 0)
+    bar.done, bar.parts = 3, Parts(count=20, unit="epochs")
+    view.show(bar, 0)
     found = read_standing(ledger.folder)
     assert found is not None
-    assert (found["done"], found["running"]) == (3, 0)
+    assert (found.done, found.running, found.left) == (3, 0, None)
     assert shown[-1][1]["failed"] == 1
 
 
 def test_a_search_knows_no_total(ledger: Ledger) -> None:
-    Standing(ledger, "trials", None).show(4, 1)
+    bar = Progress("trials")
+    bar.done = 4
+    Standing(ledger).show(bar, 1)
     found = read_standing(ledger.folder)
     assert found is not None
-    assert (found["total"], found["done"]) == (None, 4)
+    assert (found.total, found.done, found.share, found.left) == (None, 4, None, None)
 
 
 def test_what_cannot_be_written_or_read_is_left_out(ledger: Ledger) -> None:
@@ -52,4 +59,20 @@ def test_what_cannot_be_written_or_read_is_left_out(ledger: Ledger) -> None:
     assert read_standing(ledger.folder) is None
     ledger.folder.delete(FILE_NAME)
     ledger.folder.local(FILE_NAME).mkdir()
-    Standing(ledger, "train", 1).show(1, 0)
+    Standing(ledger).show(Progress("train", total=1), 0)
+
+
+def test_a_store_that_is_slow_is_written_to_rarely(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, writes = [0.0], []
+    monkeypatch.setattr(standing.time, "monotonic", lambda: clock[0])
+
+    def write(name: str, content: object) -> None:
+        writes.append(clock[0])
+        clock[0] += 1.0
+
+    monkeypatch.setattr(Folder, "write_json", lambda self, name, content: write(name, content))
+    view = Standing(ledger)
+    for _ in range(120):
+        view.show(Progress("train", total=3), 1)
+        clock[0] += 1.0
+    assert writes == [0.0, 50.0, 100.0]

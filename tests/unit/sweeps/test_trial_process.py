@@ -10,14 +10,16 @@ import pytest
 import ray
 
 from tests.unit.training.test_run import config
-from vse import pipeline
+from vse import pipeline, progress
 from vse.cluster import runtime
 from vse.config import override
 from vse.errors import StorageError, TakenOver
 from vse.features import extraction
 from vse.language import parsing
 from vse.language.contrast import stage
-from vse.sweeps.trial_process import PAYLOAD, run_function
+from vse.progress import Progress
+from vse.sweeps import trial_process
+from vse.sweeps.trial_process import PAYLOAD, SAID, WAITED, run_function
 from vse.workspace import Workspace
 
 SIZES = {"data.num_train": 20, "data.num_val": 5, "data.num_test": 5, "data.num_shifted": 0}
@@ -44,6 +46,21 @@ def test_a_run_that_another_job_took_over_is_no_nodes_fault() -> None:
     }
     full = ends(StorageError("/data: no space left on device"))
     assert (full["refused"], full["kind"], full["sick"]) == ("/data: no space left on device", "StorageError", True)
+
+
+def test_stages_of_a_trial_are_told_as_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[dict[str, Any]] = []
+    monkeypatch.setattr(trial_process, "STAGE_SECONDS", 0.0)
+    monkeypatch.setattr(trial_process.tune, "report", reports.append)
+
+    def function(changes: dict[str, Any]) -> dict[str, Any]:
+        with Progress("parse captions", total=30, unit="captions") as bar:
+            bar.advance(20)
+        return {}
+
+    run_function({"changes": {}}, function)
+    assert reports[0] == {SAID: "parse captions: 20 captions", WAITED: 0.0}
+    assert progress.listeners == [] or all("listen" not in repr(each) for each in progress.listeners)
 
 
 def test_a_trial_makes_what_it_lacks_without_workers_of_rays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

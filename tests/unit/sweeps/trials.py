@@ -9,6 +9,7 @@ import ray
 from ray.util import placement_group, remove_placement_group
 
 from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError
+from vse.sweeps.epochs import Epochs
 from vse.sweeps.trial_process import say, tell
 
 
@@ -28,7 +29,7 @@ def climb(changes: dict[str, Any]) -> dict[str, Any]:
     for epoch in range(1, 5):
         curve.append(changes["x"] + epoch - 1)
         if epoch < 4:
-            tell(epoch, curve[-1], {"curve": curve, "objective": curve[-1]}, f"epoch {epoch}")
+            tell(Epochs(epoch, 4), curve[-1], {"curve": curve, "objective": curve[-1]}, f"epoch {epoch}")
     return {"curve": curve, "objective": curve[-1]}
 
 
@@ -85,7 +86,7 @@ def workers_without_place(changes: dict[str, Any], seconds: float) -> dict[str, 
 def two_epochs(changes: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Says after half of its work how much that was."""
     time.sleep(seconds / 2)
-    say("epoch 1/2", 0.5)
+    say("epoch 1/2", Epochs(1, 2))
     time.sleep(seconds / 2)
     return {"value": changes["x"]}
 

@@ -9,6 +9,7 @@ import pytest
 from tests import s3
 from vse import journal
 from vse.features.shards import write_shard
+from vse.progress import Progress
 from vse.status import read_status
 from vse.storage import Folder
 from vse.sweeps.ledger import Ledger
@@ -62,7 +63,9 @@ def test_the_status_of_a_workspace_on_s3(bucket: str, tmp_path: Path) -> None:
             book.end("finished" if status == "finished" else "failed")
     ledger = Ledger(root.child("sweeps", "curve-0123abcd"))
     ledger.finish({"x": 1}, {}, 2.0)
-    Standing(ledger, "train", 4).show(1, 1)
+    bar = Progress("train", total=4)
+    bar.done = 1
+    Standing(ledger).show(bar, 1)
     features = root.child("features", "scenes-01", "23")
     write_shard(features, ["a", "b"], {"pooled": np.zeros((2, 3), np.float16)}, [])
     with features.locked():

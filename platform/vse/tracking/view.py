@@ -1,0 +1,117 @@
+"""What a reviewer sees of a run in MLflow: few tags, a description in Markdown, everything else in a file.
+
+The journal keeps all tags. Those by which people filter runs become tags of MLflow; the others go to `environment.json`
+among the artifacts of the run.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from vse.journal import Story
+from vse.markdown import artifact, escaped
+from vse.redaction import redact_text
+
+# What runs are filtered by. All else that tells runs apart is a parameter or the data set, which MLflow filters as well
+VISIBLE = (
+    "kind",  # sweeps, trainings, trials, reports
+    "preset",  # the system
+    "git.commit",  # the code ...
+    "git.dirty",  # ... and whether it was committed
+    "version.code",  # the code where there is no repository
+    "host",  # numbers may depend on the machine
+    "sweep.space",
+    "sweep.method",
+    "sweep.objective",
+    "sweep.seeds",
+    "run",  # the training of a trial
+    "attempts",  # trials that were tried again
+)
+ENVIRONMENT = "environment.json"
+# The columns of the table of runs, as a view that MLflow keeps with the experiment and an address can name
+VIEW_KEY = "vse"
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW_KEY}"
+VIEW: dict[str, Any] = {
+    "searchFilter": "",
+    "orderByKey": "attributes.start_time",
+    "orderByAsc": False,
+    "startTime": "ALL",
+    "lifecycleFilter": "Active",
+    "datasetsFilter": [],
+    "modelVersionFilter": "All Runs",
+    "selectedColumns": [
+        "attributes.`Source`",
+        "attributes.`Dataset`",
+        "metrics.`best/val/rsum`",
+        "metrics.`test/rsum`",
+        "tags.`preset`",
+    ],
+}
+# Of a long description MLflow shows the first lines until it is unfolded
+_TITLES = {"headline": "", "asked": "Asked", "result": "Result", "evaluation": "Evaluation", "commands": "Commands"}
+_LINK = re.compile(r"\]\((artifact|run):([^)\s]*)\)")
+_CUT = "\n\n… (shortened; the rest is in the files)"
+
+
+def visible(tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags that MLflow gets."""
+    return {key: _plain(tags[key]) for key in VISIBLE if tags.get(key)}
+
+
+def environment(tags: Mapping[str, str]) -> dict[str, str]:
+    """All other tags, for the file."""
+    return {key: _plain(value) for key, value in sorted(tags.items()) if key not in VISIBLE}
+
+
+def description(story: Story, experiment: str, run_id: str, most: int) -> str:
+    """The description of a run with at most so many characters; links lead to MLflow's pages of the run and others.
+
+    Its parts come in the order of `_TITLES`, parts of the same kind in the order in which they were told.
+    """
+    parts = []
+    for kind, title in _TITLES.items():
+        texts = [text for section, text in story.texts.items() if section.split()[0] == kind]
+        parts += [f"**{title}**"] * bool(title and texts) + texts
+    if story.notes:
+        parts += ["**Notes**", "\n".join(f"- {escaped(note)}" for note in story.notes)]
+    if around := _made_with(story.tags):
+        parts += ["**Made with**", around]
+
+    def completed(found: re.Match[str]) -> str:
+        kind, name = found.groups()
+        if kind == "artifact":
+            return f"](#/experiments/{experiment}/runs/{run_id}/artifacts/{name})"
+        wanted = quote(f"attributes.run_name = '{name}'", safe="")
+        return f"](#/experiments/{experiment}/runs?workflowType=machine_learning&searchFilter={wanted})"
+
+    return _shortened(redact_text(_plain(_LINK.sub(completed, "\n\n".join(parts)))), most)
+
+
+def _shortened(text: str, most: int) -> str:
+    """At most so many characters, cut at the end of a line; a block of code that the cut leaves open is closed."""
+    if len(text) <= most:
+        return text
+    room = most - 200
+    end = text.rfind("\n", 0, room)
+    kept = text[: end if end > 0 else room]
+    fences = [line[:100] for line in kept.splitlines() if line.startswith("```")]
+    return kept + (f"\n{fences[-1]}" if len(fences) % 2 else "") + _CUT
+
+
+def _made_with(tags: Mapping[str, str]) -> str:
+    """Where a run was made, in a line."""
+    if "version.python" not in tags:
+        return ""
+    names = {"python": "Python", "torch": "torch", "ray": "Ray"}
+    parts = [f"{name} {tags[key]}" for package, name in names.items() if (key := f"version.{package}") in tags]
+    parts += [f"{tags['hardware.processor']}, {tags['hardware.cores']} cores"] * ("hardware.processor" in tags)
+    parts += [f"GPUs: {tags['hardware.gpus']}"] * ("hardware.gpus" in tags)
+    if "git.commit" in tags:
+        parts.append(f"commit {tags['git.commit'][:10]}{' with changes' * (tags.get('git.dirty') == 'true')}")
+    return f"{escaped('; '.join(parts))}. Versions, machine and all settings: {artifact(ENVIRONMENT)}"
+
+
+def _plain(value: Any) -> str:
+    """Text without control characters, which no page can show and some act on."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in str(value))
