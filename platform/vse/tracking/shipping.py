@@ -22,6 +22,15 @@ from vse.file_lock import take
 from vse.object_store import Info
 from vse.redaction import redact_text
 from vse.storage import Folder
+from vse.tracking.embedded import (
+    file_is_active,
+    file_knows,
+    is_damage,
+    is_locked,
+    put_aside_damaged,
+    relocate,
+    why_unusable,
+)
 from vse.tracking.run import RunShipper, Waiting, one_line
 from vse.tracking.state import Sent, newest, read_state, write_state
 from vse.workspace import Workspace
@@ -108,7 +117,7 @@ class Shipper:
                     result.trouble = _BUSY
             known = mine
         except Exception as error:
-            result.trouble = one_line(error)
+            result.trouble = why_unusable(error, self.uri) or one_line(error)
             with contextlib.suppress(Exception):  # where the workspace is what failed, nobody knows
                 result.waiting = sum(waits for *_, waits in self.survey())
                 known = True
@@ -164,9 +173,9 @@ class Shipper:
             self.ship(wait=10)
 
     def _ship(self, result: Shipped, wait: float) -> None:
-        from vse.tracking.store import relocate
-
         sent, first = read_state(self._state_file), self._store is None
+        if first and self._is_file:
+            self._check_file()
         if (first or self._is_file) and self._lost(sent):
             self._forget(sent)
         if first:
@@ -193,10 +202,14 @@ class Shipper:
             else:
                 result.trouble = _BUSY
 
+    def _check_file(self) -> None:
+        """Put a damaged store of this workspace aside, to be filled again. Raises OSError for one elsewhere."""
+        if line := put_aside_damaged(self.uri, ours=self._embedded):
+            log.warning("tracking: %s", line)
+            self._store = None
+
     def _lost(self, sent: dict[str, Sent]) -> bool:
         """Whether MLflow lacks the last run that was made there: another store is at its address, new or older."""
-        from vse.tracking.store import file_knows
-
         if not sent:
             return False
         run_id = newest(sent)
@@ -209,8 +222,6 @@ class Shipper:
 
     def _take_up_restored(self, sent: dict[str, Sent]) -> None:
         """A run that MLflow refused because it was deleted may be there again: let it be tried."""
-        from vse.tracking.store import file_is_active
-
         for state in sent.values():
             if state.refused and self._is_file:
                 state.refused = not file_is_active(self.uri, state.run_id)
@@ -239,7 +250,11 @@ class Shipper:
                 except StorageError:
                     raise  # the workspace's trouble, not this run's
                 except Exception as error:
-                    if not store.answers():
+                    if self._is_file and is_damage(error):
+                        self._check_file()
+                        self._forget(sent)
+                        return False
+                    if is_locked(error) or not store.answers():
                         raise
                     if sent and not store.knows(sent[key].run_id if key in sent else newest(sent)):
                         self._forget(sent)
