@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vse.checksums import sha256_of_file
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
 from vse.language.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
-from vse.storage import sha256_of_file
 from vse.summary import write_summary
 from vse.workspace import Workspace
 

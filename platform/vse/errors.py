@@ -12,6 +12,13 @@ class InputError(ValueError):
     """
 
 
+class DamagedError(InputError):
+    """A file of the workspace is not what was written; its text is one line that names it.
+
+    Stages catch it and make the file again.
+    """
+
+
 class CredentialsError(InputError):
     """This process found no credentials for a store. Another node may have some, and this one later.
 
@@ -77,7 +84,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
+_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM}
 
 
 def storage_failure(error: BaseException | None) -> str:

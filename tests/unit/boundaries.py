@@ -22,6 +22,8 @@ FLOORS: tuple[frozenset[str], ...] = (
         "reading",
         "prefetch",
         "lease",
+        "checksums",
+        "damage",
     },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},

@@ -182,7 +182,7 @@ def kept_measures(plan: Plan, folder: Folder, outcomes: bool = False) -> Measure
             if prints != plan.prints:
                 return None
         with contextlib.suppress(OSError):
-            folder.write_json(name, {**content, "asked": time.time()})
+            folder.write_checked(name, {**content, "asked": time.time()})
         return Measured(metrics, plan.sizes, plan.digits, found, file)
     return None
 
@@ -219,7 +219,7 @@ def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool =
         packed = pack(rows, plan.prints)
         folder.write_bytes(file, packed)
         found, _ = unpack(packed)
-    folder.write_json(f"measures-{plan.digits}.json", {**content, "metrics": metrics})
+    folder.write_checked(f"measures-{plan.digits}.json", {**content, "metrics": metrics})
     return Measured(metrics, plan.sizes, plan.digits, found, file)
 
 

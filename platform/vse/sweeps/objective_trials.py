@@ -180,7 +180,7 @@ def measure_test(run: Folder, material: Material, device: str = "cpu") -> tuple[
     np.savez_compressed(buffer, **table)  # type: ignore[arg-type]  # names are no keyword of savez
     metrics = {f"test/{name}": value for name, value in found.metrics().items()}
     folder.write_bytes(f"{stem}.npz", buffer.getvalue())
-    folder.write_json(f"{stem}.json", metrics)
+    folder.write_checked(f"{stem}.json", metrics)
     return metrics, f"{stem}.npz"
 
 

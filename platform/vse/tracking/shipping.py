@@ -6,6 +6,7 @@ costs one look at what MLflow has. Whatever goes wrong is one warning and a late
 """
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -33,6 +34,7 @@ from vse.tracking.embedded import (
 )
 from vse.tracking.run import RunShipper, Waiting, one_line
 from vse.tracking.state import Sent, newest, read_state, write_state
+from vse.training.run_story import tell_lost_end
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -271,7 +273,8 @@ class Shipper:
 
     def _pending(self, sent: dict[str, Sent]) -> Pending:
         started = time.monotonic()
-        pending = _read((folder, info) for _, folder, info, waiting in self._survey(sent) if waiting)
+        told_again = functools.partial(_told_again, Workspace.open(self.workspace))
+        pending = _read(map(told_again, ((folder, info) for _, folder, info, waits in self._survey(sent) if waits)))
         self._looked = time.monotonic() - started
         return pending
 
@@ -347,6 +350,16 @@ def _read(journals: Iterable[tuple[Folder, Info]]) -> Pending:
         if story.run:
             pending[story.experiment, story.run] = Waiting(folder, story, data, info.tag)
     return pending
+
+
+def _told_again(workspace: Workspace, found: tuple[Folder, Info]) -> tuple[Folder, Info]:
+    """A journal with the end of a finished run that it lost, if it did."""
+    folder, info = found
+    is_run = folder == workspace.root.child("runs", folder.name)
+    if not is_run or journal.parse(_whole_lines(folder)).status != "running" or not tell_lost_end(workspace, folder):
+        return found
+    log.warning("%s: had lost its last records; told again from the run's result", folder.address(journal.FILE_NAME))
+    return folder, folder.info(journal.FILE_NAME) or info
 
 
 def _as_now(pending: Pending) -> Pending:
