@@ -1,11 +1,10 @@
 """One shard of a feature store: a Parquet file of half-precision tensors, and the receipt that commits it.
 
-A shard is named after the ids in it, so whoever writes the same rows twice (a retried task) writes the same file. It
-counts once its receipt is there; what has no receipt never happened.
+A shard is named after the ids in it, rejected ones apart, so whoever writes the same rows twice (a retried task) writes
+the same file. It counts once its receipt is there; what has no receipt never happened.
 """
 
 import functools
-import hashlib
 import io
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +80,7 @@ def write_shard(
         rejects = [*rejects, *((ids[row], reason) for row, reason in reasons.items())]
         keep = [row for row in range(len(ids)) if row not in reasons]
         ids, rows = [ids[row] for row in keep], {name: values[keep] for name, values in rows.items()}
-    name = _name((*ids, *(image for image, _ in rejects)))
+    name = _name(ids, rejects)
     file, entry = None, {}
     if len(ids):
         data = _parquet(ids, rows)
@@ -153,14 +152,16 @@ def _receipt(folder: Folder, file: str) -> Receipt | None:
         content = folder.read_json(file)
         rejects = tuple((str(i), str(r)) for i, r in content["rejects"])
         receipt = Receipt(file.removesuffix(".json"), tuple(content["ids"]), rejects, content["file"], content["entry"])
-        whole = receipt.name == _name((*receipt.ids, *(i for i, _ in rejects)))
+        whole = receipt.name == _name(receipt.ids, rejects)
         return receipt if whole and (receipt.file is None or receipt.entry["bytes"]) else None
     except (InputError, KeyError, TypeError, ValueError):
         return None
 
 
-def _name(ids: Sequence[str]) -> str:
-    return f"shard-{hashlib.sha256(chr(10).join(sorted(ids)).encode()).hexdigest()[:16]}"
+def _name(ids: Sequence[str], rejects: Sequence[tuple[str, str]]) -> str:
+    """Another one if an image is rejected that had a row: the receipt that says so must stay (`images_without_file`)."""
+    everything = [*sorted(ids), "", *sorted(image for image, _ in rejects)]
+    return f"shard-{sha256_of(chr(10).join(everything).encode())[:16]}"
 
 
 def read_shard(
