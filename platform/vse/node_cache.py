@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from vse.checksums import sha256_of
-from vse.errors import DamagedError, InputError
+from vse.errors import DamagedError, InputError, StorageError
 from vse.file_lock import take
 from vse.storage import Folder
 
@@ -175,6 +175,8 @@ def _alone(path: Path) -> Iterator[None]:
         with path.with_suffix(".lock").open("w") as lock:
             take(lock)
             yield
+    except StorageError:  # of what is read to fill it
+        raise
     except OSError as error:
         raise Folder.open(path.parent).refusal(path.name, error) from None
 

@@ -167,9 +167,12 @@ class Folder:
                 yield self.child(*steps), info
 
     def read_bytes(self, name: str) -> bytes:
-        """The whole file. Raises FileNotFoundError."""
+        """The whole file. Raises FileNotFoundError, and StorageError that names the file if it may not be read."""
         if self.is_local:
-            return self.local(name).read_bytes()
+            try:
+                return self.local(name).read_bytes()
+            except PermissionError as error:
+                raise StorageError(f"{self.local(name)}: cannot be read ({error.strerror})") from None
         return _remote(self.uri).read(name)
 
     def write_bytes(self, name: str, data: bytes) -> None:

@@ -159,7 +159,7 @@ def _receipt(folder: Folder, file: str) -> Receipt | None:
 
 
 def _name(ids: Sequence[str], rejects: Sequence[tuple[str, str]]) -> str:
-    """Another one if an image is rejected that had a row: the receipt that says so must stay (`images_without_file`)."""
+    """Another one if an image is rejected that had a row: the receipt that says so stays (`images_without_file`)."""
     everything = [*sorted(ids), "", *sorted(image for image, _ in rejects)]
     return f"shard-{sha256_of(chr(10).join(everything).encode())[:16]}"
 

@@ -115,8 +115,11 @@ def tell_lost_end(workspace: Workspace, folder: Folder) -> bool:
         train = from_dict(TrainConfig(), config["train"], f"{kept}/config.json")
         journal = run_journal(workspace, folder.name)
         with journal.together():
-            if not read(journal.path).run:
-                open_journal(journal, folder, folder.name, "", prints, dotted(config))
+            story = read(journal.path)
+            if not (story.run and story.tags and story.params):
+                # written data have the name of a component at `model.name`, settings at `model`
+                params = {key.removesuffix(".name"): value for key, value in dotted(config).items()}
+                open_journal(journal, folder, folder.name, story.parent, prints, params)
             close_journal(train, journal, result)
     except (FileNotFoundError, InputError, KeyError, TypeError):
         return False

@@ -197,3 +197,29 @@ def test_a_store_of_another_version_of_mlflow_is_one_line(workspace: Path, caplo
         in line
     )
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("lost", [20, 2000, None], ids=["torn", "many lines", "all"])
+def test_mlflow_shows_a_run_whose_journal_lost_its_end_as_finished_and_each_point_once(
+    lost: int | None, workspace: Path, stages: Callable[[Path], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Cut after it was sent, and sent again to a store that was lost too."""
+    from tests.unit.training.test_run import config
+    from vse.training.run import run_training
+
+    space = stages(tmp_path / "trained")
+    result, root = run_training(config(), space), space.root.local()
+    (root / "mlflow").symlink_to(workspace / "mlflow")
+    ship_all(str(root))
+    path = result.folder.local("journal.jsonl")
+    os.truncate(path, path.stat().st_size - lost if lost else 0)
+    caplog.clear()
+    assert ship_all(str(root)).trouble == ""
+    assert _warnings(caplog) == [f"{path}: had lost its last records; told again from the run's result"]
+    assert ship_all(str(root)).runs == 0
+    (run,) = runs_of(root).values()
+    assert run.info.status == "FINISHED"
+    found = client(root)
+    for key in ("train/sent", "val/rsum"):
+        points = found.get_metric_history(run.info.run_id, key)
+        assert sorted(point.step for point in points) == [1, 2, 3]
