@@ -235,6 +235,7 @@ def test_damaged_files_are_made_again(kind: Kind, how: str, done: tuple[Path, di
     root, files = prepared(done[0], kind, tmp_path / "workspace")
     for path in files:
         path.write_bytes(DAMAGE[how](path.read_bytes()))
+    status, error = 1, ""
     for job in (*kind.jobs, kind.jobs[0]):
         status, out, error = run_here(job, root)
         assert one_line(error) or status == 0, error

@@ -45,6 +45,12 @@ def forgotten(tmp_path, monkeypatch):
     corpus._shared.cache_clear()
 
 
+def parses_of(workspace):
+    parses = pipeline.prepare(CONFIG, workspace).parses
+    assert parses is not None
+    return parses
+
+
 def shards(workspace, kind, prefix):
     """(folder, names) of the only stage of a kind."""
     (dataset,) = workspace.root.child(kind).names()
@@ -98,21 +104,21 @@ def test_small_files_beside_the_shards_are_written_again_without_extracting(
 
 def test_damaged_parses_are_made_again(workspace, tmp_path, monkeypatch, caplog):
     texts = [caption.text for caption in pipeline.prepare(CONFIG, workspace).records.captions]
-    before = [pipeline.prepare(CONFIG, workspace).parses.parse(text) for text in texts]
+    before = [parses_of(workspace).parse(text) for text in texts]
     folder, names = shards(workspace, "language", "parses-")
     assert len(names) >= 3
     forgotten(tmp_path, monkeypatch)
     for name in (names[0], names[2]):
         flip(folder, name)
     caplog.clear()
-    parses = pipeline.prepare(CONFIG, workspace).parses
+    parses = parses_of(workspace)
     assert [parses.parse(text) for text in texts] == before
     assert warnings(caplog) == [f"{folder}: {names[0]}, {names[2]} are damaged or missing; made again"]
 
 
 def test_damaged_candidates_are_made_again(workspace, tmp_path, monkeypatch, caplog):
     material = pipeline.prepare(CONFIG, workspace)
-    arguments = material.records, material.parses, "train", CONFIG.text.contrast, workspace
+    arguments = material.records, parses_of(workspace), "train", CONFIG.text.contrast, workspace
     before = contrast_candidates(*arguments)
     folder = workspace.language(pipeline.dataset_name(material.records), before.fingerprint)
     (name,) = (each for each in folder.names() if each.startswith("candidates-"))
