@@ -63,7 +63,8 @@ def put_aside_damaged(uri: str, *, ours: bool) -> str:
     if not ours:
         raise OSError(f"its file is damaged: {wrong}; move it away, and the next job fills a new one")
     kept = Path(put_aside(uri)).name
-    return f"{file} was damaged ({wrong}); kept as {kept}, and filled anew from the journals; restart `make ui`"
+    line = f"{file} was damaged ({wrong}); kept as {kept}, and filled anew from the journals"
+    return f"{line}; a running `make ui` needs a restart"
 
 
 def why_unusable(error: Exception, uri: str) -> str:
