@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from vse.checksums import sha256_of_file
 from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
@@ -26,7 +27,6 @@ from vse.language.tokens import words
 from vse.language.word_vector_files import read_rows
 from vse.language.word_vector_training import read_captions
 from vse.paths import local_path
-from vse.storage import sha256_of_file
 from vse.summary import write_summary
 from vse.workspace import Workspace
 

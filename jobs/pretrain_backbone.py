@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from safetensors.torch import save
 
+from vse.checksums import sha256_of
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.features.pretraining import PretrainingConfig, pretrain, report, shipped_state
 from vse.paths import local_path
 from vse.progress import Progress
-from vse.storage import Folder, sha256_of
+from vse.storage import Folder
 from vse.summary import write_summary
 from vse.workspace import Workspace
 

@@ -4,13 +4,13 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from vse.checksums import sha256_of_file
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
 from vse.language.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
 from vse.paths import local_path
-from vse.storage import sha256_of_file
 from vse.summary import write_summary
 from vse.workspace import Workspace
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vse.config import fingerprint
+from vse.damage import remove_damaged
 from vse.data import sources
 from vse.data.records import Split
 from vse.data.vocabulary import build_vocabulary
@@ -183,6 +184,7 @@ def _kept(
     with folder.locked():
         kept = _read(folder, part, attacks)
         if kept is None:
+            remove_damaged(folder)
             make()
             kept = _read(folder, part, attacks)
         assert kept is not None, "just made"

@@ -16,6 +16,13 @@ class InputError(ValueError):
     """
 
 
+class DamagedError(InputError):
+    """A file of the workspace is not what was written; its text is one line that names it.
+
+    Stages catch it and make the file again.
+    """
+
+
 class CredentialsError(InputError):
     """This process found no credentials for a store. Another node may have some, and this one later.
 
@@ -103,7 +110,7 @@ def _shared(group: list[str]) -> str:
     return _VARIES.sub(lambda found: "…" if found[0].isdigit() else "", group[0])
 
 
-_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
+_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM}
 
 
 def storage_failure(error: BaseException | None) -> str:

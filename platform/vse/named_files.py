@@ -9,11 +9,12 @@ import hashlib
 from pathlib import Path
 from typing import IO
 
+from vse.checksums import sha256_of_file
 from vse.errors import InputError
 from vse.node_cache import copied_file, read_note, write_note
 from vse.object_store import ObjectStore
 from vse.paths import local_path
-from vse.storage import Folder, sha256_of_file
+from vse.storage import Folder
 
 PART = 1 << 26  # bytes of one request
 _TRIES = 3

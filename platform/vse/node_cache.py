@@ -17,9 +17,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from vse.errors import InputError
+from vse.checksums import sha256_of
+from vse.errors import DamagedError, InputError, StorageError
 from vse.file_lock import take
-from vse.storage import Folder, sha256_of
+from vse.storage import Folder
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +49,10 @@ def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fi
     if 0 in shape:  # nothing can be mapped
         return np.empty(shape, dtype)
     path, limit = cache / _ARRAYS / f"{place}.npy", _limit()
-    values = _open(path, shape)
+    values = _open(path, shape, np.dtype(dtype))
     if values is None:
         with _alone(path):
-            values = _open(path, shape)
+            values = _open(path, shape, np.dtype(dtype))
             if values is None:
                 values = _make(cache, path, shape, np.dtype(dtype), fill, limit)
     _note_use(path)
@@ -107,7 +108,7 @@ def committed_path(folder: Folder, manifest: Mapping[str, Any], name: str) -> Pa
 def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> bytes:
     """A file that a manifest names, its checksum taken as it is read; a file of S3 stays on this node by its checksum.
 
-    Raises FileNotFoundError where it is missing or cut short, InputError where it is damaged otherwise.
+    Raises FileNotFoundError where it is missing or cut short, DamagedError where it is damaged otherwise.
     """
     if folder.is_local:
         return read_checked(folder, manifest, name)
@@ -126,10 +127,7 @@ def read_checked(folder: Folder, manifest: Mapping[str, Any], name: str) -> byte
     if len(data) != entry["bytes"]:
         raise FileNotFoundError(folder.address(name))
     if sha256_of(data) != entry["sha256"]:
-        raise InputError(
-            f"{folder.address(name)}: damaged, its checksum differs from the manifest; delete it, and the next run "
-            "makes it again"
-        )
+        raise DamagedError(f"{folder.address(name)}: damaged, its checksum differs from the manifest")
     return data
 
 
@@ -177,6 +175,8 @@ def _alone(path: Path) -> Iterator[None]:
         with path.with_suffix(".lock").open("w") as lock:
             take(lock)
             yield
+    except StorageError:  # of what is read to fill it
+        raise
     except OSError as error:
         raise Folder.open(path.parent).refusal(path.name, error) from None
 
@@ -252,10 +252,15 @@ def _make(
             unfinished.unlink(missing_ok=True)
 
 
-def _open(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The mapped file, None where there is none or it is shorter than it says."""
+def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
+    """The mapped file, None where there is none or, with a warning, where it is shorter than it says."""
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (FileNotFoundError, NotADirectoryError, ValueError, EOFError):
+        if (values.shape, values.dtype) == (shape, dtype):
+            return values
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return values if values.shape == shape else None
+    except (ValueError, EOFError):
+        pass
+    log.warning("%s: damaged; made again", path)
+    return None

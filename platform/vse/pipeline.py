@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-import numpy as np
-
 from vse import registry
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of, running_ray
 from vse.config import override
+from vse.damage import remove_damaged
 from vse.data.precomp import Precomp
 from vse.data.records import Records
 from vse.data.sources import rejects
@@ -26,6 +25,7 @@ from vse.features.arrays import ReadyMade
 from vse.features.extraction import extract, features_fingerprint, of_other_code
 from vse.features.locating import path_lines
 from vse.features.store import REJECTS, FeatureStore
+from vse.features.stored import StoredFeatures
 from vse.language.caption_vectors import caption_vectors, caption_vectors_fingerprint
 from vse.language.contrast.stage import contrast_candidates
 from vse.language.corpus import Language
@@ -146,6 +146,7 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
     workspace.found.keep(question, folder.name)
     if folder.read_manifest() is None:
         with folder.locked():
+            remove_damaged(folder)
             records.save(folder)
         if told := left_out(records):
             log.info("%s; each is listed in %s under source.rejects", told, folder.address(MANIFEST))
@@ -236,20 +237,12 @@ def parser_of(config: RunConfig) -> Parser.Config:
     return config.text.parser
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class StoredFeatures:
-    """Features of a store as training reads them: memory-mapped on this node."""
-
-    store: FeatureStore
-    cache: str
-
-    def channels(self, output: str) -> int:
-        """Size of the last dimension of an output."""
-        return self.store.shape(output)[-1]
-
-    def array(self, output: str, ids: tuple[str, ...]) -> np.ndarray:
-        """(len(ids), ...) half floats."""
-        return self.store.array(output, ids, self.cache)
+def stored_features(
+    config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...], ray: RayConfig | None = None
+) -> StoredFeatures:
+    """What `extract_features` gives, for training to read; made again if a damaged file shows."""
+    make = functools.partial(extract_features, config, workspace, records, outputs, ray)
+    return StoredFeatures(make(), str(workspace.cache().local()), make)
 
 
 def prepare(
@@ -270,13 +263,12 @@ def prepare(
         check(config)  # what is missing is told before hours of extraction
     inputs, contrast = family_inputs(config), adversaries_wanted(config) is not None
     records = trainable(describe(config, workspace))
-    store = extract_features(config, workspace, records, tuple({inputs.image, *outputs}), ray)
+    features = stored_features(config, workspace, records, tuple({inputs.image, *outputs}), ray)
     parses = parse_dataset(config, workspace, records, ray) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": _identity(config, workspace, records, inputs.image)}
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
-    features = StoredFeatures(store, str(workspace.cache().local()))
-    records = _with_features(records, store)
+    records = _with_features(records, features.store)
     vectors = _word_vectors(config, workspace, records, prints)
     if vectors is not None and config.text.word_vectors != OWN_CAPTIONS and not workspace.found.told:
         # the rows that training reads, so that no other node needs the file
@@ -304,13 +296,12 @@ def prepare_transfer(
     """
     other, inputs = override(config, changes), family_inputs(config)
     records = describe(other, workspace)
-    store = extract_features(other, workspace, records, (inputs.image,))
+    features = stored_features(other, workspace, records, (inputs.image,))
     parses = parse_dataset(other, workspace, records) if inputs.components else None
-    features = StoredFeatures(store, str(workspace.cache().local()))
     prints = {"records": records.fingerprint, "features": _identity(other, workspace, records, inputs.image)}
     return dataclasses.replace(
         material,
-        records=without(records, set(store.rejects)),
+        records=without(records, set(features.store.rejects)),
         features=features,
         parses=parses,
         fingerprints=prints,

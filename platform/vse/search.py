@@ -17,6 +17,7 @@ from vse.data.records import Image, Records, Split
 from vse.data.sources import has_word
 from vse.embedder import Embedder
 from vse.errors import Diverged, InputError, by_reason
+from vse.features.stored import StoredFeatures
 from vse.language.tokens import as_caption, words
 from vse.progress import Progress
 from vse.training.config import RunConfig
@@ -195,7 +196,7 @@ class _Data:
     described: Records
     records: Records  # less the images that have no features
     part: Split
-    features: pipeline.StoredFeatures
+    features: StoredFeatures
     root: str
 
     @classmethod
@@ -205,9 +206,9 @@ class _Data:
         described.split(options.split)  # what is not there is told before anything is extracted
         if options.image:
             _asked(described, root, options.image)
-        store = pipeline.extract_features(config, workspace, described, (embedder.trained.family.inputs.image,))
-        records = pipeline.without(described, set(store.rejects))
-        features = pipeline.StoredFeatures(store, str(workspace.cache().local()))
+        outputs = (embedder.trained.family.inputs.image,)
+        features = pipeline.stored_features(config, workspace, described, outputs)
+        records = pipeline.without(described, set(features.store.rejects))
         return cls(config, workspace, described, records, records.split(options.split), features, root)
 
     def prints(self) -> dict[str, str]:
@@ -279,7 +280,7 @@ def _tell_rejects(reasons: Mapping[str, str], total: int, folder: str) -> None:
 def _captions(embedder: Embedder, data: _Data, options: Options) -> SearchResult:
     known, output = _asked(data.records, data.root, options.image), embedder.trained.family.inputs.image
     if known is not None:
-        features, uri, root = [data.features.store.array(output, (known.id,))], known.uri, data.root
+        features, uri, root = [data.features.array(output, (known.id,), mapped=False)], known.uri, data.root
     else:
         uri, root, rejects = _file(options.image), "", dict[int, str]()
         features = list(embedder.features([uri], rejects=rejects))

@@ -23,7 +23,7 @@ from vse.storage import Folder
 from vse.trained import Trained, load_run
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
-from vse.training.run import RESULT, run_journal
+from vse.training.run_story import RESULT, run_journal
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)

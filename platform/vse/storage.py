@@ -7,7 +7,6 @@ condition that nobody else wrote one meanwhile.
 
 import contextlib
 import errno
-import hashlib
 import json
 import math
 import os
@@ -21,7 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from vse.errors import InputError, StorageError, first_line, storage_failure
+from vse.checksums import as_json, entry_of, sha256_of_file, with_checksum, without_checksum
+from vse.errors import DamagedError, InputError, StorageError, first_line, storage_failure
 from vse.file_lock import take
 from vse.lease import DEAD_AFTER, LEASE_SECONDS, Held, lease
 from vse.object_store import Info, ObjectStore
@@ -30,17 +30,6 @@ from vse.paths import local_path
 MANIFEST = "manifest.json"
 _TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG}
-
-
-def sha256_of(data: bytes) -> str:
-    """Hexadecimal SHA-256 of bytes."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def sha256_of_file(path: Path) -> str:
-    """Hexadecimal SHA-256 of a local file, read in blocks."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 _remote = lru_cache(maxsize=1024)(ObjectStore.open)
@@ -54,16 +43,6 @@ def _sync_folder(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def entry_of(data: bytes) -> dict[str, Any]:
-    """What a manifest says about a file with this content: its bytes and its SHA-256."""
-    return {"bytes": len(data), "sha256": sha256_of(data)}
-
-
-def as_json(value: Any) -> bytes:
-    """As `Folder.write_json` writes it: no NaN or infinity, which are not JSON; lone surrogates (of names) escaped."""
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(errors="backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +167,12 @@ class Folder:
                 yield self.child(*steps), info
 
     def read_bytes(self, name: str) -> bytes:
-        """The whole file. Raises FileNotFoundError."""
+        """The whole file. Raises FileNotFoundError, and StorageError that names the file if it may not be read."""
         if self.is_local:
-            return self.local(name).read_bytes()
+            try:
+                return self.local(name).read_bytes()
+            except PermissionError as error:
+                raise StorageError(f"{self.local(name)}: cannot be read ({error.strerror})") from None
         return _remote(self.uri).read(name)
 
     def write_bytes(self, name: str, data: bytes) -> None:
@@ -258,15 +240,20 @@ class Folder:
         self.write_bytes(name, text.encode())
 
     def read_json(self, name: str) -> Any:
-        """The parsed file. Raises FileNotFoundError, or InputError that names the file where it is not JSON."""
+        """The parsed file, without the checksum of `write_checked`. Raises FileNotFoundError, or DamagedError that
+        names the file if it is not JSON or does not fit its checksum."""
         try:
-            return json.loads(self.read_bytes(name))
+            return without_checksum(json.loads(self.read_bytes(name)))
         except ValueError as error:
-            raise InputError(f"{self.uri}/{name}: not JSON ({first_line(error)})") from None
+            raise DamagedError(f"{self.address(name)}: damaged or not JSON ({first_line(error)})") from None
 
     def write_json(self, name: str, value: Any) -> None:
         """Like `write_bytes`; NaN and infinities are refused, since they are not JSON."""
         self.write_bytes(name, as_json(value))
+
+    def write_checked(self, name: str, value: dict[str, Any]) -> None:
+        """Like `write_json`, with a checksum that `read_json` compares."""
+        self.write_json(name, with_checksum(value))
 
     def delete(self, name: str) -> None:
         """Remove a file or a folder with all it holds; nothing happens where it is absent."""
@@ -348,13 +335,13 @@ class Folder:
         known = content.pop("files", {})
         manifest = {**content, "files": {name: known.get(name) or self.entry(name) for name in sorted(set(files))}}
         if self.is_local:
-            self.write_json(MANIFEST, manifest)
+            self.write_checked(MANIFEST, manifest)
             return manifest
         return self._commit_remote(manifest)
 
     def _commit_remote(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Two writers who lack the same folder: the first manifest stands, whole, and the second writer takes it."""
-        store, data = _remote(self.uri), as_json(manifest)
+        store, data = _remote(self.uri), as_json(with_checksum(manifest))
         there = store.info(MANIFEST)
         try:
             store.create(MANIFEST, data) if there is None else store.replace(MANIFEST, data, there.tag)
@@ -388,9 +375,10 @@ class Folder:
         """The manifest, None where it is missing or damaged; for those who verify each file as they read it, as
         `node_cache.read_committed` does."""
         try:
-            manifest = json.loads(self.read_bytes(MANIFEST))
-            manifest["files"].items()
-        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
+            manifest = self.read_json(MANIFEST)
+            for entry in manifest["files"].values():
+                _ = int(entry["bytes"]), str(entry["sha256"])
+        except (FileNotFoundError, NotADirectoryError, DamagedError, KeyError, TypeError, ValueError, AttributeError):
             return None
         return manifest
 

@@ -12,6 +12,7 @@ from vse import registry
 from vse.adversaries import Adversaries
 from vse.arithmetic import use_reproducible_arithmetic
 from vse.config import flatten, override
+from vse.damage import listed
 from vse.data.examples import encode_texts
 from vse.data.vocabulary import Vocabulary
 from vse.errors import InputError
@@ -56,9 +57,14 @@ def read_config(folder: Folder) -> RunConfig:
 
 
 def load_run(run: Folder, changes: dict[str, Any] | None = None) -> Trained:
-    """The best checkpoint of a run directory. Raises InputError where there is none."""
-    best = Checkpoints(run.child("checkpoints")).best()
+    """The best checkpoint of a run directory. Raises InputError where there is none, naming the files that are damaged
+    if that is why."""
+    checkpoints = Checkpoints(run.child("checkpoints"))
+    best = checkpoints.best()
     if best is None:
+        if damaged := checkpoints.damaged():
+            again = f"python jobs/train.py --preset {run.address('config.json')} makes it again"
+            raise InputError(f"{checkpoints.folder}: {listed(damaged)}; {again}")
         raise InputError(f"{run}: holds no finished checkpoint; train it with jobs/train.py")
     return load_checkpoint(best, changes)
 

@@ -26,6 +26,8 @@ FLOORS: tuple[frozenset[str], ...] = (
         "lease",
         "memory_shortage",
         "markdown",
+        "checksums",
+        "damage",
     },
     frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
     | {"summary"},

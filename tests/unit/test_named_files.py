@@ -6,10 +6,11 @@ import pytest
 
 from tests import s3
 from vse import named_files, node_cache
+from vse.checksums import sha256_of, sha256_of_file
 from vse.errors import InputError
 from vse.named_files import digest, ends, is_file, local, read
 from vse.object_store import ObjectStore
-from vse.storage import Folder, sha256_of, sha256_of_file
+from vse.storage import Folder
 
 DATA = bytes(range(256)) * 20
 

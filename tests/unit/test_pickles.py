@@ -14,11 +14,12 @@ import torch
 from tests.unit.unsafe_loading import unsafe
 from vse import pipeline
 from vse.adversaries import attack_split
+from vse.checksums import sha256_of
 from vse.config import override
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import preset
-from vse.storage import MANIFEST, Folder, sha256_of
+from vse.storage import MANIFEST, Folder
 from vse.sweeps.code_files import open_codes, store_codes
 from vse.sweeps.ledger import FILE_NAME, Ledger
 from vse.tracking.shipping import Shipper

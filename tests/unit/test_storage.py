@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from vse.checksums import sha256_of, sha256_of_file
 from vse.data.records import Image, Records
 from vse.errors import InputError, NotMadeError
 from vse.sealed_folder import SealedFolder
-from vse.storage import Folder, sha256_of, sha256_of_file
+from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
 
 
@@ -90,7 +91,7 @@ def test_json_refuses_nan_and_names_a_damaged_file(folder):
     with pytest.raises(ValueError, match="JSON"):
         folder.write_json("x.json", float("nan"))
     folder.write_text("y.json", '{"a": ')
-    with pytest.raises(InputError, match=r"y\.json: not JSON"):
+    with pytest.raises(InputError, match=r"y\.json: damaged or not JSON"):
         folder.read_json("y.json")
 
 

@@ -93,7 +93,7 @@ def unpack(data: bytes) -> tuple[dict[str, "Outcomes"], dict[str, str]]:
         table = pq.read_table(pa.BufferReader(data))
         prints = json.loads((table.schema.metadata or {})[_PRINTS])
         return dict(_by_split(table.select(_SCHEMA.names).cast(_SCHEMA))), prints
-    except (pa.ArrowException, KeyError, ValueError) as error:
+    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         raise InputError(f"not a table of outcomes ({type(error).__name__})") from None
 
 

@@ -17,6 +17,7 @@ from vse.cluster.runtime import Cluster, in_trial, running_ray
 from vse.config import fingerprint, knob
 from vse.data.places import below
 from vse.data.records import Image, Records
+from vse.errors import InputError
 from vse.features.arrays import ReadyMade, import_arrays
 from vse.features.backbone import code_of
 from vse.features.decoding import Decoded, decode
@@ -131,10 +132,19 @@ def _begun_by(folder: Folder, backbone: Any, anew: bool) -> str:
     code = code_of(backbone)
     if anew:
         folder.write_json(_BEGUN, {"code": code})
-    elif folder.exists(_BEGUN) and (before := str(folder.read_json(_BEGUN)["code"])) != code:
+    elif (before := _code_in(folder)) not in ("", code):
         log.warning("%s", _edited(backbone, folder))
         return before
     return code
+
+
+def _code_in(folder: Folder) -> str:
+    """The code that a folder's first shards were made by; empty if nothing says so, as in a file that a power cut
+    emptied: nobody needs it to go on."""
+    try:
+        return str(folder.read_json(_BEGUN)["code"])
+    except (FileNotFoundError, InputError, KeyError, TypeError):
+        return ""
 
 
 @dataclass(slots=True)

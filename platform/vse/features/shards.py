@@ -1,12 +1,12 @@
 """One shard of a feature store: a Parquet file of half-precision tensors, and the receipt that commits it.
 
-A shard is named after the ids in it, so whoever writes the same rows twice (a retried task) writes the same file. It
-counts once its receipt is there; what has no receipt never happened.
+A shard is named after the ids in it, rejected ones apart, so whoever writes the same rows twice (a retried task) writes
+the same file. It counts once its receipt is there; what has no receipt never happened.
 """
 
 import functools
-import hashlib
 import io
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vse.errors import InputError
+from vse.checksums import sha256_of
+from vse.errors import DamagedError, InputError
 from vse.reading import read_each
-from vse.storage import Folder, sha256_of
+from vse.storage import Folder
+
+log = logging.getLogger(__name__)
 
 ROW_GROUP_BYTES = 32_000_000
 _SMALLEST = 2.0**-17  # the spacing of the smallest half-precision numbers is 2^-24
@@ -95,8 +98,7 @@ def write_shard(
         rejects = [*rejects, *((ids[row], reason) for row, reason in reasons.items())]
         keep = [row for row in range(len(ids)) if row not in reasons]
         ids, rows = [ids[row] for row in keep], {name: values[keep] for name, values in rows.items()}
-    everything = sorted([*ids, *(image for image, _ in rejects)])
-    name = f"shard-{hashlib.sha256(chr(10).join(everything).encode()).hexdigest()[:16]}"
+    name = _name(ids, rejects)
     file, entry = None, {}
     if len(ids):
         data = _parquet(ids, rows)
@@ -104,7 +106,7 @@ def write_shard(
         folder.write_bytes(file, data)
     receipt = Receipt(name, tuple(ids), tuple((i, r) for i, r in rejects), file, entry)
     content = {"ids": list(receipt.ids), "rejects": [list(r) for r in receipt.rejects], "file": file, "entry": entry}
-    folder.write_json(f"{name}.json", content)
+    folder.write_checked(f"{name}.json", content)
     return receipt
 
 
@@ -132,42 +134,61 @@ def _parquet(ids: Sequence[str], rows: Mapping[str, np.ndarray]) -> bytes:
 def read_receipts(folder: Folder, *, checksums: bool = True) -> Iterator[Receipt]:
     """Every committed shard by name, those apart whose file is missing or differs from its receipt.
 
-    `checksums=False` compares sizes only, which spares reading everything back. Otherwise the receipt of a file that
-    differs is removed: its images are made again, and may then stand in shards of other names beside it.
+    `checksums=False` compares sizes only, which spares reading everything back. Otherwise a file that differs is
+    removed, with a warning: its images are made again, perhaps in shards of other names. Its receipt stays, and says
+    which images had features (`images_without_file`).
     """
+    receipts = _all_receipts(folder)
+    sizes = folder.sizes([receipt.file for receipt in receipts if receipt.file is not None])
+    for receipt in receipts:
+        file = receipt.file
+        if file is not None and sizes[file] != receipt.entry["bytes"]:
+            continue
+        if file is not None and checksums and folder.entry(file) != receipt.entry:
+            folder.delete(file)
+            log.warning("%s: damaged; the features of %d images are made again", folder.address(file), len(receipt.ids))
+            continue
+        yield receipt
+
+
+def images_without_file(folder: Folder) -> set[str]:
+    """Images that a receipt names whose file is missing or has another size."""
+    receipts = _all_receipts(folder)
+    sizes = folder.sizes([receipt.file for receipt in receipts if receipt.file is not None])
+    lost = (each for each in receipts if each.file is not None and sizes[each.file] != each.entry["bytes"])
+    return {image for receipt in lost for image in receipt.ids}
+
+
+def _all_receipts(folder: Folder) -> list[Receipt]:
     names = [name for name in folder.names() if name.startswith("shard-") and name.endswith(".json")]
-    read = read_each(folder, functools.partial(_content, folder), names)
-    found = [(name, content) for name, content in zip(names, read, strict=True) if content is not None]
-    sizes = folder.sizes([content["file"] for _, content in found if content["file"] is not None])
-    for name, content in found:
-        file, entry = content["file"], content["entry"]
-        if file is not None and sizes[file] != entry["bytes"]:
-            continue
-        if file is not None and checksums and folder.entry(file) != entry:
-            folder.delete(name)
-            continue
-        rejects = tuple((i, r) for i, r in content["rejects"])
-        yield Receipt(name.removesuffix(".json"), tuple(content["ids"]), rejects, file, entry)
+    return [each for each in read_each(folder, functools.partial(_receipt, folder), names) if each is not None]
 
 
-def _content(folder: Folder, name: str) -> Any:
-    """Of a receipt; None where it was damaged on its disk, which is as good as absent."""
+def _receipt(folder: Folder, file: str) -> Receipt | None:
+    """None where it was damaged on its disk, which is as good as absent."""
     try:
-        return folder.read_json(name)
-    except InputError:
+        content = folder.read_json(file)
+        rejects = tuple((str(i), str(r)) for i, r in content["rejects"])
+        receipt = Receipt(file.removesuffix(".json"), tuple(content["ids"]), rejects, content["file"], content["entry"])
+        whole = receipt.name == _name(receipt.ids, rejects)
+        return receipt if whole and (receipt.file is None or receipt.entry["bytes"]) else None
+    except (InputError, KeyError, TypeError, ValueError):
         return None
+
+
+def _name(ids: Sequence[str], rejects: Sequence[tuple[str, str]]) -> str:
+    """Another one if an image is rejected that had a row: the receipt that says so stays (`images_without_file`)."""
+    everything = [*sorted(ids), "", *sorted(image for image, _ in rejects)]
+    return f"shard-{sha256_of(chr(10).join(everything).encode())[:16]}"
 
 
 def read_shard(
     folder: Folder, file: str, outputs: Sequence[str], expected: Mapping[str, Any] | None = None
 ) -> dict[str, np.ndarray]:
-    """Output name -> array (rows, *shape). Raises InputError where the file differs from its manifest entry."""
+    """Output name -> array (rows, *shape). Raises DamagedError where the file differs from its manifest entry."""
     data = folder.read_bytes(file)
     if expected is not None and sha256_of(data) != expected["sha256"]:
-        raise InputError(
-            f"{folder.uri}/{file}: damaged, its checksum differs from the manifest; "
-            "delete it, and the next run extracts its images again"
-        )
+        raise DamagedError(f"{folder.address(file)}: damaged, its checksum differs from the manifest")
     table = pq.read_table(pa.BufferReader(data), columns=list(outputs))
     return {name: _numpy(table.column(name)) for name in outputs}
 

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.config import fingerprint
-from vse.errors import InputError
-from vse.features.shards import Output, Receipt, read_receipts, read_shard
-from vse.node_cache import mapped_array
+from vse.damage import remove_damaged
+from vse.errors import DamagedError, InputError
+from vse.features.shards import Output, Receipt, images_without_file, read_receipts, read_shard
+from vse.node_cache import mapped_array, read_checked
 from vse.reading import read_ahead
 from vse.storage import Folder
 
@@ -35,7 +36,8 @@ def commit(
     """Write index, rejects and manifest over the committed shards, and open the store.
 
     ids: every image that was asked for, in the order of the records. An image that is in no shard is a defect of the
-    caller. `made_by` is plain data that goes into the manifest.
+    caller. `made_by` is plain data that goes into the manifest. Raises InputError where images that had features were
+    rejected when damaged shards were made again.
     """
     where: dict[str, tuple[str, int]] = {}
     reasons: dict[str, str] = {}
@@ -48,6 +50,13 @@ def commit(
             where.update((image, (str(receipt.file), row)) for row, image in fresh)
         reasons.update(receipt.rejects)
     rejected = [image for image in ids if image not in where]
+    if rejected and (lost := images_without_file(folder).intersection(rejected)):
+        image = next(image for image in rejected if image in lost)
+        raise InputError(
+            f"{folder}: the features of {len(lost)} images were damaged and cannot be made again, for one {image!r}: "
+            f"{reasons.get(image, 'it was not asked for')}; bring the images back, or remove this folder to go on "
+            "without them"
+        )
     missing = [image for image in rejected if image not in reasons]
     assert not missing, f"{folder.uri}: {len(missing)} images are in no shard, {missing[0]!r} first"
     there = [image for image in ids if image in where]
@@ -108,9 +117,20 @@ class FeatureStore:
             if manifest is None or manifest.get("kind") != "features":
                 return None
             found = cls(folder, manifest)
+            try:
+                _ = found.rejects, found.ids  # small, and read by everyone
+            except (FileNotFoundError, DamagedError):
+                return None
             if not folder.is_local:
                 _known[folder] = found
         return found
+
+    @classmethod
+    def remove_damaged(cls, folder: Folder) -> None:
+        """Remove the damaged files of a store: `extraction.extract` makes it whole again."""
+        with folder.locked():
+            remove_damaged(folder)
+            _known.pop(folder, None)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -155,14 +175,14 @@ class FeatureStore:
         return {image: (s, r) for image, s, r in zip(self.ids, shards, rows, strict=True)}
 
     def _table(self, name: str) -> pa.Table:
-        return pq.read_table(pa.BufferReader(self.folder.read_bytes(name)))
+        return pq.read_table(pa.BufferReader(read_checked(self.folder, self.manifest, name)))
 
     def array(self, output: str, ids: Sequence[str], cache: str | os.PathLike[str] | None = None) -> np.ndarray:
         """Features of images: (len(ids), *shape), half floats (masks: bytes), in the order of `ids`.
 
         With a cache folder (local, shared by all processes of a node) the result is a read-only memory-mapped file,
         made by the first who asks; without one it is an array in memory. Raises InputError naming the first image
-        that the store lacks, with the reason where it was rejected.
+        that the store lacks, with the reason where it was rejected, and DamagedError for a damaged shard.
         """
         spec, places = self.output(output), self._find(ids)
         if cache is None:

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vse.errors import InputError
+from vse.checksums import sha256_of
+from vse.errors import DamagedError, InputError
 from vse.language.components import Attribute, Components, Modifier, Object, Relation, extract
 from vse.language.parse import Parse, ParsedToken
 from vse.node_cache import read_committed
-from vse.storage import Folder, sha256_of
+from vse.storage import Folder
 
 SHARD_TEXTS = 4096
 
@@ -110,7 +111,7 @@ class Language:
 
     @classmethod
     def open(cls, folder: Folder) -> "Language":
-        """The committed corpus in `folder`. Raises InputError where there is none, or a file of it is damaged."""
+        """The committed corpus in `folder`. Raises InputError where there is none, or it is not whole."""
         found = cls.find(folder)
         if found is None:
             raise InputError(f"{folder}: holds no complete parsed captions; run jobs/parse_captions.py")
@@ -119,13 +120,13 @@ class Language:
     @classmethod
     def find(cls, folder: Folder, texts: Iterable[str] = ()) -> "Language | None":
         """The committed corpus in `folder` if all `texts` are in it, else None. Files of S3 stay on this node, and what
-        was read of them in this process. Raises InputError where a file of it is damaged."""
+        was read of them in this process."""
         manifest = folder.manifest_alone()
         if manifest is None or manifest.get("kind") != "language":
             return None
         try:
             found = cls._read(folder, manifest) if folder.is_local else _shared(folder, json.dumps(manifest))
-        except FileNotFoundError:
+        except (FileNotFoundError, DamagedError):
             return None
         return found if all(text in found for text in texts) else None
 

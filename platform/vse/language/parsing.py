@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from vse.cluster.runtime import Cluster, in_trial
 from vse.config import fingerprint
+from vse.damage import remove_damaged
 from vse.data.records import Records
 from vse.errors import StorageError
 from vse.language.components import REVISION
@@ -111,6 +112,7 @@ def _parsed(
     if found is not None and found.fingerprint == digits:
         return found
     folder.check_writable()
+    remove_damaged(folder)
     done = finished(folder, digits)
     seen = {text for shard in done.values() for text in shard}
     todo = [text for text in wanted if text not in seen]

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from vse import named_files
+from vse.checksums import entry_of
 from vse.config import fingerprint
+from vse.damage import remove_damaged
 from vse.errors import InputError
 from vse.language.word_vector_files import read_rows, split_path
 from vse.node_cache import read_committed
-from vse.storage import Folder, entry_of
+from vse.storage import Folder
 
 REVISION = 1  # of what is kept: raise it whenever the same file gives other rows
 _ARRAYS = ("vectors.npy", "found.npy", "composed.npy")
@@ -145,6 +147,7 @@ def word_vectors(
     with folder.locked():
         kept = _open(folder, digits)
         if kept is None:
+            remove_damaged(folder)
             kept = _read(path, words, subwords, digits)
             _keep(folder, kept)
     return kept

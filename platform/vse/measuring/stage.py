@@ -14,6 +14,7 @@ import torch
 
 from vse import pipeline, registry
 from vse.adversaries import Adversaries, attack_split, contrast_split, of_some, without_any
+from vse.checksums import entry_of
 from vse.config import fingerprint, override, to_dict
 from vse.data.records import Split
 from vse.errors import Diverged, InputError
@@ -178,11 +179,14 @@ def kept_measures(plan: Plan, folder: Folder, outcomes: bool = False) -> Measure
         metrics = content["metrics"]
         if outcomes:
             file = plan.file
-            found, prints = unpack(folder.read_bytes(file))
+            packed = folder.read_bytes(file)
+            if entry_of(packed) != content["outcomes"]:  # damaged on its disk
+                return None
+            found, prints = unpack(packed)
             if prints != plan.prints:
                 return None
         with contextlib.suppress(OSError):
-            folder.write_json(name, {**content, "asked": time.time()})
+            folder.write_checked(name, {**content, "asked": time.time()})
         return Measured(metrics, plan.sizes, plan.digits, found, file)
     return None
 
@@ -219,7 +223,8 @@ def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool =
         packed = pack(rows, plan.prints)
         folder.write_bytes(file, packed)
         found, _ = unpack(packed)
-    folder.write_json(f"measures-{plan.digits}.json", {**content, "metrics": metrics})
+        content["outcomes"] = entry_of(packed)
+    folder.write_checked(f"measures-{plan.digits}.json", {**content, "metrics": metrics})
     return Measured(metrics, plan.sizes, plan.digits, found, file)
 
 

@@ -13,7 +13,7 @@ from vse import markdown
 from vse.command import Request
 from vse.config import dotted, fingerprint, flatten, knob, typed
 from vse.environment import environment
-from vse.errors import InputError
+from vse.errors import DamagedError, InputError
 from vse.measuring.options import Size
 from vse.report import response
 from vse.report.alpha_figure import alpha_figure
@@ -79,9 +79,11 @@ def _of_sweep(workspace: Workspace, sweep: str, folder: Folder, request: Request
     source = workspace.existing("sweeps", sweep, "sweep")
     if not source.exists(RESULTS):
         raise InputError(f"sweep={sweep}: has no results yet; run the same jobs/sweep_*.py command to its end")
-    data = source.read_json(RESULTS)
-    summary = source.read_json(SUMMARY) if source.exists(SUMMARY) else {"command": "", "headline": {}}
-    definition = source.read_json("definition.json")
+    try:
+        data, definition = source.read_json(RESULTS), source.read_json("definition.json")
+        summary = source.read_json(SUMMARY) if source.exists(SUMMARY) else {"command": "", "headline": {}}
+    except DamagedError as error:
+        raise InputError(f"{error}; the same jobs/sweep_*.py command writes it again") from None
     commands = [text for text in (placed(summary["command"], request), command_of(request)) if text]
     if definition.get("kind") == response.KIND:
         found, asked = response.from_dict(data), {"as swept": dotted(definition["config"])}

@@ -8,6 +8,8 @@ from typing import Any
 from vse import pipeline
 from vse.adversaries import attack_split
 from vse.config import override
+from vse.damage import remove_damaged
+from vse.errors import DamagedError
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import from_data
@@ -115,10 +117,14 @@ def _alpha(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
     """Every metric at one α, exactly what encoding with that α would give."""
     folders = tuple((split, changes[f"codes.{split}"]) for split in SPLITS)
     evaluation = setting.at().run(changes["run"]).child("evaluation")
-    if not all(evaluation.child(name).is_committed() for _, name in folders):
-        _encode(changes, setting)  # they were there when the ledger said so; their disk lost them
     alphas = tuple(sorted({*setting.alphas, changes["model.alpha"]}))
-    curves = _curves(setting.workspace, changes["run"], folders, alphas)
+    try:
+        curves = _curves(setting.workspace, changes["run"], folders, alphas)
+    except DamagedError:  # they were whole when the ledger said so
+        for _, name in folders:
+            remove_damaged(evaluation.child(name))
+        _encode(changes, setting)
+        curves = _curves(setting.workspace, changes["run"], folders, alphas)
     return {"metrics": curves[changes["model.alpha"]]}
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from vse.adversaries import Adversaries
 from vse.config import fingerprint
+from vse.errors import DamagedError
 from vse.evaluation.attacks import AttackSet
 from vse.evaluation.codes import Codes
 from vse.models.family import Encoded, Family
@@ -42,7 +43,7 @@ def codes_folder(trained: Trained, run: Folder, split: str, adversaries: str) ->
 def store_codes(trained: Trained, run: Folder, material: Material, adversaries: Adversaries) -> Folder:
     """Encode a split and its adversaries if that was not done yet; returns the committed folder."""
     folder = codes_folder(trained, run, adversaries.split, adversaries.fingerprint)
-    if folder.read_manifest(checksums=False) is None:
+    if folder.read_manifest(checksums=folder.is_local) is None:
         codes = encode_split(trained, material, adversaries.split)
         attacks = encode_adversaries(trained, adversaries, material)
         write_codes(folder, trained.family, StoredCodes(codes, attacks), adversaries.fingerprint)
@@ -89,9 +90,10 @@ def scored_names(family: Family, images: Encoded, captions: Encoded) -> tuple[li
 
 def open_codes(folder: Folder) -> StoredCodes:
     """Codes as `store_codes` wrote them, memory-mapped: processes of a node share their pages, and one copy of what
-    lies on S3."""
-    manifest = folder.read_manifest(checksums=False)
-    assert manifest is not None, f"{folder}: not committed"
+    lies on S3. Raises DamagedError where they are not whole."""
+    manifest = folder.read_manifest(checksums=folder.is_local)  # a copy from S3 is verified as it is made
+    if manifest is None:
+        raise DamagedError(f"{folder}: codes are damaged or missing; the sweep makes them again")
     arrays = {name.removesuffix(".npy"): _open(folder, manifest, name) for name in manifest["files"]}
     owner = torch.from_numpy(np.array(arrays.pop("owner")))
     attacks = {

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from vse.checksums import as_json, with_checksum, without_checksum
 from vse.config import canonical, dotted, fingerprint
 from vse.errors import InputError
 from vse.lease import Held
-from vse.storage import Folder, as_json
+from vse.storage import Folder
 from vse.sweeps.need import Need
 from vse.workspace import Workspace
 
@@ -87,7 +88,7 @@ class Ledger:
         self._noted, self._noted_tag = self._stored(RUNNING)
         for line in self._data.split(b"\n"):
             try:
-                record = json.loads(line)
+                record = without_checksum(json.loads(line))
                 entry = Entry(**record)
             except (ValueError, TypeError):
                 continue
@@ -199,7 +200,7 @@ class Ledger:
         ended = (0.0, None) if before is None else (before.spent, before.had)
         had: dict[str, Any] = _mean([ended, (cut["seconds"], _need(cut)), (spent - known, need)])
         entry = Entry(id=name, changes=canonical(changes), attempts=attempts, spent=spent, **fields, **had)
-        line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        line = json.dumps(with_checksum(asdict(entry)), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         if self.folder.is_local:
             self._append_local(line)
         else:  # objects cannot grow; a ledger is small enough to be written anew

@@ -2,25 +2,30 @@
 
 import functools
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from vse import presets, registry
+from vse import pipeline, presets, registry
 from vse.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
-from vse.evaluation.per_image import counts_of
+from vse.errors import DamagedError
+from vse.evaluation.per_image import PerImage, counts_of
 from vse.evaluation.statistics import Sample
 from vse.report.curve import by_seed
 from vse.report.response import OBJECTIVE, Point, ResponseResults, choose
 from vse.studies.sweep_claims import SWEEP_CLAIMS, arm_name, verdicts
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.objective_plan import Plan
-from vse.sweeps.objective_trials import SEED, read_hits
+from vse.sweeps.objective_trials import SEED, measure_test, read_hits
 from vse.sweeps.space import label
+from vse.trained import load_run
 from vse.workspace import Workspace
+
+log = logging.getLogger(__name__)
 
 LABELS = {"univse": "UniVSE", "relational": "Relational embeddings", "jwae": "jWAE"}
 
@@ -106,10 +111,21 @@ def _sample(point: Point, workspace: Workspace, metric: str) -> Sample:
     """Hits per image of a point on the test split, all seeds."""
     hits, queries = [], None
     for seed, run in point.runs.items():
-        found, queries = counts_of(read_hits(workspace.run(run), point.hits[seed]), metric)
+        found, queries = counts_of(_hits(workspace, run, point.hits[seed]), metric)
         hits.append(found)
     assert queries is not None
     return Sample(hits=np.stack(hits), queries=queries, images="test")
+
+
+def _hits(workspace: Workspace, run: str, name: str) -> PerImage:
+    """Hits per image of a run, measured again where the file of them is damaged."""
+    folder = workspace.run(run)
+    try:
+        return read_hits(folder, name)
+    except (FileNotFoundError, DamagedError) as error:
+        log.warning("%s; measured again", error)
+        measure_test(folder, pipeline.prepare(load_run(folder).config, workspace))
+        return read_hits(folder, name)
 
 
 def digest(results: ResponseResults) -> str:

@@ -1,6 +1,7 @@
 """What one trial of an objective sweep computes: a training, its measures, one number to be maximised. Runs in Tune's
 actors; arguments and results are plain data."""
 
+import contextlib
 import io
 import math
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from vse import pipeline
+from vse.checksums import entry_of
 from vse.config import fingerprint, override
-from vse.errors import InputError
+from vse.errors import DamagedError, InputError
 from vse.evaluation.per_image import PerImage, per_image
 from vse.evaluation.retrieval import retrieve
 from vse.language.attacks import ATTACKS
@@ -170,10 +172,9 @@ def measure_test(run: Folder, material: Material, device: str = "cpu") -> tuple[
     """
     trained = load_run(run)
     folder, stem = run.child("evaluation"), f"hits-test-{fingerprint([trained.weights, _HITS_REVISION])}"
-    try:
-        return folder.read_json(f"{stem}.json"), f"{stem}.npz"
-    except (InputError, FileNotFoundError, NotADirectoryError):
-        pass
+    with contextlib.suppress(InputError, FileNotFoundError, NotADirectoryError, KeyError, TypeError):
+        read_hits(run, f"{stem}.npz")
+        return folder.read_json(f"{stem}.json")["metrics"], f"{stem}.npz"
     codes = encode_split(trained.to(device_of(device)), material, "test")
     owner, found = codes.owner.cpu().numpy(), retrieve(trained.family, codes.images, codes.captions, codes.owner)
     table = per_image(found, {}, owner, len(next(iter(codes.images.values()))))
@@ -181,11 +182,15 @@ def measure_test(run: Folder, material: Material, device: str = "cpu") -> tuple[
     np.savez_compressed(buffer, **table)  # type: ignore[arg-type]  # names are no keyword of savez
     metrics = {f"test/{name}": value for name, value in found.metrics().items()}
     folder.write_bytes(f"{stem}.npz", buffer.getvalue())
-    folder.write_json(f"{stem}.json", metrics)
+    folder.write_checked(f"{stem}.json", {"metrics": metrics, "hits": entry_of(buffer.getvalue())})
     return metrics, f"{stem}.npz"
 
 
 def read_hits(run: Folder, name: str) -> PerImage:
-    """Hits per image as `measure_test` wrote them."""
-    data = np.load(io.BytesIO(run.child("evaluation").read_bytes(name)), allow_pickle=False)
+    """Hits per image as `measure_test` wrote them. Raises DamagedError where they are not whole."""
+    folder = run.child("evaluation")
+    written, packed = folder.read_json(f"{name.removesuffix('.npz')}.json"), folder.read_bytes(name)
+    if not isinstance(written, dict) or written.get("hits") != entry_of(packed):
+        raise DamagedError(f"{folder.address(name)}: damaged")
+    data = np.load(io.BytesIO(packed), allow_pickle=False)
     return {key: data[key] for key in data.files}

@@ -6,6 +6,7 @@ costs one look at what MLflow has. Whatever goes wrong is one warning and a late
 """
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -22,8 +23,18 @@ from vse.file_lock import take
 from vse.object_store import Info
 from vse.redaction import redact_text
 from vse.storage import Folder
+from vse.tracking.embedded import (
+    file_is_active,
+    file_knows,
+    is_damage,
+    is_locked,
+    put_aside_damaged,
+    relocate,
+    why_unusable,
+)
 from vse.tracking.run import RunShipper, Waiting, one_line
 from vse.tracking.state import Sent, newest, read_state, write_state
+from vse.training.run_story import tell_lost_end
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -108,7 +119,7 @@ class Shipper:
                     result.trouble = _BUSY
             known = mine
         except Exception as error:
-            result.trouble = one_line(error)
+            result.trouble = why_unusable(error, self.uri) or one_line(error)
             with contextlib.suppress(Exception):  # where the workspace is what failed, nobody knows
                 result.waiting = sum(waits for *_, waits in self.survey())
                 known = True
@@ -164,9 +175,9 @@ class Shipper:
             self.ship(wait=10)
 
     def _ship(self, result: Shipped, wait: float) -> None:
-        from vse.tracking.store import relocate
-
         sent, first = read_state(self._state_file), self._store is None
+        if first and self._is_file:
+            self._check_file()
         if (first or self._is_file) and self._lost(sent):
             self._forget(sent)
         if first:
@@ -193,10 +204,14 @@ class Shipper:
             else:
                 result.trouble = _BUSY
 
+    def _check_file(self) -> None:
+        """Put a damaged store of this workspace aside, to be filled again. Raises OSError for one elsewhere."""
+        if line := put_aside_damaged(self.uri, ours=self._embedded):
+            log.warning("tracking: %s", line)
+            self._store = None
+
     def _lost(self, sent: dict[str, Sent]) -> bool:
         """Whether MLflow lacks the last run that was made there: another store is at its address, new or older."""
-        from vse.tracking.store import file_knows
-
         if not sent:
             return False
         run_id = newest(sent)
@@ -209,8 +224,6 @@ class Shipper:
 
     def _take_up_restored(self, sent: dict[str, Sent]) -> None:
         """A run that MLflow refused because it was deleted may be there again: let it be tried."""
-        from vse.tracking.store import file_is_active
-
         for state in sent.values():
             if state.refused and self._is_file:
                 state.refused = not file_is_active(self.uri, state.run_id)
@@ -239,7 +252,11 @@ class Shipper:
                 except StorageError:
                     raise  # the workspace's trouble, not this run's
                 except Exception as error:
-                    if not store.answers():
+                    if self._is_file and is_damage(error):
+                        self._check_file()
+                        self._forget(sent)
+                        return False
+                    if is_locked(error) or not store.answers():
                         raise
                     if sent and not store.knows(sent[key].run_id if key in sent else newest(sent)):
                         self._forget(sent)
@@ -256,7 +273,8 @@ class Shipper:
 
     def _pending(self, sent: dict[str, Sent]) -> Pending:
         started = time.monotonic()
-        pending = _read((folder, info) for _, folder, info, waiting in self._survey(sent) if waiting)
+        told_again = functools.partial(_told_again, Workspace.open(self.workspace))
+        pending = _read(map(told_again, ((folder, info) for _, folder, info, waits in self._survey(sent) if waits)))
         self._looked = time.monotonic() - started
         return pending
 
@@ -332,6 +350,16 @@ def _read(journals: Iterable[tuple[Folder, Info]]) -> Pending:
         if story.run:
             pending[story.experiment, story.run] = Waiting(folder, story, data, info.tag)
     return pending
+
+
+def _told_again(workspace: Workspace, found: tuple[Folder, Info]) -> tuple[Folder, Info]:
+    """A journal with the end of a finished run that it lost, if it did."""
+    folder, info = found
+    is_run = folder == workspace.root.child("runs", folder.name)
+    if not is_run or journal.parse(_whole_lines(folder)).status != "running" or not tell_lost_end(workspace, folder):
+        return found
+    log.warning("%s: had lost its last records; told again from the run's result", folder.address(journal.FILE_NAME))
+    return folder, folder.info(journal.FILE_NAME) or info
 
 
 def _as_now(pending: Pending) -> Pending:

@@ -1,5 +1,5 @@
-"""MLflow, behind the six things that shipping a journal needs. With `models` the only importer of mlflow, and
-only when used.
+"""MLflow, behind the six things that shipping a journal needs. With `models` and `embedded` the only importer of
+mlflow, and only when used.
 
 Runs are found by the tag `vse.run_id` in their experiment, never by what MLflow drew at random, so a retried or resumed
 job continues the run it already has.
@@ -10,13 +10,13 @@ import logging
 import os
 import re
 import sqlite3
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vse.tracking.embedded import file_of, make_whole
 from vse.tracking.view import VIEW, VIEW_TAG
 
 T = TypeVar("T")
@@ -29,13 +29,6 @@ _STATUS = {"running": "RUNNING", "finished": "FINISHED", "failed": "FAILED", "ki
 # What MLflow accepts in one batch and one value (mlflow.utils.validation)
 _METRICS, _PARAMS, _KEY, _PARAM_VALUE, LONGEST_TEXT = 1000, 100, 250, 6000, 8000
 _TIMEOUT, _SECONDS, _SECONDS_FOR_FILES = "MLFLOW_HTTP_REQUEST_TIMEOUT", "5", "60"
-# Where the embedded store keeps absolute paths of artifacts
-_WITH_PATHS = (
-    ("experiments", "artifact_location"),
-    ("runs", "artifact_uri"),
-    ("model_versions", "source"),
-    ("model_versions", "storage_location"),
-)
 # Tags of ours that the columns of MLflow's table of runs have other names for: what kind of run it is, as its source
 _COLUMNS = {"kind": "mlflow.source.name", "git.commit": "mlflow.source.git.commit"}
 _EXPERIMENT_TAGS = {
@@ -64,7 +57,7 @@ class Store:
 
         self._artifacts = artifacts
         if artifacts is not None:
-            _make_whole(uri)
+            make_whole(uri)
             _wait_less_for_the_disk(uri)
         self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         self._experiments: dict[str, str] = {}
@@ -282,8 +275,10 @@ def _quiet() -> None:
         ("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true"),  # it would print the password of an address
     ):
         os.environ.setdefault(name, value)
-    for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking", "mlflow.pyfunc", "urllib3.connectionpool"):
+    for name in ("alembic", "mlflow.tracking", "mlflow.pyfunc", "urllib3.connectionpool"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    # It logs the stack of every query that fails, as while another process locks the file, and raises the error too.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 
 def _wait_less_for_the_disk(uri: str) -> None:
@@ -291,7 +286,7 @@ def _wait_less_for_the_disk(uri: str) -> None:
     after a crash without that; what a power cut might take is in the journals."""
     from sqlalchemy import Engine, event
 
-    database = os.path.realpath(uri.removeprefix("sqlite:///"))
+    database = os.path.realpath(file_of(uri))
 
     def connected(connection: Any, _: Any) -> None:
         if isinstance(connection, sqlite3.Connection):
@@ -301,86 +296,3 @@ def _wait_less_for_the_disk(uri: str) -> None:
                 connection.execute("PRAGMA synchronous=NORMAL")
 
     event.listen(Engine, "connect", connected)
-
-
-def is_whole(database: Path) -> bool:
-    """Whether an embedded store is there with its tables complete: MLflow's first experiment is the last thing made."""
-    return _counts(database, "SELECT count(*) FROM experiments")
-
-
-def file_knows(uri: str, run_id: str) -> bool:
-    """`Store.knows` of a SQLite file, without importing MLflow."""
-    return _counts(_file(uri), "SELECT count(*) FROM runs WHERE run_uuid = ?", run_id)
-
-
-def file_is_active(uri: str, run_id: str) -> bool:
-    """`Store.is_active` of a SQLite file, without importing MLflow."""
-    return _counts(_file(uri), "SELECT count(*) FROM runs WHERE run_uuid = ? AND lifecycle_stage = ?", run_id, _ACTIVE)
-
-
-def _file(uri: str) -> Path:
-    return Path(uri.removeprefix("sqlite:///").partition("?")[0])
-
-
-def _counts(database: Path, query: str, *values: str) -> bool:
-    """Whether a file is a database with such rows; one that is only busy, or read-only, is taken to have them."""
-    if not database.is_file():
-        return False
-    try:
-        with closing(sqlite3.connect(database, timeout=10)) as connection:
-            return connection.execute(query, values).fetchone()[0] > 0
-    except sqlite3.OperationalError as error:
-        return "no such table" not in str(error)
-    except sqlite3.DatabaseError:
-        return False
-
-
-def _make_whole(uri: str) -> None:
-    """Make the embedded store under another name and rename it.
-
-    MLflow makes its tables in some thirty steps, and cannot go on from the middle of them after a kill or on a disk
-    that was full. What is no store any more is put aside; all that was in it is in the journals.
-    """
-    database = Path(uri.removeprefix("sqlite:///"))
-    if is_whole(database):
-        return
-    database.parent.mkdir(parents=True, exist_ok=True)
-    for unfinished in database.parent.glob(f"{database.name}.making-*"):
-        unfinished.unlink(missing_ok=True)
-    for name in ("", "-journal", "-wal", "-shm"):
-        if Path(f"{database}{name}").exists():
-            os.replace(f"{database}{name}", f"{database}.damaged{name}")
-    from mlflow import MlflowClient
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
-    making = database.with_name(f"{database.name}.making-{uuid.uuid4().hex[:8]}")  # MLflow remembers names
-    address = f"sqlite:///{making}"
-    MlflowClient(tracking_uri=address).search_experiments(max_results=1)
-    engine = SqlAlchemyStore._engine_map.pop(address, None)  # MLflow keeps connections forever
-    if engine is not None:
-        engine.dispose()
-    with making.open("rb") as stream:
-        os.fsync(stream.fileno())
-    os.replace(making, database)
-
-
-def relocate(uri: str, artifacts: Path) -> None:
-    """Make a moved workspace whole: the embedded store names artifact folders by absolute path.
-
-    The old root is what the experiments' folders have in common with `<workspace>/mlflow/artifacts/<experiment>`.
-    """
-    database = Path(uri.removeprefix("sqlite:///"))
-    with closing(sqlite3.connect(database, timeout=10)) as connection, connection:
-        try:
-            rows = connection.execute("SELECT artifact_location FROM experiments").fetchall()
-        except sqlite3.OperationalError:
-            return  # made but not filled yet
-        roots = {
-            str(Path(place).parent) for (place,) in rows if Path(place).parent.parts[-2:] == ("mlflow", "artifacts")
-        }
-        for root in roots - {str(artifacts)}:
-            for table, column in _WITH_PATHS:
-                connection.execute(
-                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?",
-                    (str(artifacts), len(root) + 1, len(root) + 1, root + "/"),
-                )

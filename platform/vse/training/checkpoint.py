@@ -13,10 +13,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from vse.checksums import as_json, entry_of
+from vse.damage import damaged_files
 from vse.errors import InputError, StorageError
 from vse.lease import Held
 from vse.models.family import Family
-from vse.storage import Folder, as_json, entry_of
+from vse.storage import Folder
 
 VERSION = 1  # raise it when a checkpoint written before can no longer be read
 # Parts of parameters' names that have changed since, former -> present
@@ -135,6 +137,10 @@ class Checkpoints:
         if newest is None:
             return None
         return self._best_of(newest) if read_progress(newest).best else None
+
+    def damaged(self) -> list[str]:
+        """Files of complete checkpoints that are damaged or missing, as paths below the folder of checkpoints."""
+        return [f"{name}/{file}" for name in self.folder.names() for file in damaged_files(self.folder.child(name))]
 
     def chosen(self) -> Chosen | None:
         """The newest checkpoint, for `restore`; None where there is none."""

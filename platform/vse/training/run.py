@@ -14,9 +14,9 @@ from vse.arithmetic import use_reproducible_arithmetic
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import num_gpus, running_ray
 from vse.config import flatten, to_dict
+from vse.damage import listed
 from vse.data.batches import Collator
 from vse.data.examples import Examples
-from vse.environment import run_tags
 from vse.errors import InputError, TakenOver, first_line
 from vse.evaluation.codes import encode_examples
 from vse.evaluation.metrics import RetrievalCounter
@@ -31,7 +31,7 @@ from vse.training.code import names_of, others, read_code
 from vse.training.collectives import add_up, together, world
 from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, TrainConfig
-from vse.training.description import describe_beginning, describe_result, what_is_trained
+from vse.training.description import describe_beginning, what_is_trained
 from vse.training.inputs import (
     Material,
     TrainingInputs,
@@ -45,14 +45,23 @@ from vse.training.inputs import (
 )
 from vse.training.killed import end_killed
 from vse.training.loop import SAID_ONCE, Hooks, Loop
-from vse.training.origin import TAG, Origin, keep_origin, name_finished, read_origin
+from vse.training.origin import Origin, keep_origin, name_finished
+from vse.training.run_story import (
+    RESULT,
+    close_journal,
+    finished,
+    numbers,
+    open_journal,
+    run_journal,
+    tell_epoch,
+    tell_epochs,
+    tells_epochs,
+)
 from vse.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 Report = Callable[[dict[str, float]], None]
-RESULT = "result.json"
-_SPENT = ("seconds", "cpu_seconds", "gpu_seconds", "captions")  # of an epoch, told in other units
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,8 @@ def run_training(
         with folder.locked() as held:  # workers take none, so that lost ones can be replaced
             if origin is not None:
                 keep_origin(folder, origin)
-            if _finished(folder) is None:
+            if finished(folder) is None:
+                _warn_damaged(folder)
                 _warn_begun(folder)
                 log.info("%s", what_is_trained(config))
                 log.info("run %s, %s", name, pipeline.sizes(material.records))
@@ -123,7 +133,7 @@ def run_training(
             elif not _closed(workspace, name):
                 journal = run_journal(workspace, name)
                 _open_journal(journal, config, folder, material, name, parent)
-                _close_journal(config, journal, folder, folder.read_json(RESULT))
+                close_journal(config.train, journal, folder, folder.read_json(RESULT))
     result = _result(name, folder, trained)
     if not trained and (theirs := others(result.trained_by)):
         log.warning(
@@ -157,6 +167,15 @@ def _train(
         raise
 
 
+def _warn_damaged(folder: Folder) -> None:
+    """Say which checkpoints cannot be used, and from where they are made again."""
+    checkpoints = Checkpoints(folder.child("checkpoints"))
+    if damaged := checkpoints.damaged():
+        newest = checkpoints.newest()
+        where = "the beginning" if newest is None else f"checkpoint {newest.name}"
+        log.warning("%s: %s; trained again from %s", checkpoints.folder, listed(damaged), where)
+
+
 def _warn_begun(folder: Folder) -> None:
     checkpoints = folder.child("checkpoints")
     try:
@@ -173,23 +192,15 @@ def trains_here(train: TrainConfig) -> bool:
     return train.workers == 1 and train.gpus_per_worker <= num_gpus()
 
 
-def _finished(folder: Folder) -> dict[str, Any] | None:
-    """What the run found, if that and the checkpoint it kept are whole; else what is there is to be gone on from."""
-    try:
-        data = folder.read_json(RESULT)
-        kept = folder.child("checkpoints", f"epoch-{data['best']:04d}")
-        return data if data["history"] and kept.read_manifest() is not None else None
-    except (FileNotFoundError, InputError, KeyError, TypeError):
-        return None
-
-
 def _closed(workspace: Workspace, name: str) -> bool:
     """Whether a run is finished and its journal says so; what is written without waiting for the disk may have been
     lost with its last seconds."""
     folder = workspace.run(name)
-    if _finished(folder) is None or not _is_json(folder, "config.json"):
+    result = finished(folder)
+    if result is None or not _is_json(folder, "config.json"):
         return False
-    return read(run_journal(workspace, name).path).status == "finished"
+    story = read(run_journal(workspace, name).path)
+    return story.status == "finished" and tells_epochs(story, result)
 
 
 def _is_json(folder: Folder, name: str) -> bool:
@@ -269,9 +280,9 @@ def train_worker(
 
     def epoch_done(epoch: int, row: dict[str, float]) -> None:
         assert journal is not None
-        _tell_epoch(config, journal, epoch, row)
+        tell_epoch(config.train, journal, epoch, row)
         if report is not None:
-            report({**_numbers(row), "epoch": epoch})
+            report({**numbers(row), "epoch": epoch})
 
     def note(line: str) -> None:
         assert journal is not None
@@ -309,41 +320,19 @@ def training_device(train: TrainConfig) -> torch.device:
     return device
 
 
-def run_journal(workspace: Workspace, name: str) -> Journal:
-    """The journal of a run; where the workspace is remote it is written on this machine and copied there."""
-    return workspace.journal(workspace.run(name))
-
-
-def _open_journal(
-    journal: Journal, config: RunConfig, folder: Folder, material: Material, name: str, parent: str
-) -> None:
-    tags = {f"fingerprint.{stage}": digits for stage, digits in material.fingerprints.items()}
-    if (origin := read_origin(folder)) is not None:  # which `run_training` kept there, wherever this worker is
-        tags[TAG] = str(origin)
-    journal.start(name, name=name, parent=parent, tags={"kind": "training", **tags, **run_tags()})
-    journal.params(flatten(config))
-    describe_beginning(journal, config, folder, pipeline.sizes(material.records), parent)
-    folder.write_json("config.json", to_dict(config))
-
-
-def cost(train: TrainConfig, row: dict[str, float]) -> dict[str, float]:
-    """What a training has taken up to an epoch: cost/seconds, and cost/cpu_hours and cost/gpu_hours of all workers, as
-    many as there were; of an epoch from before these were kept, as many as `train` says."""
-    each = row["seconds"] * train.workers
-    return {
-        "cost/seconds": row["seconds"],
-        "cost/cpu_hours": row.get("cpu_seconds", each * train.threads) / 3600,
-        "cost/gpu_hours": row.get("gpu_seconds", each * train.gpus_per_worker) / 3600,
+def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress, held: Held) -> None:
+    kept = progress.history[progress.best - 1]
+    result = {
+        "metrics": {name: value for name, value in numbers(kept).items() if name != "train/seconds"},
+        "epochs": progress.epoch,
+        "best": progress.best,
+        "seconds": progress.seconds,
+        "history": progress.history,
+        "trained_by": progress.trained_by,
     }
-
-
-def _numbers(row: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in row.items() if name not in _SPENT}
-
-
-def _tell_epoch(config: RunConfig, journal: Journal, epoch: int, row: dict[str, float]) -> None:
-    speed = {"speed/captions_per_second": row["captions"] / max(row["train/seconds"], 1e-9)}
-    journal.metrics(_numbers(row) | speed | cost(config.train, row), step=epoch)
+    held.check()
+    folder.write_checked(RESULT, result)
+    close_journal(config.train, journal, folder, result)
 
 
 def _tell_again(config: RunConfig, journal: Journal | None, checkpoints: Checkpoints) -> None:
@@ -356,37 +345,12 @@ def _tell_again(config: RunConfig, journal: Journal | None, checkpoints: Checkpo
     if newest is not None:
         before = read_progress(newest)
         if journal is not None:
-            _tell_epochs(config, journal, before.history)
+            tell_epochs(config.train, journal, before.history)
 
 
-def _tell_epochs(config: RunConfig, journal: Journal, history: list[dict[str, float]]) -> None:
-    known = {step for key, step in read(journal.path).metrics if key.startswith("train/")}
-    for epoch, row in enumerate(history, start=1):
-        if epoch not in known:
-            _tell_epoch(config, journal, epoch, row)
-
-
-def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress, held: Held) -> None:
-    kept = progress.history[progress.best - 1]
-    result = {
-        "metrics": {name: value for name, value in _numbers(kept).items() if name != "train/seconds"},
-        "epochs": progress.epoch,
-        "best": progress.best,
-        "seconds": progress.seconds,
-        "history": progress.history,
-        "trained_by": progress.trained_by,
-    }
-    held.check()
-    folder.write_json(RESULT, result)
-    _close_journal(config, journal, folder, result)
-
-
-def _close_journal(config: RunConfig, journal: Journal, folder: Folder, result: dict[str, Any]) -> None:
-    """Tell what a finished run found and that it is over. What the journal lost of the epochs is told again."""
-    _tell_epochs(config, journal, result["history"])
-    best = {f"best/{name}": value for name, value in result["metrics"].items() if name.startswith("val/")}
-    journal.metrics(best, step=result["best"])
-    journal.metrics(cost(config.train, result["history"][-1]), step=result["epochs"])
-    journal.files(["config.json"])
-    describe_result(journal, folder, result)
-    journal.end("finished")
+def _open_journal(
+    journal: Journal, config: RunConfig, folder: Folder, material: Material, name: str, parent: str
+) -> None:
+    open_journal(journal, folder, name, parent, material.fingerprints, flatten(config))
+    describe_beginning(journal, config, folder, pipeline.sizes(material.records), parent)
+    folder.write_json("config.json", to_dict(config))

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.sweeps.test_objective_plan import request
 from vse import presets
+from vse.checksums import entry_of
 from vse.command import _load
 from vse.config import override
 from vse.errors import InputError
@@ -111,7 +112,9 @@ def test_claims_are_answered_from_the_file_that_the_ledger_names(tmp_path: Path)
             counts = np.array([[100 * share, 100.0]] * 3)
             table: dict[str, Any] = {f"{way}/r{n}": counts for way in ("i2t", "t2i") for n in (1, 5, 10)}
             np.savez_compressed(buffer, **table)
-            workspace.run(run).child("evaluation").write_bytes(name, buffer.getvalue())
+            evaluation, packed = workspace.run(run).child("evaluation"), buffer.getvalue()
+            evaluation.write_bytes(name, packed)
+            evaluation.write_checked(name.replace("npz", "json"), {"metrics": {}, "hits": entry_of(packed)})
         (trial,) = plan.trials_of(point, "m")
         ledger.finish(trial, finished(100.0, run=run, hits=right), 4.0)
     found = results(plan, ledger)

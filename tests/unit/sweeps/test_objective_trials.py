@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,7 +10,7 @@ from tests.unit.training.test_run import config
 from vse import pipeline
 from vse.config import to_dict
 from vse.measuring.options import MeasureOptions
-from vse.sweeps import objective_trials
+from vse.sweeps import objective_results, objective_trials
 from vse.sweeps.objective_trials import Setting, run_trial
 from vse.trained import Trained
 from vse.training import run
@@ -86,3 +87,17 @@ def test_without_a_gpu_it_is_measured_as_ever(workspace: Workspace) -> None:
         for name in evaluation.names():
             evaluation.delete(name)
     assert each[0] == each[1]
+
+
+@pytest.mark.parametrize("damaged", [b"", b"<html>", b"flip"])
+def test_damaged_hits_are_measured_again(damaged: bytes, workspace: Workspace) -> None:
+    found = run_training(config(), workspace)
+    numbers, name = objective_trials.measure_test(found.folder, pipeline.prepare(config(), workspace))
+    evaluation = found.folder.child("evaluation")
+    whole, before = evaluation.read_bytes(name), objective_trials.read_hits(found.folder, name)
+    flipped = whole[:99] + bytes([whole[99] ^ 4]) + whole[100:]
+    evaluation.write_bytes(name, flipped if damaged == b"flip" else damaged)
+    after = objective_results._hits(workspace, found.run, name)
+    assert after.keys() == before.keys()
+    assert all(np.array_equal(after[key], before[key]) for key in before)
+    assert objective_trials.measure_test(found.folder, pipeline.prepare(config(), workspace))[0] == numbers

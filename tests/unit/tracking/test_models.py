@@ -14,9 +14,9 @@ import pytest
 
 from tests.unit.test_embedder import train
 from vse import journal
+from vse.checksums import sha256_of
 from vse.journal import Journal
 from vse.served_model import offer_model
-from vse.storage import sha256_of
 from vse.tracking.models import REQUIREMENTS
 from vse.tracking.shipping import Shipper, embedded_uri, ship_all
 from vse.workspace import Workspace

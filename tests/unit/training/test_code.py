@@ -14,7 +14,9 @@ from vse.training.sources import SOURCES, Sources
 PACKAGE = Path(vse.__file__).parent
 # Rooms that training reads and that decide no weight
 ELSEWHERE = {
+    "checksums",
     "cluster",
+    "damage",
     "environment",
     "errors",
     "journal",

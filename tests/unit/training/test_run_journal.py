@@ -6,7 +6,7 @@ from tests.unit.training.test_run import _history as history
 from tests.unit.training.test_run import _story as story_of
 from tests.unit.training.test_run import config
 from vse.config import override
-from vse.training import killed, run
+from vse.training import killed, run_story
 from vse.training.loop import Loop
 from vse.training.run import run_training
 
@@ -28,8 +28,8 @@ def test_a_run_tells_what_made_it_and_what_it_costs(workspace, monkeypatch):
     assert latest["cost/gpu_hours"] == 0
     gpus = override(wanted, {"train.workers": 4, "train.gpus_per_worker": 0.5}).train
     known = {"seconds": 3600.0, "cpu_seconds": 7200.0, "gpu_seconds": 900.0}
-    assert run.cost(gpus, known) == {"cost/seconds": 3600, "cost/cpu_hours": 2, "cost/gpu_hours": 0.25}
-    assert run.cost(gpus, {"seconds": 3600.0}) == {"cost/seconds": 3600, "cost/cpu_hours": 8, "cost/gpu_hours": 2}
+    assert run_story.cost(gpus, known) == {"cost/seconds": 3600, "cost/cpu_hours": 2, "cost/gpu_hours": 0.25}
+    assert run_story.cost(gpus, {"seconds": 3600.0}) == {"cost/seconds": 3600, "cost/cpu_hours": 8, "cost/gpu_hours": 2}
     assert latest["val/rsum"] == history(result)[-1]["val/rsum"]  # the last, beside the best
     assert latest["best/val/rsum"] == result.metrics["val/rsum"]
     assert not [name for name in latest if name.startswith("best/train")]  # a chart of one point each

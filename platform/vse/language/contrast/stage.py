@@ -12,8 +12,10 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from vse.checksums import entry_of
 from vse.cluster.runtime import Cluster
 from vse.config import fingerprint
+from vse.damage import remove_damaged
 from vse.data.records import Records
 from vse.errors import StorageError
 from vse.language.components import Components, extract
@@ -28,7 +30,7 @@ from vse.language.parse import Parse
 from vse.language.parsed_caption import ParsedCaption
 from vse.language.parsing import main_can_be_imported, ray_runs
 from vse.progress import Progress
-from vse.storage import Folder, entry_of
+from vse.storage import Folder
 from vse.workspace import Workspace, dataset_name
 
 SHARD_CAPTIONS = 4096
@@ -95,6 +97,7 @@ def contrast_candidates(
     recipe = Recipe(chosen, rules, folder, digits)
     with folder.locked():
         if Candidates.find(folder) is None:
+            remove_damaged(folder)
             _make(
                 recipe, part.captions, parses, num_workers, cluster, found.report() | {"split": split, "words": words}
             )

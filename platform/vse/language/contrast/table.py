@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vse.checksums import sha256_of
 from vse.errors import InputError
 from vse.language.attacks import text_hash
 from vse.language.contrast.slots import Slot
 from vse.language.contrast.words import WORD_SETS, Contrast
 from vse.language.pools import NounEntry
 from vse.node_cache import read_committed
-from vse.storage import Folder, sha256_of
+from vse.storage import Folder
 
 WORDS = "words.json"
 _NAME = pa.dictionary(pa.int32(), pa.string())

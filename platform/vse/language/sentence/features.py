@@ -1,5 +1,6 @@
 """Fitted sentence features: any text in, one vector out. Kept as plain arrays under a manifest."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from vse.language.sentence.fisher import fisher_vectors
 from vse.language.sentence.mixture import Mixture
 from vse.language.sentence.pca import PCA
 from vse.language.word_vectors import load_array, save_array
+from vse.node_cache import read_committed
 from vse.storage import Folder
 
 BLOCK = 512  # captions at a time; 18,000 single floats each are 37 MB
@@ -100,10 +102,11 @@ class SentenceFeatures:
                 for name in manifest["files"]
                 if name.endswith(".npy")
             }
+            words = tuple(json.loads(read_committed(folder, manifest, _WORDS)))
         except FileNotFoundError:
             raise InputError(f"{folder.uri}: holds no complete sentence features") from None
         return cls(
-            tuple(folder.read_json(_WORDS)),
+            words,
             arrays["vectors"],
             Mixture(*(arrays[f"mixture-{name}"] for name in _MIXTURE)) if "mixture-weights" in arrays else None,
             manifest["power"],

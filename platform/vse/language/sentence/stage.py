@@ -5,6 +5,7 @@ distinct caption, in shards. An interrupted run continues with the shards that a
 """
 
 import contextlib
+import functools
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,17 +19,19 @@ import pyarrow.parquet as pq
 from jaxtyping import Float16
 
 from vse import registry
+from vse.checksums import entry_of
 from vse.config import fingerprint
+from vse.damage import remove_damaged
 from vse.data.examples import SentenceVectors
-from vse.errors import InputError
+from vse.errors import DamagedError, InputError
 from vse.language.sentence.features import SentenceFeatures
 from vse.language.sentence.kinds import sentence_fingerprint
 from vse.language.word_vectors import WordVectors, save_array
-from vse.node_cache import mapped_array, read_checked, read_committed
+from vse.node_cache import mapped_array, read_checked
 from vse.progress import Progress
 from vse.reading import read_ahead
 from vse.registry import ComponentConfig
-from vse.storage import Folder, entry_of
+from vse.storage import Folder
 
 SHARD_TEXTS = 4096
 _TEXTS = "texts.parquet"
@@ -46,11 +49,14 @@ def fitted(
         return None
     folder = place(sentence_fingerprint(config, train_texts, vectors)).child("fit")
     # what is there needs no lock to be read; what comes from S3 is verified as it is read
-    if folder.read_manifest(checksums=folder.is_local) is None:
-        with folder.locked():
-            if folder.read_manifest() is None:
-                made: SentenceFeatures = registry.build("sentence", config).fit(train_texts, vectors)
-                made.save(folder)
+    if folder.read_manifest(checksums=folder.is_local) is not None:
+        with contextlib.suppress(DamagedError):
+            return SentenceFeatures.open(folder)
+    with folder.locked():
+        if folder.read_manifest() is None:
+            remove_damaged(folder)
+            made: SentenceFeatures = registry.build("sentence", config).fit(train_texts, vectors)
+            made.save(folder)
     return SentenceFeatures.open(folder)
 
 
@@ -65,6 +71,7 @@ class SentenceStore:
     folder: Folder
     manifest: Mapping[str, Any]
     cache: Path
+    texts: Sequence[str]  # distinct, in the order of the rows
 
     @classmethod
     def make(
@@ -77,7 +84,7 @@ class SentenceStore:
         if manifest is None:
             with folder.locked():
                 manifest = folder.read_manifest(checksums=False) or _write(features, distinct, folder)
-        return cls(features, folder, manifest, cache)
+        return cls(features, folder, manifest, cache, distinct)
 
     @property
     def dim(self) -> int:
@@ -90,10 +97,8 @@ class SentenceStore:
         return self.features.fingerprint
 
     def vectors(self, texts: Sequence[str]) -> SentenceVectors:
-        """The vectors of `texts`, in half precision: in the mapped file where all are kept, else in memory.
-
-        Raises InputError where a file turns out damaged as it is copied to this node.
-        """
+        """The vectors of `texts`, in half precision: in the mapped file where all are kept, else in memory. Files that
+        turn out damaged as they are copied to this node are made again."""
         row = np.array([self._row.get(text, -1) for text in texts], dtype=np.int64)
         kept, others = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
         if not len(others):
@@ -109,17 +114,25 @@ class SentenceStore:
     @cached_property
     def _kept(self) -> Float16[np.ndarray, "captions dim"]:
         """Mapped read-only, copied to this node by the first process that asks."""
-        files, shape = self.manifest["files"], (self.manifest["num_texts"], self.dim)
-        place = f"{fingerprint([files[name]['sha256'] for name in sorted(files)])}/sentence"
-        return mapped_array(self.cache, place, shape, np.float16, self._fill)
+        try:
+            return self._mapped(self.manifest)
+        except (FileNotFoundError, DamagedError):
+            with self.folder.locked():
+                remove_damaged(self.folder)
+                return self._mapped(_write(self.features, self.texts, self.folder))
 
-    def _fill(self, values: Float16[np.ndarray, "captions dim"]) -> None:
+    def _mapped(self, manifest: Mapping[str, Any]) -> Float16[np.ndarray, "captions dim"]:
+        files, shape = manifest["files"], (manifest["num_texts"], self.dim)
+        place = f"{fingerprint([files[name]['sha256'] for name in sorted(files)])}/sentence"
+        return mapped_array(self.cache, place, shape, np.float16, functools.partial(self._fill, manifest))
+
+    def _fill(self, manifest: Mapping[str, Any], values: Float16[np.ndarray, "captions dim"]) -> None:
         """Shard by shard, each checked against the manifest. Memory holds twice those that `read_ahead` reads side by
         side and two more: with 6,000 numbers a vector 0.7 GB on S3, 0.3 on a disk."""
-        names = sorted(name for name in self.manifest["files"] if name != _TEXTS)
+        names = sorted(name for name in manifest["files"] if name != _TEXTS)
 
         def rows_of(name: str) -> np.ndarray:
-            return np.load(io.BytesIO(read_checked(self.folder, self.manifest, name)), allow_pickle=False)
+            return np.load(io.BytesIO(read_checked(self.folder, manifest, name)), allow_pickle=False)
 
         at = 0
         with contextlib.closing(read_ahead(self.folder, rows_of, names)) as found:
@@ -129,8 +142,7 @@ class SentenceStore:
 
     @cached_property
     def _row(self) -> dict[str, int]:
-        table = pq.read_table(pa.BufferReader(read_committed(self.folder, self.manifest, _TEXTS)))
-        return {text: k for k, text in enumerate(table.column("text").to_pylist())}
+        return {text: k for k, text in enumerate(self.texts)}
 
 
 def _half(vectors: np.ndarray) -> Float16[np.ndarray, "captions dim"]:
@@ -148,7 +160,7 @@ def _shard(number: int) -> str:
     return f"vectors-{number:05d}.npy"
 
 
-def _write(features: SentenceFeatures, texts: list[str], folder: Folder) -> dict[str, Any]:
+def _write(features: SentenceFeatures, texts: Sequence[str], folder: Folder) -> dict[str, Any]:
     """Write what is missing or cut short, and the manifest; what was committed before keeps its checksum."""
     parts = {_shard(n): texts[low : low + SHARD_TEXTS] for n, low in enumerate(range(0, len(texts), SHARD_TEXTS))}
     before, sizes = (folder.manifest_alone() or {}).get("files", {}), folder.sizes(list(parts))
