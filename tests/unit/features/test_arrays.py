@@ -94,8 +94,8 @@ def test_too_many_such_rows_end_the_job_and_may_be_let_pass(tmp_path, monkeypatc
     attempt = partial(extract, both, Config(), ["pooled"], folder, root=str(tmp_path))
     for _ in range(2):
         told = (
-            r"^of the first 76 of 120 images 16 .* max_rejected=0\.05 allows; for one, 'train-15': pooled: not finite "
-            r"in half precision; .*rejects\.parquet; .*=0\.3$"
+            r"^of the first 76 of 120 images 16 .* max_rejected=0\.05 allows \(16 x pooled: not finite in "
+            r"half precision\); for one, 'train-15'; .*rejects\.parquet; .*=0\.3$"
         )
         with pytest.raises(TooManyRejects, match=told):
             attempt()
