@@ -14,6 +14,8 @@ Conventions, fixed here because the paper leaves them open:
 - A relation's word is the verb if there is one ("sits next to a wall" -> sit), else the preposition's main word. The
   agent of a passive is its subject ("surrounded by trees" -> tree surround). Pronouns take no part; relative pronouns
   stand for their noun.
+- What a caption says is not there is no object, and what it denies is no relation and no attribute
+  (`vse.language.negation`).
 
 What a caption says beyond its components, the second adjective of a noun and the first noun of a compound, is kept
 beside them: neither may serve as a negative of its image.

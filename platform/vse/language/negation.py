@@ -57,7 +57,7 @@ class Negation:
         helpers = [i, *self.tree.below(i, "aux", "cop")]
         if any(self._is_not(child) for helper in helpers for child in self.tree.children[helper]):
             return True
-        return any(self._has_no(k) or self._is_nobody(k) for k in self.tree.below(i, "nsubj", "obj", "dobj"))
+        return any(self._has_no(k) or self._is_nobody(k) for k in self.tree.below(i, "nsubj", "obj"))
 
     def _is_not(self, i: int) -> bool:
         """A word of negation, by itself: "not only" and "not just" deny nothing, "no longer" does."""
@@ -101,7 +101,7 @@ class Negation:
             return self._negated(i)
         if head is None or not self._negated(head):
             return False
-        introduced = self.tree.below(head, "expl") and self.tree.role(i) in ("nsubj", "attr", "obj")
+        introduced = self.tree.below(head, "expl") and self.tree.role(i) == "nsubj"
         return bool(introduced or self.tree.role(i) in ("obj", "attr"))
 
     def _own(self, i: int) -> set[str]:

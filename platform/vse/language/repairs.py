@@ -173,6 +173,9 @@ def _main_verbs(draft: _Draft) -> None:
         if not subjects or not draft.finite(verb):
             continue
         taken = subjects[-1]
+        if draft.tokens[taken].pos == "VERB" and draft.is_noun(subjects[0]) and draft.children(taken, "nsubj"):
+            draft.attach(taken, subjects[0], "acl:relcl")  # "the cake that the woman is cutting sits"
+            continue
         clause = _clause_before(draft, verb, taken, subjects[0])
         if clause is None:
             continue
@@ -187,14 +190,8 @@ def _clause_before(draft: _Draft, verb: int, taken: int, first: int) -> int | No
     if draft.children(verb, "cc", "mark") and draft.tokens[verb].dep != "conj":
         return None
     if first != taken:  # two subjects
-        if not draft.is_noun(first):
-            return None
-        gerund = draft.tokens[taken]
-        if gerund.pos == "VERB" and draft.children(taken, "nsubj"):  # "the cake that the woman is cutting sits"
-            draft.attach(taken, first, "acl:relcl")
-            return None
         inner = [k for k in draft.children(first, "acl", "acl:relcl") if first < k < taken]
-        return inner[-1] if inner and draft.is_noun(taken) else None
+        return inner[-1] if inner and draft.is_noun(first) and draft.is_noun(taken) else None
     clause = draft.tokens[verb].head
     head = draft.tokens[clause].head
     fits = (
