@@ -23,7 +23,7 @@ from vse.features.transforms import Transform
 from vse.language.corpus import Language, table_of
 from vse.language.parsing import parse_texts
 from vse.language.sentence.features import SentenceFeatures
-from vse.language.tokens import as_caption, words
+from vse.language.tokens import as_caption, pictographs, words
 from vse.models.family import Encoded
 from vse.pipeline import parser_of
 from vse.storage import Folder
@@ -184,9 +184,10 @@ class Embedder:
         return encode_texts(texts, trained.vocabulary, parses, vectors)
 
     def unknown_words(self, text: str) -> tuple[str, ...]:
-        """The words of a sentence that the run has never met, so that they say nothing to it."""
-        found = dict.fromkeys(word for word in words(as_caption(text)) if any(map(str.isalnum, word)))
-        return tuple(word for word in found if word not in self._known_words)
+        """The words and pictographs of a sentence that the run has never met, so that they say nothing to it."""
+        caption = as_caption(text)
+        found = dict.fromkeys(word for word in words(caption) if any(map(str.isalnum, word)))
+        return (*(word for word in found if word not in self._known_words), *dict.fromkeys(pictographs(caption)))
 
     def check_pictures(self) -> None:
         """Raises InputError where the run was trained on ready-made features, which no picture leads to."""

@@ -39,7 +39,7 @@ from vse.storage import MANIFEST, Folder
 from vse.training.compatibility import adversaries_wanted, family_inputs
 from vse.training.config import RunConfig
 from vse.training.given_vectors import OWN_CAPTIONS, planned_coverage, tell_coverage, without_vectors
-from vse.training.inputs import Material, training_vocabulary
+from vse.training.inputs import Material, training_vocabulary, unfamiliar_words
 from vse.training.shared import shared
 from vse.workspace import Workspace, dataset_name
 
@@ -75,8 +75,8 @@ def check_with_data(config: RunConfig) -> Iterator[str]:
     records = trainable(registry.build("source", config.data).describe())
     registry.build("backbone", config.features.backbone).check((family_inputs(config).image,))
     check_rows(config, records, (family_inputs(config).image,))
-    if told := without_vectors(config):
-        yield told
+    told = (without_vectors(config), unfamiliar_words(records, training_vocabulary(config, records, None)))
+    yield from filter(None, told)
     yield from planned_coverage(config, records)
     yield from of_data(records)
     yield from path_lines(records, config.data, config.features.backbone)

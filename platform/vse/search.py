@@ -18,7 +18,7 @@ from vse.data.sources import has_word
 from vse.embedder import Embedder
 from vse.errors import Diverged, InputError, by_reason
 from vse.features.stored import StoredFeatures
-from vse.language.tokens import as_caption, words
+from vse.language.tokens import as_caption, pictographs, words
 from vse.progress import Progress
 from vse.training.config import RunConfig
 from vse.workspace import Workspace
@@ -121,7 +121,9 @@ def sentences_of(options: Options) -> list[str]:
         found += [(f"texts={options.texts}: line {n}", text) for n, text in _lines(options.texts)]
     for where, text in found:
         if not has_word(text):
-            raise InputError(f"{where}: {text!r} has no word to search by")
+            signs = ", ".join(pictographs(text))
+            why = f"; {signs}: not in the vocabulary, pictographs are no words" if signs else ""
+            raise InputError(f"{where}: {text!r} has no word to search by{why}")
     return list(dict.fromkeys(text for _, text in found))
 
 

@@ -70,13 +70,13 @@ ABSOLUTE = "/etc/hostname"
 CAPTIONS = {
     "long": " ".join(["a small red ball lies on a wooden table near the big blue box"] * 39)[:-1] + "x",
     "unknown": "qwrtz zzyzx flurbing snorkwobble",
-    "emoji": "🐕 🏖️ 👩‍👩‍👧",
+    "emoji": "a dog 🐕 🏖️ 👩‍👩‍👧",
     "right to left": "כלב חום רץ על החוף ليل طويل",
     "control": "a brown\x00dog\x07 runs\x1b[31m on the\u2028beach\x7f",
     "markup": "<b>a cat</b> & 'a \"dog\"' \\n %s {0} ${HOME}",
     "combining": "e\u0301 cafe\u0301 " + "a" * 3000,
 }
-EMPTY = {"empty": "", "spaces": " \t\n", "invisible": "\u200b\x00", "signs": "... - ???"}
+EMPTY = {"empty": "", "spaces": " \t\n", "invisible": "\u200b\x00", "signs": "... - ???", "pictographs": "🐕 🏖️"}
 HALF = {"half a character": "a dog \ud83d"}
 
 

@@ -244,6 +244,15 @@ def test_a_dry_run_says_what_it_saw_and_what_not():
     assert told[-1].startswith("not checked: image files")
 
 
+def test_a_dry_run_says_that_validation_captions_are_unfamiliar(tmp_path):
+    (tmp_path / "mine.csv").write_text("image,caption,split\na.jpg,A dog runs,train\nb.jpg,Ein Hund,val\n")
+    table = {"data": "table", "data.file": str(tmp_path / "mine.csv")}
+    (line,) = [
+        line for line in pipeline.check_with_data(override(preset("vsepp_tiny"), table)) if "Hund" in line.title()
+    ]
+    assert line.startswith("mine: 2 of 2 words of the validation captions (100 %) are not in the vocabulary")
+
+
 def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
     rows = ["a.jpg,A dog,train", "a.jpg,,train", "b.jpg, ,train", "c.jpg,A cat,val"]
     (tmp_path / "mine.csv").write_text("\n".join(["image,caption,split", *rows]))

@@ -58,6 +58,7 @@ def run(place: Workspace, data: Path) -> str:
         ({"image": "a.png", "images": "folder"}, "^images: a folder has no captions"),
         ({"text": ("",)}, "^text: '' has no word to search by"),
         ({"text": ("a dog", " ... ")}, r"^text: '\.\.\.' has no word"),
+        ({"text": ("\U0001f415 \u2b50",)}, "has no word to search by; \U0001f415, \u2b50: not in the vocabulary"),
         ({"texts": "absent.txt"}, r"^texts=absent\.txt: no such file"),
         ({"texts": "TMP/empty.txt"}, r"empty\.txt: holds no sentence"),
         ({"texts": "TMP/latin.txt"}, r"latin\.txt: is not UTF-8 text"),
@@ -79,11 +80,12 @@ def test_sentences_come_as_captions_are_kept_and_once(tmp_path: Path) -> None:
     (tmp_path / "some.txt").write_bytes("\ufeffa dog, and  a cat\r\n\n cafe\u0301 \na dog\n".encode())
     options = Options(text=("a dog", " a  dog"), texts=str(tmp_path / "some.txt"))
     assert sentences_of(options) == ["a dog", "a dog, and a cat", "caf\u00e9"]
+    assert sentences_of(Options(text=("a #red_ball &amp; http://a.example",))) == ["a red ball &"]
 
 
 def test_the_images_of_a_split_in_the_order_of_their_scores(place: Workspace, run: str, data: Path) -> None:
     caption = photographs.captions_of(13)[1]
-    texts = (f"{caption.capitalize()}.", "a dog with, say, a xylophone")
+    texts = (f"{caption.capitalize()}.", "a dog with, say, a xylophone \U0001f415")
     found = search(place, Options(run=run, text=texts, top=3))
     files = [str(data / "images" / f"{k}.png") for k in range(12, 16)]
     scores = Embedder.of_run(place, run).scores(files, texts)
@@ -97,7 +99,7 @@ def test_the_images_of_a_split_in_the_order_of_their_scores(place: Workspace, ru
     first, second = found.answers
     assert [hit.item.id for hit in (*first.hits, *first.missed) if hit.true] == ["images/13.png"]
     assert second.true_ranks == ()
-    assert {"say", "xylophone"} <= set(second.unknown)
+    assert {"say", "xylophone", "\U0001f415"} <= set(second.unknown)
 
 
 def test_what_is_true_and_stands_further_down_is_kept(place: Workspace, run: str) -> None:

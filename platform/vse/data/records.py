@@ -29,11 +29,15 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """One caption and the id of the image it describes."""
+    """One caption and the id of the image it describes.
+
+    raw: what the source has, where `text` lacks some of it (links, user names) or shows it otherwise (entities).
+    """
 
     id: str
     image: str
     text: str
+    raw: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +100,9 @@ class Records:
 
     def save(self, folder: Folder) -> None:
         """Write `images.parquet`, `captions.parquet` and the manifest; what plain pyarrow can read."""
-        for file, rows in (("images.parquet", self.images), ("captions.parquet", self.captions)):
-            columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS[file]}
+        raw = ("raw",) if any(caption.raw for caption in self.captions) else ()
+        for file, rows, more in (("images.parquet", self.images, ()), ("captions.parquet", self.captions, raw)):
+            columns = {name: [getattr(row, name) for row in rows] for name in (*_COLUMNS[file], *more)}
             sink = io.BytesIO()
             pq.write_table(pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns])), sink)
             folder.write_bytes(file, sink.getvalue())

@@ -18,7 +18,7 @@ from vse.data.folds import cross_validated, limited
 from vse.data.places import Root
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
-from vse.language.tokens import as_caption, words
+from vse.language.tokens import as_caption, composed, revision_of, words
 from vse.paths import local_path
 from vse.registry import ComponentConfig
 from vse.storage import Folder
@@ -117,9 +117,9 @@ def rejects(records: Records) -> tuple[Reject, ...]:
 class Gathered:
     """Images and captions as a source finds them, checked; `records` closes the collection.
 
-    Captions are kept in composed Unicode with single spaces. Those without a word are left out, and images left without
-    a caption; both are kept as rejects. A word has a letter or number of any script, or a pictograph: an emoji says
-    what is seen, "..." and "-" do not.
+    Captions are kept as `as_caption` reads them, with the raw text where that is more. Those without a word are left
+    out, and images left without a caption; both are kept as rejects. A word has a letter or number of any script:
+    "...", "-" and pictographs are none.
     """
 
     def __init__(self, where: str) -> None:
@@ -153,7 +153,8 @@ class Gathered:
         elif not has_word(text):
             self._rejects.append([caption.id, "caption without a word"])
         else:
-            self._captions[caption.image].append(Caption(caption.id, caption.image, text))
+            raw = "" if text == composed(caption.text) else caption.text
+            self._captions[caption.image].append(Caption(caption.id, caption.image, text, raw))
 
     def reject(self, name: str, reason: str) -> None:
         """Leave out a caption of that id, for a reason."""
@@ -170,7 +171,9 @@ class Gathered:
         if not images:
             raise InputError(f"{self._where}: holds no image with a caption")
         captions = [c for image in images for c in self._captions[image.id]]
-        return Records(name, tuple(images), tuple(captions), {**source, "rejects": self._rejects})
+        revision = revision_of(c.text for c in captions)
+        tokens = {"tokens": revision} if revision > 1 else {}  # what is made of the captions depends on it
+        return Records(name, tuple(images), tuple(captions), {**source, **tokens, "rejects": self._rejects})
 
 
 def _is_text(text: str) -> bool:
@@ -183,10 +186,8 @@ def _is_text(text: str) -> bool:
 
 
 def has_word(text: str) -> bool:
-    """Whether a text has a word: one with a letter or number of any script, or a pictograph."""
-    # emoji are in Unicode's category So
-    kinds = (unicodedata.category(sign) for word in words(text) for sign in word)
-    return any(kind[0] in "LN" or kind == "So" for kind in kinds)
+    """Whether a text has a word: one with a letter or number of any script. A pictograph is none."""
+    return any(unicodedata.category(sign)[0] in "LN" for word in words(text) for sign in word)
 
 
 def readable_name(name: str, otherwise: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from vse import columns
 from vse.errors import InputError
-from vse.language.tokens import nfc
+from vse.language.tokens import nfc, without_web
 from vse.paths import local_path
 from vse.placeholders import refuse_placeholder
 
@@ -98,7 +98,9 @@ def _pair(row: Any, where: str, path: str, stem: str) -> CaptionPair:
     if not all(isinstance(value, str) and value.strip() for value in values):
         raise InputError(f"{path}, {where}: expected texts for {', '.join(_COLUMNS)}")
     filename, caption, negative = map(str, values)
-    return CaptionPair(filename, nfc(caption), nfc(negative), str(named.get("category") or stem))
+    return CaptionPair(
+        filename, nfc(without_web(caption)), nfc(without_web(negative)), str(named.get("category") or stem)
+    )
 
 
 @dataclass(frozen=True, slots=True)

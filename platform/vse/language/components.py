@@ -14,6 +14,8 @@ Conventions, fixed here because the paper leaves them open:
 - A relation's word is the verb if there is one ("sits next to a wall" -> sit), else the preposition's main word. The
   agent of a passive is its subject ("surrounded by trees" -> tree surround). Pronouns take no part; relative pronouns
   stand for their noun.
+- What a caption says is not there is no object, and what it denies is no relation and no attribute
+  (`vse.language.negation`).
 
 What a caption says beyond its components, the second adjective of a noun and the first noun of a compound, is kept
 beside them: neither may serve as a negative of its image.
@@ -22,32 +24,12 @@ beside them: neither may serve as a negative of its image.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vse.language.caption_words import CLOTHES
+from vse.language.component_words import GARMENTS, LOCATIONS, NO_ATTRIBUTES, NO_OBJECTS, QUANTITIES, STATIC
+from vse.language.negation import Negation
 from vse.language.parse import Parse
 from vse.language.syntax import Tree
 
-REVISION = 2
-
-
-def _words(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
-QUANTITIES = _words(
-    "group couple bunch pair lot number variety dozen hundred thousand ton kind type sort set plenty amount array "
-    "assortment collection handful load majority host series half"
-)
-LOCATIONS = _words(
-    "front top side back middle center centre bottom end edge corner rear background foreground distance inside "
-    "outside left right midst base"
-)
-NO_OBJECTS = _words("one something someone somebody anything everything nothing other another each way")
-NO_ATTRIBUTES = _words(
-    "several many few much more most other another same own different various multiple numerous such certain enough "
-    "next first second third last only else less double single various able ready same half all both each"
-)
-GARMENTS = frozenset(CLOTHES) | {"clothing", "attire", "garment", "outfit", "swimsuit", "bikini", "blouse", "robe"}
-STATIC = _words("park sit stand lie lay seat locate place position situate lean perch rest wait set dock")
+REVISION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +111,7 @@ def extract(parse: Parse) -> Components:
     )
 
 
+_OF_PLACES = NO_ATTRIBUTES | LOCATIONS | {"far", "near", "very", "upper", "lower"}  # "the far left", "the left corner"
 _Link = tuple[int, str, tuple[int, ...], int]  # subject token, word, tokens of the word, object token
 
 
@@ -136,6 +119,7 @@ class _Reader:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.parse = tree.parse
+        self.negation = Negation(tree)
 
     def is_object(self, i: int) -> bool:
         """A noun that stands for a thing in the picture."""
@@ -144,7 +128,7 @@ class _Reader:
             return False
         if self.tree.role(i) in ("compound", "flat", "fixed", "amod") or self.resolved(i) != i:
             return False
-        return not (token.lemma in LOCATIONS and self._bare_place(i))
+        return not (token.lemma in LOCATIONS and self._bare_place(i)) and not self.negation.absent(i)
 
     def _bare_place(self, i: int) -> bool:
         """A location word with nothing of its own: "in the background", "on top", not "in a red top"."""
@@ -152,7 +136,7 @@ class _Reader:
             return True
         own = ("amod", "compound", "poss", "nummod")
         return not any(
-            self.tree.role(c) in own and self.parse[c].lemma not in NO_ATTRIBUTES for c in self.tree.children[i]
+            self.tree.role(c) in own and self.parse[c].lemma not in _OF_PLACES for c in self.tree.children[i]
         )
 
     def _of(self, i: int) -> int | None:
@@ -196,7 +180,7 @@ class _Reader:
                 after.append(child)
         if before:
             return min(before)
-        said = [p for p in self.tree.predicates_of(noun) if self._adjective(p)]
+        said = [p for p in self.tree.predicates_of(noun) if self._adjective(p) and not self.negation.denied(p)]
         candidates = [c for c in after if self._adjective(c)] + said
         return min(candidates) if candidates else None
 
@@ -227,6 +211,8 @@ class _Reader:
 
     def relations(self) -> Iterator[_Link]:
         for i, token in enumerate(self.parse):
+            if self.negation.denied(i):
+                continue
             if self.tree.is_verb(i):
                 yield from self._of_verb(i)
             elif token.pos in ("PRON", "NUM") or self.tree.is_noun(i):

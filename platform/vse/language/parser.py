@@ -19,6 +19,7 @@ from vse.config import fingerprint, knob
 from vse.errors import InputError, first_line
 from vse.language.lemmas import LEMMAS_FILE, LemmaTable
 from vse.language.parse import Parse, ParsedToken
+from vse.language.repairs import repaired
 from vse.language.tokens import Token, tokenize
 from vse.paths import local_path
 from vse.placeholders import refuse_placeholder
@@ -37,7 +38,7 @@ _UNUSED = (
     "entity_linker",
     "textcat",
 )  # tokens are given; the others say nothing of syntax
-_REVISION = 2  # of how pipelines are fed and read here
+_REVISION = 3  # of how pipelines are fed and read here
 
 
 @register("parser", "spacy")
@@ -77,7 +78,7 @@ class Parser:
 
     def _plain(self, pieces: tuple[Token, ...], doc: "Doc") -> Parse:
         lemmas = self._lemmas
-        return tuple(
+        parse = tuple(
             ParsedToken(
                 text=piece.text,
                 start=piece.start,
@@ -92,6 +93,7 @@ class Parser:
             )
             for piece, token in zip(pieces, doc, strict=True)
         )
+        return parse if lemmas is None else repaired(parse, lemmas.lemma)
 
 
 def _words(pieces: tuple[Token, ...]) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from vse import columns
 from vse.config import knob
 from vse.errors import InputError
-from vse.language.tokens import nfc, words
+from vse.language.tokens import nfc, without_web, words
 from vse.paths import local_path
 from vse.placeholders import refuse_placeholder
 
@@ -55,7 +55,7 @@ def read_captions(path: str) -> Iterator[str]:
                 captions = _objects(lines, path)
             else:
                 captions = iter(lines)
-            yield from (nfc(caption.strip()) for caption in captions if caption.strip())
+            yield from (nfc(without_web(caption.strip())) for caption in captions if caption.strip())
     except (UnicodeDecodeError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not a text file ({error})") from None
     except (EOFError, zlib.error) as error:

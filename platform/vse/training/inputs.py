@@ -1,6 +1,7 @@
 """What a run learns from: vocabulary, word pools and the arrays of the training and validation splits."""
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ from vse.training.compatibility import adversaries_wanted
 from vse.training.config import RunConfig, identity
 from vse.training.shared import shared
 
+log = logging.getLogger(__name__)
+
+_EXAMPLES, _LONGEST_WORD = 5, 24  # shown of words that the vocabulary lacks
 REVISION = 5  # of training: raise it whenever the same configuration and data give other weights
 
 
@@ -206,6 +210,28 @@ def training_vocabulary(config: RunConfig, records: Records, parses: Parses | No
     """Words of the training captions, and the lemmas of their components where they are parsed."""
     key = ("vocabulary", config.text.min_count, parses and parses.fingerprint)
     return shared(records, key, lambda: _vocabulary(config.text.min_count, records.split("train"), parses))
+
+
+def unfamiliar_words(records: Records, vocabulary: Vocabulary) -> str:
+    """One line if most words of the validation captions are not in the vocabulary; else empty."""
+    counts = Counter(
+        word for c in records.split("val").captions for word in words(c.text) if any(map(str.isalnum, word))
+    )
+    unknown = Counter({word: count for word, count in counts.items() if word not in vocabulary})
+    if 2 * unknown.total() <= counts.total():
+        return ""
+    examples = ", ".join(repr(word[:_LONGEST_WORD]) for word, _ in unknown.most_common(_EXAMPLES))
+    return (
+        f"{records.name}: {unknown.total()} of {counts.total()} words of the validation captions "
+        f"({100 * unknown.total() / counts.total():.0f} %) are not in the vocabulary of the training captions, such as "
+        f"{examples}; likely causes: words are not separated by spaces, validation captions are in another language, a "
+        "wrong encoding, or text.min_count is too high"
+    )
+
+
+def warn_unfamiliar(records: Records, vocabulary: Vocabulary) -> None:
+    if line := unfamiliar_words(records, vocabulary):
+        log.warning("warning: %s", line)
 
 
 def _vocabulary(min_count: float, train: Split, parses: Parses | None) -> Vocabulary:

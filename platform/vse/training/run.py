@@ -42,6 +42,7 @@ from vse.training.inputs import (
     run_fingerprint,
     training_batches,
     training_inputs,
+    warn_unfamiliar,
 )
 from vse.training.killed import end_killed
 from vse.training.loop import SAID_ONCE, Hooks, Loop
@@ -269,9 +270,9 @@ def train_worker(
         device = training_device(config.train)
         data = training_inputs(config, material, inputs)
         family = build_family(config, data).to(device)
-        journal = None
-        if rank == 0:
-            journal = run_journal(workspace, name)
+        journal = run_journal(workspace, name) if rank == 0 else None
+        if journal is not None:
+            warn_unfamiliar(material.records, data.vocabulary)
             _open_journal(journal, config, folder, material, name, parent)
             journal.metrics(dict(data.coverage), step=0)
         return data, family, make_collator(config, data, inputs, objective.negatives), journal

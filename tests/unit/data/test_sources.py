@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
-from vse.data.records import Caption, Image
+from vse.data.records import Caption, Image, Records
 from vse.data.scenes.source import Scenes
 from vse.data.sources import Gathered, of_config, read_json, readable_name, rejects, true_pairs
 from vse.data.table import Table
 from vse.data.vocabulary import build_vocabulary
 from vse.errors import InputError
 from vse.language.tokens import tokenize
+from vse.storage import Folder
 from vse.workspace import Workspace
 
 
@@ -52,7 +54,7 @@ def test_half_a_character_is_a_reject_in_a_caption_and_refused_in_an_id() -> Non
         gathered.caption(Caption("\udc00", "1", "a cat"), "there")
 
 
-WORDS = ["a", "\u00df", "7", "\u0663", "\u0939\u093f", "\u732b", "\u2460", "- x -", "\U0001f415", "\u2600\ufe0f"]
+WORDS = ["a", "\u00df", "7", "\u0663", "\u0939\u093f", "\u732b", "\u2460", "- x -"]
 NO_WORDS = [
     ".",
     "-",
@@ -66,6 +68,8 @@ NO_WORDS = [
     "\u0301",
     " ",
     "\u200b",
+    "\U0001f415 \u2600\ufe0f",
+    "http://a.example @user",
     "",
 ]
 
@@ -119,3 +123,34 @@ def test_only_a_source_that_knows_is_asked_what_is_true(tmp_path: Path) -> None:
     assert of_config(scenes) is Scenes
     found = true_pairs(scenes, Scenes(scenes).describe(), "train", "objective.mask=truth")
     assert found.shape[0] == 2
+
+
+def test_records_keep_the_raw_caption_where_its_text_is_read_otherwise(tmp_path: Path) -> None:
+    gathered = Gathered("here")
+    gathered.image(Image("1", "1.png", "train"), "here")
+    raw = "Stone &amp; tile  @user http://a.example #beach"
+    for number, text in enumerate((raw, "a  cafe\u0301", "a dog \U0001f415")):
+        gathered.caption(Caption(str(number), "1", text), "here")
+    records = gathered.records("name", {})
+    assert [c.text for c in records.captions] == ["Stone & tile beach", "a caf\u00e9", "a dog \U0001f415"]
+    assert [c.raw for c in records.captions] == [raw, "", ""]
+    folder = Folder.open(str(tmp_path))
+    records.save(folder)
+    assert Records.load(folder).captions == records.captions
+
+
+def test_captions_without_such_signs_are_kept_as_before(tmp_path: Path) -> None:
+    gathered = Gathered("here")
+    gathered.image(Image("1", "1.png", "train"), "here")
+    gathered.caption(Caption("1", "1", "A dog, R&D #5"), "here")
+    records = gathered.records("name", {})
+    assert "tokens" not in records.source
+    records.save(Folder.open(str(tmp_path)))
+    assert pq.read_table(tmp_path / "captions.parquet").column_names == ["id", "image", "text"]
+
+
+def test_records_say_that_scripts_without_spaces_are_split() -> None:
+    gathered = Gathered("here")
+    gathered.image(Image("1", "1.png", "train"), "here")
+    gathered.caption(Caption("1", "1", "\u4e00\u53ea\u732b"), "here")
+    assert gathered.records("name", {}).source["tokens"] == 2

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vse.data.vocabulary import UNKNOWN, build_vocabulary
 from vse.language.parser import Parser, shared_parser
-from vse.language.tokens import tokenize, words
+from vse.language.tokens import as_caption, nfc, pictographs, revision_of, tokenize, words
 from vse.language.word_vectors import word_vectors
 
 # Words whose vowels are marks of their own: a tokeniser of letters alone takes them to pieces
@@ -43,13 +43,25 @@ HEBREW, ARABIC = "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd", "\u0643\u0650\u06
             "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd \u0643\u0650\u062a\u0627\u0628",
             ["\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd", "\u0643\u0650\u062a\u0627\u0628"],
         ),
-        ("\u2600\ufe0f sun", ["\u2600\ufe0f", "sun"]),
+        ("\u2600\ufe0f sun", ["sun"]),
+        ("25\u00b0 \u00a9 \u2122 \u2192", ["25", "\u00b0", "\u00a9", "\u2122", "\u2192"]),
         ("\u0663 \u0643\u0644\u0627\u0628", ["\u0663", "\u0643\u0644\u0627\u0628"]),
         ("rock'n'roll o'clock", ["rock", "'", "n", "'", "roll", "o", "'", "clock"]),
         ("A/C 4x4 50% #1", ["A", "/", "C", "4", "x", "4", "50", "%", "#", "1"]),
         ("size 10m", ["size", "10", "m"]),
-        ("\u732b\u3068\u72ac", ["\u732b\u3068\u72ac"]),
-        ("smile \U0001f600!", ["smile", "\U0001f600", "!"]),
+        ("\u732b\u3068\u72ac\u3002", ["\u732b", "\u3068", "\u72ac", "\u3002"]),
+        ("T\u6064 \u7537\u4eba12", ["T", "\u6064", "\u7537", "\u4eba", "12"]),
+        ("\u30b5\u30fc\u30d5", ["\u30b5", "\u30fc", "\u30d5"]),
+        ("\ud55c\uad6d\uc5b4 \ubb38\uc7a5", ["\ud55c\uad6d\uc5b4", "\ubb38\uc7a5"]),
+        (
+            "\u0e2b\u0e21\u0e32\u0e19\u0e49\u0e33\u0e01\u0e33",
+            ["\u0e2b", "\u0e21", "\u0e32", "\u0e19\u0e49\u0e33", "\u0e01\u0e33"],
+        ),
+        ("\u1780\u17d2\u1798\u17c1\u1784", ["\u1780\u17d2\u1798\u17c1", "\u1784"]),
+        ("\u101a\u1031\u102c\u1000\u103a", ["\u101a\u1031\u102c", "\u1000\u103a"]),
+        ("\u0eab\u0ea1\u0eb2", ["\u0eab", "\u0ea1", "\u0eb2"]),
+        ("smile \U0001f600!", ["smile", "!"]),
+        ("\U0001f469\U0001f3fd\u200d\U0001f9b1 1\ufe0f\u20e3 \U0001f1e9\U0001f1ea\u2b50", ["1"]),
         ("", []),
         (" \t\n\u00a0\u200b", []),
     ],
@@ -70,9 +82,12 @@ def test_offsets_point_into_the_text_and_never_overlap(text: str) -> None:
 
 @given(st.text(max_size=80))
 def test_nothing_visible_is_lost(text: str) -> None:
-    """What lies between tokens is white space, control characters and marks that belong to no letter."""
+    """What lies between tokens is white space, control characters, pictographs, and marks that belong to no letter."""
     covered = {k for token in tokenize(text) for k in range(token.start, token.end)}
+    drawn = {sign for pictograph in pictographs(text) for sign in pictograph} | {"\ufe0e", "\ufe0f", "\u20e3"}
     for k, sign in enumerate(text):
+        if sign in drawn:
+            continue
         if sign.isalnum() or (sign.isprintable() and not sign.isspace()):
             assert k in covered, (sign, tokenize(text))
 
@@ -145,3 +160,43 @@ def test_vocabulary_word_vectors_and_parser_see_the_same_tokens(tmp_path) -> Non
         assert all(text[token.start : token.end] == token.text for token in parse)
         ids = [vocabulary.ids[word] - 4 for word in words(text)]
         assert (vectors[ids, 0] == [k + 1 for k in ids]).all()  # each word has its own row in the file too
+
+
+@pytest.mark.parametrize(
+    ("text", "caption"),
+    [
+        ("Stone &amp; tile", "Stone & tile"),
+        ("&quot;Stop&quot; sign, caf&eacute;&nbsp;bar &#39;x&#x27;", "\"Stop\" sign, caf\u00e9 bar 'x'"),
+        ("&amp;quot;Hi&amp;quot;", '"Hi"'),
+        ("R&D, salt&pepper, a &copy of &nothing; it", "R&D, salt&pepper, a &copy of &nothing; it"),
+        ("A dog http://t.co/Ab1?x=2 runs https://a.b", "A dog runs"),
+        ("A dog WWW.dogs.example/x.jpg", "A dog"),
+        ("A #beach with a #black_dog", "A beach with a black dog"),
+        ("Bus #5 and a 50# bag, C# and #", "Bus #5 and a 50# bag, C# and #"),
+        ("RT @user_1: a cat, thanks @me!", "RT : a cat, thanks !"),
+        ("a@b.example is @ the park @ 5", "a@b.example is @ the park @ 5"),
+        ("A  plain caption.", "A plain caption."),
+    ],
+)
+def test_what_only_web_pages_show_is_no_part_of_a_caption(text: str, caption: str) -> None:
+    assert as_caption(text) == caption
+
+
+@given(st.text(max_size=60) | st.text("&amp;#@quot39x_ /:.w\u00e9", max_size=30))
+def test_a_caption_read_again_is_itself(text: str) -> None:
+    assert as_caption(as_caption(text)) == as_caption(text)
+
+
+@given(st.text(st.characters(exclude_characters="&@#:"), max_size=60))
+def test_a_caption_without_web_signs_keeps_every_character(text: str) -> None:
+    if "www." not in text.lower():
+        assert "".join(as_caption(text).split()) == nfc("".join(text.split())) or nfc(text) != text
+
+
+def test_pictographs_are_listed_with_what_alters_them() -> None:
+    assert pictographs("a \u2600\ufe0f and \U0001f600, 1\ufe0f\u20e3 \u00a9") == ("\u2600\ufe0f", "\U0001f600")
+
+
+def test_the_revision_is_raised_only_for_texts_that_are_read_otherwise_than_before() -> None:
+    assert revision_of(["A dog", "25\u00b0 caf\u00e9 \ud55c\uad6d\uc5b4"]) == 1
+    assert revision_of(["A dog", "\u732b"]) == revision_of(["\u0e2b"]) == revision_of(["\U0001f600"]) == 2

@@ -9,6 +9,7 @@ import torch
 
 from vse import pipeline
 from vse.config import override
+from vse.data.records import Caption, Image, Records
 from vse.data.vocabulary import UNKNOWN
 from vse.errors import InputError
 from vse.language.pools import build_pools
@@ -18,7 +19,14 @@ from vse.presets import preset
 from vse.presets.catalogue import TINY
 from vse.training import inputs
 from vse.training.compatibility import family_inputs
-from vse.training.inputs import make_collator, run_fingerprint, training_inputs
+from vse.training.inputs import (
+    make_collator,
+    run_fingerprint,
+    training_inputs,
+    training_vocabulary,
+    unfamiliar_words,
+    warn_unfamiliar,
+)
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +139,41 @@ def test_rare_words_are_unknown(material):
     _, fewer = opened(material, "vsepp_tiny", text__min_count=10)
     assert set(fewer.vocabulary.words) < set(all_words.vocabulary.words)
     assert UNKNOWN in fewer.train.texts.tokens.values
+
+
+def of_captions(train, val):
+    images = tuple(Image(f"{split}.png", f"{split}.png", split) for split in ("train", "val"))
+    texts = [("train.png", text) for text in train] + [("val.png", text) for text in val]
+    return Records("named", images, tuple(Caption(str(k), image, text) for k, (image, text) in enumerate(texts)))
+
+
+def warning(train, val, **changes):
+    records = of_captions(train, val)
+    config = override(preset("vsepp_tiny"), {key.replace("__", "."): value for key, value in changes.items()})
+    return unfamiliar_words(records, training_vocabulary(config, records, None))
+
+
+def test_most_words_of_validation_captions_that_are_unknown_are_told():
+    line = warning(["a dog runs.", "a cat."], ["ein Hund l\u00e4uft.", "ein Hund, a cat."])
+    assert line.startswith("named: 5 of 7 words of the validation captions (71 %) are not in the vocabulary")
+    assert "such as 'ein', 'hund', 'l\u00e4uft'; likely causes: words are not separated by spaces" in line
+    assert len(line.splitlines()) == 1
+
+
+def test_words_of_validation_captions_that_are_known_are_not_told():
+    assert not warning(["a dog runs.", "a cat."], ["a dog.", "a horse ?! ..."])
+    assert not warning(["\u4e00\u53ea\u732b\u5728\u6c99\u53d1\u4e0a"], ["\u6c99\u53d1\u4e0a\u4e00\u53ea"])
+
+
+def test_words_that_a_threshold_leaves_out_are_told():
+    assert not warning(["a dog runs."], ["a dog."], text__min_count=1)
+    assert "text.min_count" in warning(["a dog runs."], ["a dog."], text__min_count=2)
+
+
+def test_a_training_warns_of_unfamiliar_words(caplog):
+    records = of_captions(["a dog"], ["ein Hund"])
+    warn_unfamiliar(records, training_vocabulary(preset("vsepp_tiny"), records, None))
+    assert "2 of 2 words of the validation captions (100 %)" in caplog.text
 
 
 def test_word_vectors_reach_the_family(material, tmp_path):
