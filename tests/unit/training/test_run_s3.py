@@ -15,12 +15,15 @@ from tests import s3
 from tests.waiting import wait_for
 from vse import journal, pipeline
 from vse.config import override, to_dict
+from vse.errors import InputError
 from vse.lease import lease
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_run
 from vse.presets import preset
+from vse.trained import load_run
 from vse.training.loop import Loop
 from vse.training.run import run_training
+from vse.training.run_story import tell_lost_end
 from vse.workspace import Workspace
 
 CONFIG = override(
@@ -74,13 +77,37 @@ def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monk
     }
 
 
+def test_damage_on_s3_is_mended_as_on_a_disk(
+    remote: Workspace, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Journal and kept checkpoint, as a machine that has neither sees them."""
+    result = run_training(CONFIG, remote)
+    before, data = _story(remote, result.run), result.folder.read_bytes(journal.FILE_NAME)
+    monkeypatch.setenv("VSE_CACHE", str(tmp_path / "another machine"))
+    result.folder.write_bytes(journal.FILE_NAME, data[: len(data) // 2])
+    assert tell_lost_end(remote, result.folder)
+    story = _story(remote, result.run)
+    assert (story.status, story.metrics.keys()) == ("finished", before.metrics.keys())
+    weights = result.checkpoint.read_bytes("model.safetensors")
+    result.checkpoint.write_bytes("model.safetensors", weights[:-1] + bytes([weights[-1] ^ 4]))
+    with pytest.raises(InputError, match=rf"{result.checkpoint.name}/model\.safetensors is damaged or missing; python"):
+        load_run(result.folder)
+    again = run_training(CONFIG, remote)
+    assert again.trained
+    assert "model.safetensors is damaged or missing; trained again from the beginning" in caplog.text
+    assert again.checkpoint.read_bytes("model.safetensors") == weights
+
+
 SUSPENDED = """
 import math, sys, time
 from pathlib import Path
 from vse.errors import StorageError
+from vse.errors import InputError
 from vse.lease import lease
 from vse.presets import from_data
+from vse.trained import load_run
 from vse.training.run import run_training
+from vse.training.run_story import tell_lost_end
 from vse.workspace import Workspace
 
 lease.__wrapped__.__defaults__ = (4.0, math.inf)
