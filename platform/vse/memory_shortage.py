@@ -10,7 +10,7 @@ LOWER = (
 )
 
 _NODE = re.compile(r"Memory on the node \(IP: ([^,)]+)[^)]*\) was ([\d.]+)GB used / ([\d.]+)GB limit")
-_TOOK = re.compile(r"[Mm]emory used[=:] ?([\d.]+) ?Gi?B")
+_TOOK = re.compile(r"Selected to kill: .*?memory used=([\d.]+)GB")
 _ASKED = re.compile(
     r"CUDA out of memory\. (?P<cuda>Tried to allocate [\d.]+ \w+)"
     r"|(?P<numpy>Unable to allocate [^\n]{1,80}?) for an array"
@@ -47,7 +47,9 @@ def memory_shortage(text: str, peak: float = 0.0) -> str:
         took = max(map(float, _TOOK.findall(text)), default=0.0)
         of_process = f"its process took {took:g} GB" if took else "its process was ended by Ray"
         node = _NODE.search(text)
-        return f"out of memory: {of_process}" + (f", all of {node[1]} {node[2]} of {node[3]} GB" if node else "")
+        return f"out of memory: {of_process}" + (
+            f" ({node[2]} of {node[3]} GB of node {node[1]} in use)" if node else ""
+        )
     if stated := _STATED.search(text):
         return stated[0]
     if asked := _ASKED.search(text):

@@ -77,7 +77,8 @@ def test_a_log_line_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr(sys, "stderr", out)
     log = logging.getLogger("vse")
-    monkeypatch.setattr(log, "handlers", [])
+    for name, value in {"handlers": [], "propagate": log.propagate, "level": log.level}.items():
+        monkeypatch.setattr(log, name, value)  # as they were, afterwards
     set_up_logging()
     log.getChild("data").warning("%s: unreadable", "a\nvse: fake\x1b[2J.jpg")
     assert out.getvalue() == "a\\nvse: fake\\x1b[2J.jpg: unreadable\n"

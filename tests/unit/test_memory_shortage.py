@@ -15,17 +15,20 @@ from vse.memory_shortage import LOWER, memory_failure
 from vse.memory_shortage import memory_shortage as shortage
 from vse.sweeps.alpha_plan import SweepOptions
 
-BY_RAY = """ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node running low on memory.
-Memory on the node (IP: 10.0.0.7, ID: 4f0e) was 30.42GB used / 32.00GB limit (0.950653)
-OOM kill reason: the threshold was exceeded
-Object store memory usage: [used: 0.1GB]
+BY_RAY = """ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node running low on memory. Memory on \
+the node (IP: 10.0.0.7, ID: 9ba6accb890522eb) was 30.44GB used / 32.00GB limit (0.951200)
+OOM kill reason: Memory usage 6338711552B exceeded threshold of 4701347840B (18.6% of 25276063744B limit)
+Object store memory usage: [- objects spillable: 0
+(global lru) bytes evicted: 0]
 Ray killed 1 worker(s) based on the killing policy
 Considered workers: [
-Leases (retriable: 0) (Worker's Lease ID: 07000000, pid=12, actual memory used=21.70GB, worker ID=3)
+Selected to kill: (Actor(f14c75f3): job ID=01000000, lease ID=00000000, pid=281, actual memory used=21.7GB, worker ID=9)
+(Actor(c75f38a1): job ID=01000000, lease ID=00000001, pid=282, actual memory used=25.5GB, worker ID=8)
 ]
+Total non-selected idle workers USS bytes: 0.04GB
 Top 10 memory users: PID\tMEM(GB)\tCOMMAND
-12\t21.70\tray::ImplicitFunc
-Refer to the documentation on how to address the out of memory issue: https://docs.ray.io."""
+281\t21.70\tray::ImplicitFunc.train
+Refer to the documentation on how to address the out of memory issue: https://docs.ray.io"""
 BY_KERNEL = """ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task. Some common causes
 include: (1) the process was killed by the OOM killer due to high memory usage, (2) ray stop --force was called"""
 CUDA = """Traceback (most recent call last):
@@ -35,7 +38,7 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 ha
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (BY_RAY, "out of memory: its process took 21.7 GB, all of 10.0.0.7 30.42 of 32.00 GB"),
+        (BY_RAY, "out of memory: its process took 21.7 GB (30.44 of 32.00 GB of node 10.0.0.7 in use)"),
         (CUDA, "out of memory of the GPU: tried to allocate 2.50 GiB"),
         ("Traceback\nMemoryError\n", "out of memory"),
         (
