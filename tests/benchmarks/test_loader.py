@@ -20,7 +20,7 @@ from vse.training.checkpoint import Checkpoints
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import make_collator, training_inputs
 from vse.training.loop import Hooks, Loop
-from vse.training.run import build_family
+from vse.training.worker import build_family
 from vse.workspace import Workspace
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]

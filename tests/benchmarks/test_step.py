@@ -13,8 +13,8 @@ from vse.presets import preset
 from vse.training.allocator import keep_freed_memory
 from vse.training.config import OptimConfig
 from vse.training.inputs import make_collator, training_inputs
-from vse.training.run import build_family
 from vse.training.step import Stepper
+from vse.training.worker import build_family
 from vse.workspace import Workspace
 
 pytestmark = pytest.mark.benchmark

@@ -12,8 +12,8 @@ from vse.config import override
 from vse.training.allocator import keep_freed_memory
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import make_collator, training_inputs
-from vse.training.run import build_family
 from vse.training.step import Stepper
+from vse.training.worker import build_family
 from vse.workspace import Workspace
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1200)]

@@ -54,7 +54,7 @@ def worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
             os._exit(1)
 
         threading.Thread(target=lose, daemon=True).start()
-    with mock.patch("vse.training.run.training_device", return_value=torch.device("cpu")):
+    with mock.patch("vse.training.worker.training_device", return_value=torch.device("cpu")):
         return _worker(arguments)
 
 

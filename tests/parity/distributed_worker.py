@@ -20,7 +20,7 @@ from vse.evaluation import retrieval
 from vse.evaluation.metrics import RetrievalCounter
 from vse.models.family import Family
 from vse.objectives.objective import Objective
-from vse.training import run
+from vse.training import worker
 from vse.training.collectives import gather
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper, step_losses
@@ -136,7 +136,7 @@ def validated(case: str) -> dict[str, torch.Tensor]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RetrievalCounter, "add", counted)
         patch.setattr(retrieval, "Blocks", functools.partial(retrieval.Blocks, images=4, captions=9))
-        found = run.validate(family, data.examples)
+        found = worker.validate(family, data.examples)
     return {name: torch.tensor(v, dtype=torch.float64) for name, v in found.items()} | {"b": torch.tensor(scored[0])}
 
 

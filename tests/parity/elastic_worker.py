@@ -13,7 +13,7 @@ from vse import pipeline
 from vse.config import override
 from vse.errors import InputError, StorageError
 from vse.presets import preset
-from vse.training import loop, run
+from vse.training import loop, worker
 from vse.training.config import RunConfig
 from vse.workspace import Workspace
 
@@ -47,11 +47,11 @@ def _fail_on_rank_0(moment: str) -> None:
 
     if dist.get_rank() == 0:
         if moment == "set-up":
-            run._open_journal = failing
+            worker.begin_journal = failing
         elif moment == "validate":
             run.count_retrieval = failing  # type: ignore[assignment]
         else:
-            run.Checkpoints.save = failing  # type: ignore[assignment]
+            worker.Checkpoints.save = failing  # type: ignore[assignment]
 
 
 def main(request: dict[str, Any], rank: int) -> int:
@@ -73,7 +73,7 @@ def main(request: dict[str, Any], rank: int) -> int:
         config = override(config, {"train.checkpoint_seconds": 1e-9})
     material = pipeline.prepare(config, workspace)
     try:
-        run.train_worker(config, workspace, request["run"], material)
+        worker.train_worker(config, workspace, request["run"], material)
     except Exception as error:
         print(f"{type(error).__name__}: {error}")
         return 1

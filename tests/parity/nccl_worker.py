@@ -23,8 +23,8 @@ from tests.unit.training.test_loop import Run
 from vse import registry
 from vse.data.batches import worker_share
 from vse.training.config import OptimConfig
-from vse.training.run import validate
 from vse.training.step import Stepper
+from vse.training.worker import validate
 
 CPU = torch.device("cpu")
 TRAINED = ("vsepp", "jwae")  # of one phase and of two

@@ -52,6 +52,7 @@ ABOVE_THEIR_ROOM = frozenset(
         "training.distributed",
         "training.process_group",
         "training.timing",
+        "training.worker",
     }
 )
 _STAGES = 3

@@ -20,7 +20,7 @@ from vse.presets import preset
 from vse.storage import Folder
 from vse.trained import Trained
 from vse.training.config import TrainConfig
-from vse.training.run import training_device
+from vse.training.worker import training_device
 
 CUDNN: Any = torch.backends.cudnn
 DETERMINISTIC: Any = torch.utils.deterministic

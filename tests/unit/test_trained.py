@@ -14,7 +14,7 @@ from vse.evaluation.codes import encode_captions, encode_examples
 from vse.presets import preset
 from vse.storage import Folder
 from vse.trained import encode_adversaries, encode_split, load_checkpoint, load_run, read_config
-from vse.training import run
+from vse.training import worker
 from vse.training.run import run_training
 from vse.workspace import Workspace
 
@@ -34,14 +34,14 @@ class Kept:
         given = {key.replace("__", "."): value for key, value in changes.items()}
         self.config = override(preset(name), {**SHORT, "seed": next(NUMBERS), **given})
         self.material = pipeline.prepare(self.config, place)
-        build, caught = run.build_family, []
+        build, caught = worker.build_family, []
 
         def catching(*arguments):
             caught.append(build(*arguments))
             return caught[-1]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run, "build_family", catching)
+            patch.setattr(worker, "build_family", catching)
             self.result = run_training(self.config, place)
         (self.family,) = caught
 
@@ -61,7 +61,7 @@ def test_codes_are_those_of_the_trained_family_bit_by_bit(kept):
     codes = encode_split(trained, kept.material, "test")
     expected = encode_examples(
         kept.family.eval(),
-        run.training_inputs(kept.config, kept.material, kept.family.inputs).val,
+        worker.training_inputs(kept.config, kept.material, kept.family.inputs).val,
     )
     found = encode_split(trained, kept.material, "val")
     assert equal(found.images, expected.images)

@@ -165,7 +165,7 @@ def _run(
             if runs:
                 from vse.language.parsing_ray import parse_with_ray  # Ray takes seconds to import
 
-                yield from parse_with_ray(shards, config, folder, num_workers)
+                yield from parse_with_ray(parse_shard, shards, config, folder, num_workers)
                 return
     most = min(4, os.cpu_count() or 1) if num_workers is None else num_workers
     most = min(most, len(shards), max(1, num_texts // WORTH_A_PROCESS))

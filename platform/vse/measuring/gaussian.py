@@ -5,7 +5,7 @@ from vse.evaluation.gaussianity import KeepsCodes, gaussian_numbers
 from vse.measuring.members import Member
 from vse.models.family import Family
 from vse.training.inputs import split_examples, training_inputs
-from vse.training.run import build_family
+from vse.training.worker import build_family
 
 
 def measure_gaussian(member: Member, split: str) -> dict[str, float]:

@@ -261,7 +261,7 @@ def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     from vse.presets import from_data
     from vse.training.code import read_code
     from vse.training.collectives import together
-    from vse.training.run import train_worker
+    from vse.training.worker import train_worker
 
     read_code()  # as in run_training
     try:

@@ -23,7 +23,7 @@ from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig, TrainConfig
 from vse.training.inputs import Material, TrainingInputs, make_collator, training_inputs
 from vse.training.loop import Hooks, Loop
-from vse.training.run import build_family, training_device, validate
+from vse.training.worker import build_family, training_device, validate
 
 WARM_UP = 3  # steps that do not count: memory, threads and batches in waiting settle
 SECONDS = 2.0  # of steps that count

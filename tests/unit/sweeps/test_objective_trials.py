@@ -13,7 +13,7 @@ from vse.measuring.options import MeasureOptions
 from vse.sweeps import objective_results, objective_trials
 from vse.sweeps.objective_trials import Setting, run_trial
 from vse.trained import Trained
-from vse.training import run
+from vse.training import run, worker
 from vse.training.code import this_code
 from vse.training.run import Result, run_training
 from vse.workspace import Workspace
@@ -62,7 +62,7 @@ def test_a_trial_that_holds_a_gpu_measures_on_it(
         return self
 
     monkeypatch.setattr("vse.cluster.runtime.gpus", lambda: ["A10G"])
-    monkeypatch.setattr(run, "training_device", lambda train: torch.device("cpu"))
+    monkeypatch.setattr(worker, "training_device", lambda train: torch.device("cpu"))
     there = {"auto": torch.device("cuda"), "cpu": torch.device("cpu")}
     monkeypatch.setattr(objective_trials, "device_of", there.__getitem__)
     monkeypatch.setattr(objective_trials, "measure_run", attacked)

@@ -9,7 +9,7 @@ from tests.unit.training.test_run import _story as story_of
 from tests.unit.training.test_run import config
 from vse import command
 from vse.storage import Folder
-from vse.training import run
+from vse.training import worker
 from vse.training.origin import FILE, Origin, keep_origin, read_origin
 from vse.training.run import run_training
 
@@ -83,7 +83,7 @@ def test_a_run_that_was_begun_keeps_its_name(workspace: Any, monkeypatch: pytest
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(run, "_finish", fail)
+        patched.setattr(worker, "_finish", fail)
         with pytest.raises(RuntimeError):
             run_training(config(), workspace, origin=Origin("vsepp_tiny"))
     result = run_training(config(), workspace, origin=Origin("mine.json"))

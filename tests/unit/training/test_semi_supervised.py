@@ -14,8 +14,8 @@ from vse.errors import InputError
 from vse.presets import preset
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import TrainingInputs, make_collator, training_batches, training_inputs
-from vse.training.run import build_family
 from vse.training.step import step_losses
+from vse.training.worker import build_family
 
 DATA = synthetic(seed=6, images=10)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from vse.checksums import entry_of
@@ -188,7 +189,7 @@ def _run(
             if runs:
                 from vse.language.contrast.stage_ray import make_with_ray  # Ray takes seconds to import
 
-                yield from make_with_ray(shards, len(sizes), recipe, num_workers)
+                yield from make_with_ray(partial(make_shard, recipe=recipe), shards, len(sizes), num_workers)
                 return
     most = min(4, os.cpu_count() or 1) if num_workers is None else num_workers
     most = (
