@@ -16,6 +16,9 @@ def run(request: Request) -> str:
     return path
 
 
+OPTIONS = CompareOptions()
+
+
 if __name__ == "__main__":
     sys.exit(
         main(
@@ -23,7 +26,7 @@ if __name__ == "__main__":
             run,
             description="Hold runs against the first of them: every metric's difference with a 95 % interval over test "
             "images, and over seeds where runs differ in their seed only; a table and a page.",
-            options=CompareOptions(),
+            options=OPTIONS,
             plan=foresee_comparison,
         )
     )

@@ -61,12 +61,15 @@ def run(request: Request) -> str:
     return path
 
 
+OPTIONS = Options()
+
+
 if __name__ == "__main__":
     sys.exit(
         main(
             "evaluate",
             run,
             description="Retrieval and retrieval under attack on a trained run, or on an ensemble of several.",
-            options=Options(),
+            options=OPTIONS,
         )
     )

@@ -14,12 +14,15 @@ def run(request: Request) -> str:
     return path
 
 
+OPTIONS = ReportOptions()
+
+
 if __name__ == "__main__":
     sys.exit(
         main(
             "report",
             run,
             description="Write one self-contained page, with figures and tables, of a sweep or of chosen runs.",
-            options=ReportOptions(),
+            options=OPTIONS,
         )
     )

@@ -62,13 +62,16 @@ def plan(request: Request) -> Iterable[str]:
     yield f"captions: {sum(map(len, images))} of {len(images)} images in {', '.join(request.options.captions)}"
 
 
+OPTIONS = Options()
+
+
 if __name__ == "__main__":
     sys.exit(
         main(
             "show_contrast",
             run,
             description="Captions with noun, numeral and relation adversaries, to be read by people.",
-            options=Options(),
+            options=OPTIONS,
             plan=plan,
         )
     )

@@ -4,8 +4,12 @@ import sys
 
 from vse.command import main
 from vse.sweeps.objective_dry_run import describe_plan
-from vse.sweeps.objective_plan import Options, SweepOptions
+from vse.sweeps.objective_plan import Options, SweepOptions, make_plan
 from vse.sweeps.objective_sweep import run_objective_sweep
+
+OPTIONS = Options(sweep=SweepOptions(space="lambdas"))
+PRESET = "jwae_mh_scenes"
+
 
 if __name__ == "__main__":
     sys.exit(
@@ -15,8 +19,9 @@ if __name__ == "__main__":
             description="Train every point of a search space, or search it, on any preset that has its keys "
             "(sweep.space). By default jWAE (hinge or squared error, by the preset) at each of five values of every "
             "weight of eq. 6; sweep.space=lambdas_joint sweep.method=hyperopt searches all four together.",
-            default_preset="jwae_mh_scenes",
-            options=Options(sweep=SweepOptions(space="lambdas")),
+            default_preset=PRESET,
+            options=OPTIONS,
+            check=make_plan,
             plan=describe_plan,
         )
     )

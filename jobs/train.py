@@ -31,7 +31,6 @@ class Options:
 def run(request: Request) -> str:
     """Train to the end (or find the run finished), send it to MLflow and write its summary."""
     started, config, train = time.time(), request.config, request.config.train
-    check_objective(config)
     preflight(
         request.workspace,
         request.options.ray,
@@ -81,8 +80,11 @@ def run(request: Request) -> str:
 def plan(request: Request) -> list[str]:
     """What a dry run says."""
     config = request.config
-    check_objective(config)
     return [what_is_trained(config), *check_training(config, request.workspace, request.options.ray)]
+
+
+OPTIONS = Options()
+PRESET = "univse_scenes"
 
 
 if __name__ == "__main__":
@@ -91,8 +93,9 @@ if __name__ == "__main__":
             "train",
             run,
             description="Train one model family, from whatever the workspace already holds to a checkpoint.",
-            default_preset="univse_scenes",
-            options=Options(),
+            default_preset=PRESET,
+            options=OPTIONS,
+            check=lambda request: check_objective(request.config),
             plan=plan,
         )
     )

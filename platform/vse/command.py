@@ -14,9 +14,8 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
@@ -27,17 +26,17 @@ from vse.errors import (
     PlacementError,
     StorageError,
     TrialsFailedError,
+    UnknownError,
     WorkersLostError,
     storage_failure,
 )
 from vse.paths import local_path
 from vse.redaction import redact, redact_text
+from vse.run_names import are_there, by_name
 from vse.storage import Folder
-from vse.summary import summarised
 
 WRONG_INPUT = 2
 _WORKSPACE = "workspace"  # where results go if nothing else is said
-_FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
 _FOR_PEOPLE = ("report_html", "comparison_html", "page", "vectors")  # outputs named before the path of the summary
 _KEPT = "finished work is kept"
 _STAYS = f"{_KEPT}, and the same command continues from there"
@@ -83,6 +82,7 @@ def main(
     description: str,
     default_preset: str | None = None,
     options: Any = None,
+    check: Callable[[Request], object] | None = None,
     plan: Callable[[Request], Iterable[str]] | None = None,
     presets: Presets | None = None,
     argv: Sequence[str] | None = None,
@@ -93,12 +93,15 @@ def main(
     once everything is written: whoever reads may have seen enough.
     default_preset: name of the run configuration; None for a job that has none.
     options: instance of the job's frozen dataclass, whose keys are set in the same `key=value` vocabulary.
+    check: refuses settings that do not go together, before anything is read, in a dry run too; raises InputError. Hints
+    of unknown keys and names are tried with it.
     plan: says line by line what `run` would do, without doing it; the body of `--dry-run`.
     presets: where presets come from; `vse.presets` unless a test says otherwise.
     """
     before = interrupts.heed(job)
     try:
-        request = _read(job, description, default_preset, options, presets, sys.argv[1:] if argv is None else argv)
+        given = sys.argv[1:] if argv is None else argv
+        request = _read(job, description, default_preset, options, presets, check, given)
         if request is None:
             return 0
         if isinstance(request, _DryRun):
@@ -170,7 +173,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _read(
-    job: str, description: str, default_preset: str | None, options: Any, presets: Presets | None, argv: Sequence[str]
+    job: str,
+    description: str,
+    default_preset: str | None,
+    options: Any,
+    presets: Presets | None,
+    check: Callable[[Request], object] | None,
+    argv: Sequence[str],
 ) -> Request | _DryRun | None:
     parser = _Parser(prog=f"python jobs/{job}.py", description=description, add_help=False, allow_abbrev=False)
     parser.add_argument("-h", "--help", action="store_true", help="this text with every key; starts nothing")
@@ -192,48 +201,71 @@ def _read(
         from vse import presets as shipped  # after the arguments are known to make sense
 
         presets = shipped
+    typed = _pairs(known.changes, configuration.repeated_keys(options) if options is not None else ())
+
+    def asked(preset: str | None, changes: Mapping[str, Any]) -> Request:
+        request = _request(job, known, preset, changes, default_preset, options, presets)
+        if check is not None and not known.help:
+            check(request)
+        return request
+
+    try:
+        request = asked(chosen, typed)
+    except UnknownError as error:
+        from vse.hints import tried  # which looks at all jobs
+
+        raise tried(error, job, chosen, typed, asked) from None
+    if known.help:
+        _help(parser, request.config, request.options, presets)
+        return None
+    return _DryRun(request) if known.dry_run else request
+
+
+def _request(
+    job: str,
+    known: argparse.Namespace,
+    chosen: str | None,
+    changes: Mapping[str, Any],
+    default_preset: str | None,
+    options: Any,
+    presets: Presets | None,
+) -> Request:
     run_config, changed = None, set()
     if chosen is not None:
         assert presets is not None
         assert default_preset is not None
         run_config, options, changed = _load(chosen, default_preset, options, presets)
     own = {f.name for f in fields(options)} if options is not None else set()
-    if run_config is not None:
-        both = own & {f.name for f in fields(run_config)}
-        assert not both, f"{job}: options and run configuration share {sorted(both)}"
-    changes = _pairs(known.changes, configuration.repeated_keys(options) if options is not None else ())
+    theirs = {f.name for f in fields(run_config)} if run_config is not None else set()
+    assert not own & theirs, f"{job}: options and run configuration share {sorted(own & theirs)}"
+    for key, value in changes.items():
+        if key.split(".")[0] not in own | theirs:
+            every = configuration.joined(*(each for each in (options, run_config) if each is not None))
+            configuration.override(every, {key: value})  # raises with hints of all keys
     for_job = {k: v for k, v in changes.items() if k.split(".")[0] in own}
     for_run = {k: v for k, v in changes.items() if k not in for_job}
     typed, as_named = tuple(for_run), run_config
-    if run_config is not None:
-        for_run = configuration.spelled_out(run_config, for_run)
     if for_job:
         options = configuration.override(options, for_job)
     if run_config is not None:
+        for_run = configuration.spelled_out(run_config, for_run)
         run_config = configuration.validate(configuration.override(run_config, for_run))
-    elif for_run:
-        names = ", ".join(configuration.flatten(options)) if options is not None else "none"
-        raise InputError(f"{next(iter(for_run))}: no such key; known are {names}")
     if options is not None:
         options = configuration.validate(options)
     for settings in (run_config, options):
         for key, value in configuration.flatten(settings).items() if settings is not None else ():
             _holds_no_credential(key, value)
-    if known.help:
-        _help(parser, run_config, options, presets)
-        return None
     workspace = _workspace(known.workspace)
-    request = Request(
+    return Request(
         job=job,
         workspace=workspace,
         preset=chosen,
         config=run_config,
-        options=_by_name(options, workspace),
+        options=by_name(options, workspace),
         changed=frozenset(changed | set(for_job) | set(for_run)),
         tracking=known.tracking,
         beside=_beside(typed, as_named, run_config),
     )
-    return _DryRun(request) if known.dry_run else request
 
 
 def _beside(typed: Iterable[str], preset: Any, config: Any) -> tuple[str, ...]:
@@ -317,45 +349,6 @@ def _workspace(given: str | None) -> str:
     return str(local_path(where.removeprefix("file://")).resolve())
 
 
-def _named(options: Any) -> dict[str, tuple[str, ...]]:
-    """Option -> the runs or sweeps of the workspace that it names."""
-    values = {key: getattr(options, key, None) for key in _FOLDERS}
-    return {k: (v,) if isinstance(v, str) else v for k, v in values.items() if isinstance(v, str | tuple)}
-
-
-def _by_name(options: Any, workspace: str) -> Any:
-    """The options with names where the user gave paths of runs or sweeps, such as the line a job printed last."""
-    changes: dict[str, Any] = {}
-    for key, given in _named(options).items():
-        names = tuple(_name(workspace, _FOLDERS[key], each) for each in given)
-        changes[key] = names if isinstance(getattr(options, key), tuple) else names[0]
-    return replace(options, **changes) if changes else options
-
-
-def _name(workspace: str, kind: str, given: str) -> str:
-    path, root = (text.partition("?")[0] if "://" in text else text for text in (given, workspace))
-    head, slash, name = summarised(path).rpartition("/")
-    if not slash:
-        return given
-    if "://" in root:
-        return name if head in (kind, f"{root}/{kind}") else given
-    there = local_path(head.removeprefix("file://"))
-    return name if str(there) == kind or there.resolve() == Path(root) / kind else given
-
-
-def _are_there(request: Request) -> list[str]:
-    """The options whose runs or sweeps were found in the workspace. Raises InputError as the job itself would."""
-    from vse.workspace import Workspace
-
-    workspace, found = Workspace.open(request.workspace), []
-    for key, names in _named(request.options).items():
-        for name in names or ("",):
-            if name or key == "run":  # a job on one kind of thing needs it; others take one or the other
-                workspace.existing(_FOLDERS[key], name, key)
-                found.append(f"{key}={name}")
-    return found
-
-
 def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, presets: Presets | None) -> None:
     print(parser.format_help())
     if presets is not None:
@@ -368,7 +361,8 @@ def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, preset
 
 
 def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> None:
-    checked = ["keys and values of settings", *(f"that {named} is there" for named in _are_there(request))]
+    there = are_there(request.options, request.workspace)
+    checked = ["keys and values of settings", *(f"that {named} is there" for named in there)]
     lines = list(plan(request)) if plan is not None else [f"checked: {', '.join(checked)}; nothing else"]
     print(f"{request.job}: dry run, nothing is started or written")
     print(f"workspace {redact_text(request.workspace)}")

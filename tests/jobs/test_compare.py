@@ -130,7 +130,7 @@ WRONG = {
     "seeds": (["runs=A,B,OTHER,C", "seeds=some"], "seeds=some: expected one of together, apart"),
     "no outcomes": (["runs=A,B", "measure.pairs=swap.json"], "measure.pairs: has no outcomes by image to compare"),
     "split": (["runs=A,B", "measure.splits=tset"], "no split 'tset'; it has train, val, test, shifted"),
-    "key": (["run=A"], "run: no such key; known are runs, "),
+    "key": (["run=A"], "run: no such key; did you mean runs? it is a key of jobs/evaluate.py, "),
     "planned": (["--dry-run", "runs=A"], "name two runs or more, each once"),
 }
 
