@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -9,10 +10,12 @@ from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import fingerprint, knob, to_dict
 from vse.environment import run_tags
+from vse.measuring.checks import foresee_measure
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_with_outcomes
 from vse.report.measured import told
 from vse.report.terminal import lines
+from vse.storage import Folder
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.workspace import Workspace
@@ -35,8 +38,7 @@ def run(request: Request) -> str:
     started, options = time.time(), request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace)
-    names = sorted(options.run) or [""]
-    runs = [workspace.existing("runs", name, "run") for name in names]
+    names, runs = _runs(request)
     name = names[0] if len(names) == 1 else f"ensemble-{fingerprint(names)}"
     folder = (runs[0] if len(names) == 1 else workspace.ensemble(name)).check_writable()
     with Shipper(request.workspace, request.tracking).every(30):
@@ -61,6 +63,17 @@ def run(request: Request) -> str:
     return path
 
 
+def _runs(request: Request) -> tuple[list[str], list[Folder]]:
+    """The runs by name, and their folders."""
+    workspace, names = Workspace.open(request.workspace), sorted(request.options.run) or [""]
+    return names, [workspace.existing("runs", name, "run") for name in names]
+
+
+def plan(request: Request) -> Iterable[str]:
+    """Say what would be measured."""
+    return foresee_measure(_runs(request)[1], Workspace.open(request.workspace), request.options.measure)
+
+
 OPTIONS = Options()
 
 
@@ -71,5 +84,6 @@ if __name__ == "__main__":
             run,
             description="Retrieval and retrieval under attack on a trained run, or on an ensemble of several.",
             options=OPTIONS,
+            plan=plan,
         )
     )

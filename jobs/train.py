@@ -4,11 +4,11 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from vse.before_stages import without_vectors
 from vse.cluster.placement import preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
-from vse.pipeline import without_vectors
 from vse.reach import check_reach, check_training
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper

@@ -47,6 +47,11 @@ def knob(
     return field(default=default, metadata={"doc": doc, "later": later, "repeated": repeated, **ranges})
 
 
+def below(name: str, doc: str = "", *, later: bool = False) -> Any:
+    """A field of settings whose keys are known later: `KEY=x` is kept as `name=x`, `KEY.a.b=x` as `a.b=x`."""
+    return field(default=(), metadata={"doc": doc, "later": later, "below": name})
+
+
 def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:
     """A dataclass field that holds the Config of a registered component of `kind`."""
     return field(default=default, metadata={"doc": doc, "kind": kind})
@@ -116,6 +121,10 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
     if path[0] not in by_name:
         raise UnknownError(key, NO_KEY.format(key), (), f"known are {', '.join(above + name for name in by_name)}")
     spec, current = by_name[path[0]], getattr(config, path[0])
+    if spec.metadata.get("below") and isinstance(value, str):
+        name = ".".join(path[1:]) or spec.metadata["below"]
+        kept = (item for item in current if item.partition("=")[0] != name)
+        return replace(config, **{path[0]: tuple(sorted([*kept, f"{name}={value}"]))})
     if len(path) > 1:
         if not is_dataclass(current):
             raise InputError(f"{key}: {above}{path[0]} is a value and has no keys below it")
@@ -314,6 +323,8 @@ def help_lines(config: Any) -> list[str]:
         kind = " or ".join(map(str, choices)) if choices else type_name(hint)
         if "kind" in spec.metadata:
             kind = " or ".join(registry.names(spec.metadata["kind"]))
+        if spec.metadata.get("below"):
+            kind = "a string, and keys below"
         if spec.metadata.get("repeated"):
             kind = "a string; may be given several times"
         lines.append(f"  {key}={json.dumps(_six_digits(value))}  [{kind}] {spec.metadata.get('doc', '')}".rstrip())

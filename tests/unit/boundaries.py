@@ -28,7 +28,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     | {"summary"},
     frozenset({"cluster", "prometheus", "tracking"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measuring", "artefacts", "embedder", "served_model"})
-    | {"judging", "reach", "search"},
+    | {"judging", "reach", "search", "before_stages"},
     frozenset({"studies"}),
     frozenset(
         {"sweeps", "report", "command", "hints", "run_names", "status", "status_screen", "preflight", "node_logs"}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from vse import pipeline, presets, registry
+from vse.before_stages import without_vectors
 from vse.cluster.runtime import Config as RayConfig
 from vse.config import override
 from vse.data.records import Caption, Image, Records
@@ -17,6 +18,7 @@ from vse.features.extraction import ExtractionConfig, extract, features_fingerpr
 from vse.features.store import FeatureStore
 from vse.language.tokens import words
 from vse.presets import preset
+from vse.reach import check_training
 from vse.workspace import Workspace, dataset_name
 
 SMALL = {"data.num_train": 8, "data.num_val": 4, "data.num_test": 4, "data.num_shifted": 2}
@@ -29,6 +31,10 @@ def place(tmp_path_factory):
 
 def tiny(name="univse_tiny", **changes):
     return override(preset(name), SMALL | {key.replace("__", "."): value for key, value in changes.items()})
+
+
+def dry_run(config):
+    return list(check_training(config, "nowhere", RayConfig()))
 
 
 def files(workspace: Workspace) -> dict[str, tuple[int, int]]:
@@ -219,7 +225,7 @@ def test_what_is_missing_is_told_before_features_and_by_a_dry_run_alike(tmp_path
     config, told = tiny(**changes), set()
     for ask in (
         lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
-        lambda: list(pipeline.check_with_data(config)),
+        lambda: dry_run(config),
     ):
         with pytest.raises(InputError, match=message) as caught:
             ask()
@@ -232,14 +238,14 @@ def test_vectors_of_sentences_are_missed_before_features_and_by_a_dry_run_alike(
     config = tiny("cca_scenes", text__word_vectors="")
     for ask in (
         lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
-        lambda: list(pipeline.check_with_data(config)),
+        lambda: dry_run(config),
     ):
         with pytest.raises(InputError, match=r"^text\.word_vectors: vectors of captions are made of word vectors"):
             ask()
 
 
 def test_a_dry_run_says_what_it_saw_and_what_not():
-    told = list(pipeline.check_with_data(tiny("vsepp_tiny")))
+    told = dry_run(tiny("vsepp_tiny"))
     assert told[0].startswith("data set scenes: train 8 images with ")
     assert told[-1].startswith("not checked: image files")
 
@@ -250,7 +256,7 @@ VECTORS = {"univse": "GloVe", "vsec": "GloVe", "relational": "fastText"}
 @pytest.mark.parametrize("name", [n for n in presets.names() if n.endswith(("_coco", "_flickr30k", "_scenes"))])
 def test_who_lacks_the_vectors_of_its_paper_is_told_so(name):
     config = preset(name)
-    told, expected = pipeline.without_vectors(config), VECTORS.get(registry.name_of("family", config.model))
+    told, expected = without_vectors(config), VECTORS.get(registry.name_of("family", config.model))
     if expected is None or name.endswith("_scenes"):
         assert told == ""
     else:
@@ -259,15 +265,15 @@ def test_who_lacks_the_vectors_of_its_paper_is_told_so(name):
         )
         assert expected in told
         assert "\n" not in told
-    assert pipeline.without_vectors(override(config, {"text.word_vectors": "glove.txt"})) == ""
+    assert without_vectors(override(config, {"text.word_vectors": "glove.txt"})) == ""
 
 
 def test_a_dry_run_says_that_vectors_are_missing(tmp_path):
     (tmp_path / "mine.csv").write_text("image,caption,split\na.jpg,A dog,train\nb.jpg,A cat,val\n")
     table = {"data": "table", "data.file": str(tmp_path / "mine.csv")}
     config = override(preset("vsec_scenes"), table)
-    assert pipeline.without_vectors(config) in list(pipeline.check_with_data(config))
-    assert pipeline.without_vectors(config).startswith("text.word_vectors is not set")
+    assert without_vectors(config) in dry_run(config)
+    assert without_vectors(config).startswith("text.word_vectors is not set")
 
 
 def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
@@ -284,7 +290,7 @@ def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
     assert told == "mine: 3 left out (2 x caption without a word, 1 x image without a caption)"
     listed = json.loads(Path(place_told.removesuffix(" under source.rejects")).read_text())["source"]["rejects"]
     assert [name for name, _ in listed] == ["a.jpg#1", "b.jpg#0", "b.jpg"]
-    assert told in list(pipeline.check_with_data(config))
+    assert told in dry_run(config)
 
 
 def ready_made(folder, broken, **changes):
@@ -335,7 +341,7 @@ def test_a_split_whose_captions_were_all_left_out_is_told_so(tmp_path):
         r"no split 'val'; .*; of what it lists, 2 left out \(1 x caption without a word, 1 x image without a caption\)"
     )
     with pytest.raises(InputError, match=told):
-        list(pipeline.check_with_data(config))
+        dry_run(config)
 
 
 def test_rejected_images_leave_with_their_captions(place, first, monkeypatch):
@@ -368,9 +374,9 @@ def test_features_come_in_the_order_asked_for(first):
 def test_features_that_a_family_does_not_read_are_refused_before_they_are_copied(tmp_path):
     config, place = ready_made(tmp_path / "mine", {}), Workspace.open(str(tmp_path / "workspace"))
     maps = override(config, {"model.image": "map"})
-    for ask in (lambda: list(pipeline.check_with_data(maps)), lambda: pipeline.prepare(maps, place)):
+    for ask in (lambda: dry_run(maps), lambda: pipeline.prepare(maps, place)):
         with pytest.raises(InputError, match=r"train_ims\.npy: has one vector per image \(pooled\), rows of 8, but"):
             ask()
     assert not place.root.child("features").exists()
     with pytest.raises(InputError, match=r"^data=precomp: brings features and .* add features\.backbone=arrays$"):
-        list(pipeline.check_with_data(override(config, {"features.backbone": "small"})))
+        dry_run(override(config, {"features.backbone": "small"}))

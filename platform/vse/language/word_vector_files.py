@@ -85,6 +85,21 @@ def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -
         raise InputError(f"{path}: a damaged packed file ({error})") from None
 
 
+def check_head(path: str) -> None:
+    """Raises InputError for a file that does not begin as one of word vectors does; reads no more than its head."""
+    try:
+        with opened(path) as stream:
+            head = stream.peek(_HEAD)[:_HEAD]
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: a damaged packed file ({error})") from None
+    _, dim, _ = _header(head)
+    if head[:4] == fasttext_binary.MAGIC or dim is not None:
+        return
+    if not head:
+        raise InputError(f"{path}: an empty file")
+    _first_width(path, head.partition(b"\n")[0])
+
+
 def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int], subwords: bool) -> Rows:
     if not stream.seekable() or isinstance(stream.raw, gzip.GzipFile | zipfile.ZipExtFile):
         raise InputError(f"{path}: a fastText .bin needs random access; unpack it first")

@@ -11,6 +11,7 @@ import torch
 
 from vse import pipeline, prometheus, registry
 from vse.arithmetic import use_reproducible_arithmetic
+from vse.before_stages import sizes
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import num_gpus, running_ray
 from vse.config import flatten, to_dict
@@ -126,7 +127,7 @@ def run_training(
             if _finished(folder) is None:
                 _warn_begun(folder)
                 log.info("%s", what_is_trained(config))
-                log.info("run %s, %s", name, pipeline.sizes(material.records))
+                log.info("run %s, %s", name, sizes(material.records))
                 _train(config, workspace, name, material, parent, report, ray, held)
                 trained = True
             elif not _closed(workspace, name):

@@ -26,11 +26,12 @@ def test_a_run_is_measured_on_other_data(place, runs, family):
     """Which are read with the run's own words; its own data are other data too."""
     run = runs[family]
     own = {key: value for key, value in measure_run(run, place, MeasureOptions()).items() if "attack" not in key}
-    assert measure_run(run, place, MeasureOptions(data=("data.drawing=plain",))) == own
-    drawn = measure_run(run, place, MeasureOptions(data=("data.drawing=second",)))
+    plain = MeasureOptions(attacks=())
+    assert measure_run(run, place, replace(plain, on=("drawing=plain",))) == own
+    drawn = measure_run(run, place, replace(plain, on=("drawing=second",)))
     assert drawn.keys() == own.keys()
     assert drawn["test/i2t/meanr"] != own["test/i2t/meanr"]
-    fewer = measure_run(run, place, MeasureOptions(data=("data.num_test=3", "data.seed=5"), splits=("test", "val")))
+    fewer = measure_run(run, place, replace(plain, on=("num_test=3", "seed=5"), splits=("test", "val")))
     assert fewer["test/i2t/meanr"] != own["test/i2t/meanr"]
     assert fewer.keys() == own.keys() | {key.replace("test/", "val/") for key in own}
 
@@ -49,34 +50,33 @@ def test_a_protocol_for_which_a_release_has_further_images(tmp_path, place, monk
     config = override(preset("vsepp_tiny"), source)
     run, options = run_training(config, place).folder, MeasureOptions(protocol="coco_5k", attacks=())
     told = "protocol COCO 5K: needs 8 images, split test/coco_5k has 4; "
-    advice = "train with data.test=testall, or measure.data=data.test=testall"
+    advice = "train with data.test=testall, or measure with measure.on.test=testall"
     with pytest.raises(InputError, match=f"^{re.escape(told + advice)}$"):
         measure_run(run, place, options)
-    found = measure_run(run, place, replace(options, data=("data.test=testall",)))
+    found = measure_run(run, place, replace(options, on=("test=testall",)))
     trained = run_training(override(config, {"data.test": "testall"}), place).folder
     assert found == measure_run(trained, place, options)
-    elsewhere = f"data.root={tmp_path}"
-    with pytest.raises(InputError, match=f"^{re.escape(f'{told}measure.data={elsewhere},data.test=testall')}$"):
-        measure_run(run, place, replace(options, data=(elsewhere,)))
+    assert found == measure_run(run, place, replace(options, on=(f"path={tmp_path}", "test=testall")))
+    with pytest.raises(InputError, match=f"^{re.escape(f'{told}measure with measure.on.test=testall')}$"):
+        measure_run(run, place, replace(options, on=(f"path={tmp_path}",)))
     (tmp_path / "testall_ims.npy").unlink()
     with pytest.raises(InputError, match=f"^{re.escape(told.removesuffix('; '))}$"):
         measure_run(run, place, options)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("on", "said"),
     [
-        ({"data": ("flickr30k",)}, "measure.data=flickr30k: expected data=NAME or data.KEY=VALUE"),
-        ({"data": ("text.min_count=1",)}, "measure.data=text.min_count=1: expected data=NAME"),
-        ({"data": ("data.drawing=third",)}, "measure.data: data.drawing=third: expected one of plain, second"),
-        ({"data": ("data=karpathy", "data.root=/nowhere")}, "measure.data: data.root=/nowhere"),
-        (
-            {"data": ("data.seed=2",), "contrast": ("shared",)},
-            "measure.contrast: adversaries are of the run's own data",
-        ),
-        ({"data": ("data.seed=2",), "pairs": ("x.json",)}, "measure.pairs: adversaries are of the run's own data"),
+        (("path=/nowhere",), "measure.on: /nowhere: no such file or folder"),
+        (("source=flickr30k",), "measure.on.source=flickr30k: unknown; known are coco, karpathy"),
+        (("drwaing=plain",), "measure.on.drwaing: no such key; did you mean measure.on.drawing?"),
+        (("drawing=third",), "measure.on.drawing=third: expected one of plain, second"),
+        (("source=karpathy", "root=/nowhere"), "measure.on.root=/nowhere: no such folder"),
+        (("source=precomp", "root=/nowhere"), "measure.on: holds features and no images"),
+        (("path=/", "source=scenes"), "measure.on: /: rendered scenes lie nowhere"),
     ],
 )
-def test_other_data_that_cannot_be_measured(place, runs, changes, said):
+def test_other_data_that_cannot_be_measured(place, runs, monkeypatch, on, said):
+    monkeypatch.setattr("vse.pipeline.prepare", lambda *a, **k: pytest.fail("made features first"))
     with pytest.raises(InputError, match=f"^{re.escape(said)}"):
-        measure_run(runs["vsepp"], place, MeasureOptions(**changes))
+        measure_run(runs["vsepp"], place, MeasureOptions(on=on))
