@@ -13,7 +13,7 @@ from vse.environment import run_tags
 from vse.measuring.checks import foresee_measure
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_with_outcomes
-from vse.report.measured import told
+from vse.report.measured import altered, told
 from vse.report.terminal import lines
 from vse.storage import Folder
 from vse.summary import write_summary
@@ -47,7 +47,8 @@ def run(request: Request) -> str:
         if len(names) > 1:
             journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - started)
             journal.params({"runs": ",".join(names)})
-        journal.metrics(told(measured.metrics, to_dict(options.measure)), step=0)
+        metrics = told(measured.metrics, to_dict(options.measure))
+        journal.metrics(metrics, step=0)
         if len(names) > 1:
             journal.end("finished")
     path = write_summary(
@@ -55,10 +56,12 @@ def run(request: Request) -> str:
         job="evaluate",
         started=started,
         options=options,
-        headline=measured.metrics,
+        headline=metrics if options.measure.on else measured.metrics,
         outputs={"run": folder.uri, "outcomes": folder.child("evaluation").address(measured.file)},
         digits=measured.digits,
     )
+    if way := altered(to_dict(options.measure)):
+        print(f"{way}:")
     print("\n".join(lines(measured.metrics, measured.sizes)))
     return path
 

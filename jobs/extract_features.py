@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vse import registry
-from vse.before_stages import of_data
+from vse.before_stages import check_features, of_data
 from vse.cluster.placement import gather
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import running_ray, set_threads, set_up_logging
@@ -16,7 +16,7 @@ from vse.command import Request, main
 from vse.config import knob
 from vse.data.records import Records
 from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
-from vse.pipeline import describe
+from vse.pipeline import describe, kept_features
 from vse.reach import check_reach
 from vse.summary import write_summary
 from vse.training.compatibility import family_inputs

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vse import registry
-from vse.before_stages import of_data
+from vse.before_stages import check_parser, of_data
 from vse.cluster.placement import gather
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of, set_up_logging

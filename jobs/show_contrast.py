@@ -22,8 +22,10 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    captions: tuple[str, ...] = knob((), "files of captions: text, a table with a column caption, or SugarCrepe's")
-    out: str = knob("", "file to write; empty: contrast/page.txt in the workspace")
+    captions: tuple[str, ...] = knob(
+        (), "files of captions: text, a table with a column caption, or SugarCrepe's", reads="file"
+    )
+    out: str = knob("", "file to write; empty: contrast/page.txt in the workspace", writes="file")
     number: int = knob(40, "captions on the page", low=1)
     samples: int = knob(3, "adversaries of each paradigm and caption", low=1)
     seed: int = knob(0, "seed of the captions and adversaries shown", low=0)

@@ -3,9 +3,10 @@
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from vse.before_stages import without_vectors
-from vse.cluster.placement import preflight
+from vse.cluster.placement import check_room, preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
@@ -30,16 +31,8 @@ class Options:
 
 def run(request: Request) -> str:
     """Train to the end (or find the run finished), send it to MLflow and write its summary."""
-    started, config, train = time.time(), request.config, request.config.train
-    preflight(
-        request.workspace,
-        request.options.ray,
-        workers=train.workers,
-        cpus_per_worker=1 if trains_here(train) else train.threads,
-        gpus_per_worker=train.gpus_per_worker,
-        labels=None if trains_here(train) else steady_nodes(request.options.ray, train.gpus_per_worker),
-        key="train.workers",
-    )
+    started, config = time.time(), request.config
+    preflight(request.workspace, request.options.ray, **_resources(request))
     set_up_logging()
     list(check_reach(config, request.workspace, request.options.ray))
     if told := without_vectors(config):
@@ -77,9 +70,22 @@ def run(request: Request) -> str:
     )
 
 
+def _resources(request: Request) -> dict[str, Any]:
+    """What the workers need, as `preflight` is told."""
+    train, ray = request.config.train, request.options.ray
+    return {
+        "workers": train.workers,
+        "cpus_per_worker": 1 if trains_here(train) else train.threads,
+        "gpus_per_worker": train.gpus_per_worker,
+        "labels": None if trains_here(train) else steady_nodes(ray, train.gpus_per_worker),
+        "key": "train.workers",
+    }
+
+
 def plan(request: Request) -> list[str]:
     """What a dry run says."""
     config = request.config
+    check_room(request.options.ray, **_resources(request))
     return [what_is_trained(config), *check_training(config, request.workspace, request.options.ray)]
 
 

@@ -20,6 +20,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
 from vse import interrupts
+from vse.addresses import check_addresses
 from vse.errors import (
     Diverged,
     InputError,
@@ -104,6 +105,9 @@ def main(
         request = _read(job, description, default_preset, options, presets, check, given)
         if request is None:
             return 0
+        is_dry = isinstance(request, _DryRun)
+        asked = request.request if isinstance(request, _DryRun) else request
+        check_addresses(asked.options, asked.workspace, asked.tracking, foresees=is_dry and job != "status")
         if isinstance(request, _DryRun):
             _show(request.request, plan)
             return 0

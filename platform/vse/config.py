@@ -36,15 +36,21 @@ def knob(
     choices: tuple[Any, ...] | None = None,
     later: bool = False,
     repeated: bool = False,
+    reads: str = "",
+    writes: str = "",
 ) -> Any:
     """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices.
 
     later: it joined a configuration of which runs were made. Its default, which must be what they did, is not written,
     so that they keep their fingerprints. repeated: a list of texts, such as sentences, whose key is given once for each
-    on a command line; each is taken as it stands, commas included.
+    on a command line; each is taken as it stands, commas included. reads, writes: `file` or `folder`, for what must be
+    there, or must be possible to make, before a job starts.
     """
     ranges = {"low": low, "high": high, "above": above, "choices": choices}
-    return field(default=default, metadata={"doc": doc, "later": later, "repeated": repeated, **ranges})
+    return field(
+        default=default,
+        metadata={"doc": doc, "later": later, "repeated": repeated, "reads": reads, "writes": writes, **ranges},
+    )
 
 
 def below(name: str, doc: str = "", *, later: bool = False) -> Any:

@@ -49,7 +49,7 @@ class Options:
     images: int = knob(50, "images on the sheets", low=1)
     number: int = knob(100, "adversaries of each kind", low=1)
     per_sheet: int = knob(6, "images on one sheet", low=1)
-    verdicts: str = knob("", "file of verdicts to count instead of drawing")
+    verdicts: str = knob("", "file of verdicts to count instead of drawing", reads="file")
 
 
 @dataclass(frozen=True, slots=True)

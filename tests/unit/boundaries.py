@@ -30,9 +30,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"presets", "pipeline", "adversaries", "trained", "measuring", "artefacts", "embedder", "served_model"})
     | {"judging", "reach", "search", "before_stages"},
     frozenset({"studies"}),
-    frozenset(
-        {"sweeps", "report", "command", "hints", "run_names", "status", "status_screen", "preflight", "node_logs"}
-    ),
+    frozenset({"sweeps", "report", "command", "hints", "addresses", "run_names", "status", "status_screen"})
+    | {"preflight", "node_logs"},
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
 ABOVE_THEIR_ROOM = frozenset(

@@ -35,7 +35,9 @@ class MeasureOptions:
         False, "how far codes are from N(0, I), before and after training, in families that keep such codes"
     )
     contrast: tuple[str, ...] = knob((), "kinds of words of VSE-C's contrastive captions", choices=KINDS)
-    pairs: tuple[str, ...] = knob((), "files of (image, caption, negative caption), such as SugarCrepe's JSON")
+    pairs: tuple[str, ...] = knob(
+        (), "files of (image, caption, negative caption), such as SugarCrepe's JSON", reads="file"
+    )
     on: tuple[str, ...] = below(
         "path",
         "other data than the run's, by their folder or file (jWAE, Tables 5 and 6); measure.on.source=NAME where that "

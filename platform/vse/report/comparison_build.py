@@ -107,7 +107,10 @@ def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[Syste
     if len(names) < 2 or len(set(names)) < len(names):
         raise InputError(f"runs={','.join(names)}: name two runs or more, each once")
     runs = [_compared(workspace.existing("runs", name, "runs")) for name in names]
-    return with_same_seeds(systems_of(runs, together=options.seeds == TOGETHER))
+    systems, notes = with_same_seeds(systems_of(runs, together=options.seeds == TOGETHER))
+    if options.measure.on:
+        notes = [*notes, f"measured on other data ({', '.join(options.measure.on)}), attacked with words of its own"]
+    return systems, notes
 
 
 def _compared(run: Folder) -> Compared:
@@ -129,7 +132,8 @@ def measured_alike(runs: Sequence[Compared], workspace: Workspace, options: Meas
     Raises InputError where two runs differ in an image, a caption or an adversary of what is measured. No run is
     measured before all were looked at.
     """
-    _refuse_other_data(runs, workspace, options.splits)
+    if not options.on:
+        _refuse_other_data(runs, workspace, options.splits)
     folders = [workspace.run(run.name) for run in runs]
     found: dict[str, Measured | None] = {}
     first, prints = runs[0].name, dict[str, str]()
