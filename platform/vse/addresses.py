@@ -28,7 +28,7 @@ def check_addresses(options: Any, workspace: str, tracking: str | None, *, fores
     tracking_uri(workspace, tracking)
     root = Workspace.open(workspace).root
     if foresees and root.is_local:
-        _can_be_made(root.local(), f"--workspace {workspace}")
+        _can_be_made(root.local(), "folder", f"--workspace {workspace}")
     elif foresees:
         root.exists()  # asks the store, which refuses an unknown bucket and bad credentials
     for key, spec, _, value in walk(options) if options is not None else ():
@@ -36,10 +36,7 @@ def check_addresses(options: Any, workspace: str, tracking: str | None, *, fores
             if path and spec.metadata.get("reads"):
                 _is_there(path, spec.metadata["reads"], f"{key}={path}")
             if path and spec.metadata.get("writes") and not named_files.is_remote(path):
-                place = local_path(path).absolute()
-                if spec.metadata["writes"] == "file" and place.is_dir():
-                    raise InputError(f"{key}={path}: is a folder; name a file in it")
-                _can_be_made(place, f"{key}={path}")
+                _can_be_made(local_path(path).absolute(), spec.metadata["writes"], f"{key}={path}")
 
 
 def _is_there(path: str, kind: str, asked: str) -> None:
@@ -51,14 +48,14 @@ def _is_there(path: str, kind: str, asked: str) -> None:
         raise InputError(f"{asked}: no such {kind}")
 
 
-def _can_be_made(place: Path, asked: str) -> None:
-    """Whether this process may write there, as far as the nearest folder that exists tells."""
-    while not os.path.lexists(place) and place != place.parent:
-        place = place.parent
-    if place.is_file() and asked.startswith("--workspace"):
-        raise InputError(f"{asked}: {place} is a file; expected a folder")
-    folder = place.parent if place.is_file() else place
-    if not folder.is_dir():
-        raise InputError(f"{asked}: {place} is no folder")
-    if not os.access(folder, os.W_OK) or (place.is_file() and not os.access(place, os.W_OK)):
-        raise InputError(f"{asked}: {place} cannot be written to")
+def _can_be_made(place: Path, kind: str, asked: str) -> None:
+    """Whether this process may write there, as far as the nearest of its folders that exists tells."""
+    if place.is_dir() and kind == "file":
+        raise InputError(f"{asked}: is a folder; name a file in it")
+    there = place
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir() and (there != place or kind == "folder"):
+        raise InputError(f"{asked}: {there} is no folder")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{asked}: {there} cannot be written to")

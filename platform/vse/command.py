@@ -173,6 +173,8 @@ class _DryRun:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        if re.search(r"unrecognized arguments: --preset\b", message):
+            message = "--preset: this job has no run configuration; its own keys set everything"
         raise InputError(f"{message}; see --help")
 
 
