@@ -167,17 +167,18 @@ def prepare(
     parsed: bool = False,
     outputs: tuple[str, ...] = (),
     ray: RayConfig | None = None,
+    records: Records | None = None,
 ) -> Material:
     """Run what is missing of stages 1 to 3 and open the results; images without features leave the records.
 
     Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do. `outputs`
     are features that other families will want of the same images: one pass makes them all. `ray`: which Ray stages use
-    and what they ask of it, where there is much to do.
+    and what they ask of it, where there is much to do. `records`: of the configured source, if they were read before.
     """
     if not workspace.found.told:
         check(config, parsed=parsed)  # what is missing is told before hours of extraction
     inputs, contrast = family_inputs(config), adversaries_wanted(config) is not None
-    records = trainable(describe(config, workspace))
+    records = trainable(records or describe(config, workspace))
     store = extract_features(config, workspace, records, tuple({inputs.image, *outputs}), ray)
     parses = parse_dataset(config, workspace, records, ray) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": _identity(config, workspace, records, inputs.image)}
@@ -202,7 +203,14 @@ def prepare(
     return Material(records, features, parses, prints, vectors, sentences, candidates, config.text.pools)
 
 
-def prepare_transfer(other: RunConfig, workspace: Workspace, material: Material, *, parsed: bool = False) -> Material:
+def prepare_transfer(
+    other: RunConfig,
+    workspace: Workspace,
+    material: Material,
+    *,
+    parsed: bool = False,
+    records: Records | None = None,
+) -> Material:
     """Images and captions of other data to measure a trained run on.
 
     What was fitted on the captions of the run's own training images, vectors of words and of sentences, stays.
@@ -212,9 +220,10 @@ def prepare_transfer(other: RunConfig, workspace: Workspace, material: Material,
         workspace: where the stages keep what they make.
         material: of the run's own data.
         parsed: whether captions are parsed though the family reads no components, as attacks do.
+        records: of the other data, where the caller has read them.
     """
     inputs = family_inputs(other)
-    records = describe(other, workspace)
+    records = records or describe(other, workspace)
     store = extract_features(other, workspace, records, (inputs.image,))
     parses = parse_dataset(other, workspace, records) if inputs.components or parsed else None
     features = StoredFeatures(store, str(workspace.cache().local()))

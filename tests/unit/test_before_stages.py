@@ -11,11 +11,14 @@ import torch
 from tests.unit.test_pipeline import dry_run
 from vse import before_stages, pipeline
 from vse.before_stages import check, trainable
+from vse.cluster.runtime import Config as RayConfig
 from vse.config import override
 from vse.data.scenes.source import Scenes
 from vse.errors import InputError
 from vse.presets import preset
+from vse.reach import check_training
 from vse.registry import build
+from vse.sweeps.alpha_trials import SPLITS
 from vse.workspace import Workspace
 
 SMALL = {"data.num_train": 8, "data.num_val": 4, "data.num_test": 4, "data.num_shifted": 2}
@@ -92,3 +95,7 @@ def test_a_split_that_a_job_measures_is_missed_first() -> None:
     assert trainable(records, ("val",)) is records
     with pytest.raises(InputError, match="no split 'test'; it has train, val, shifted"):
         trainable(records, ("val", "test"))
+    config = override(preset("univse_tiny"), {**SMALL, "data.num_test": 0})
+    assert dry_run(config)
+    with pytest.raises(InputError, match="no split 'test'"):
+        list(check_training(config, "nowhere", RayConfig(), parsed=True, splits=SPLITS))

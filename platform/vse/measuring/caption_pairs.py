@@ -24,8 +24,8 @@ PAIRS_REVISION = 2  # 2: a file name that several images share is none of theirs
 
 def match_pairs(
     pairs: Sequence[CaptionPair], images: Sequence[tuple[str, str]], data: str, files: Sequence[str]
-) -> tuple[list[CaptionPair], Mapping[str, str]]:
-    """The pairs that are of images of a data set, and the ids of these by file name.
+) -> tuple[list[CaptionPair], Mapping[str, str], str]:
+    """The pairs that are of images of a data set, the ids of these by file name, and what to warn of.
 
     Args:
         pairs: of all `files`.
@@ -49,11 +49,9 @@ def match_pairs(
     if not kept:
         none = f"{named}: none of {len(pairs)} pairs is of an image of {data}"
         raise InputError(f"{none}; {told}" if told else none)
-    if told:
-        log.warning("%s: %s", named, told)
     if taken := {pair.category for pair in kept} & {"mean", "found"}:
         raise InputError(f"{named}: category {min(taken)!r} is the name of another metric; rename it")
-    return kept, matched.ids
+    return kept, matched.ids, f"{named}: {told}" if told else ""
 
 
 def measure_pairs(
@@ -63,7 +61,9 @@ def measure_pairs(
     records = members.each[0].material.records
     common = set.intersection(*({(i.id, i.uri) for i in m.material.records.images} for m in members.each))
     there = [(i.id, i.uri) for i in records.images if (i.id, i.uri) in common]
-    kept, image = match_pairs(pairs, there, records.name, files)
+    kept, image, told = match_pairs(pairs, there, records.name, files)
+    if told:
+        log.warning("%s", told)
     ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
     row = {found: k for k, found in enumerate(ids)}
     texts = [pair.caption for pair in kept] + [pair.negative for pair in kept]

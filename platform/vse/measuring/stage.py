@@ -14,7 +14,7 @@ import torch
 from vse import pipeline
 from vse.adversaries import Adversaries, attack_split, contrast_split, of_some, without_any
 from vse.config import fingerprint, to_dict
-from vse.data.records import Split
+from vse.data.records import Records, Split
 from vse.errors import Diverged, InputError
 from vse.evaluation.outcomes import Outcomes, Recorder, pack, unpack
 from vse.language.caption_pairs import CaptionPair
@@ -149,13 +149,13 @@ def plan_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureO
             Member(
                 run.name,
                 trained,
-                _material(trained.config, config, workspace, parsed),
+                _material(trained.config, config, workspace, parsed, records),
                 config,
                 {"alpha": alpha} if alpha is not None and "alpha" in trained.family.inference_parameters else {},
                 options.drop_components,
                 options.drop_seed,
             )
-            for run, trained, config in zip(runs, asked.loaded, asked.configs, strict=True)
+            for run, trained, config, records in zip(runs, asked.loaded, asked.configs, asked.records, strict=True)
         )
     )
     parts = tuple(members.split(split) for split in dict.fromkeys(options.splits))  # told before any is encoded
@@ -219,12 +219,13 @@ def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool =
     return Measured(metrics, plan.sizes, plan.digits, found, file)
 
 
-def _material(own: RunConfig, config: RunConfig, workspace: Workspace, parsed: bool) -> Material:
-    """What earlier stages make of the run's data, or of the other data of `config` that it is measured on."""
+def _material(own: RunConfig, config: RunConfig, workspace: Workspace, parsed: bool, records: Records) -> Material:
+    """What earlier stages make of the run's data, or of the other data of `config` that it is measured on: `records`
+    are of these."""
     if config is own:
-        return pipeline.prepare(own, workspace, parsed=parsed)
+        return pipeline.prepare(own, workspace, parsed=parsed, records=records)
     material = pipeline.prepare(own, workspace)
-    return pipeline.prepare_transfer(config, workspace, material, parsed=parsed)
+    return pipeline.prepare_transfer(config, workspace, material, parsed=parsed, records=records)
 
 
 def _attackers(members: Members, workspace: Workspace, split: str, options: MeasureOptions) -> Attackers:
