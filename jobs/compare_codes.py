@@ -52,17 +52,13 @@ def run(request: Request) -> str:
     return path
 
 
-OPTIONS = Options()
-PRESET = "jwae_mse_scenes"
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "compare_codes",
             run,
             description="How far codes of a setting are from N(0, I) before and after training, over seeds.",
-            default_preset=PRESET,
-            options=OPTIONS,
+            default_preset="jwae_mse_scenes",
+            options=Options(),
         )
     )

@@ -77,16 +77,13 @@ def plan(request: Request) -> Iterable[str]:
     yield f"captions: {', '.join(request.options.captions) or 'none'}"
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "derive_lexicon",
             run,
             description="Noun relations and concreteness of visual words, from a WordNet 3.0 database.",
-            options=OPTIONS,
+            options=Options(),
             plan=plan,
         )
     )

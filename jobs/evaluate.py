@@ -77,16 +77,13 @@ def plan(request: Request) -> Iterable[str]:
     return foresee_measure(_runs(request)[1], Workspace.open(request.workspace), request.options.measure)
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "evaluate",
             run,
             description="Retrieval and retrieval under attack on a trained run, or on an ensemble of several.",
-            options=OPTIONS,
+            options=Options(),
             plan=plan,
         )
     )

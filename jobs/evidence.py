@@ -108,15 +108,12 @@ def run(request: Request) -> str:
     )
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "evidence",
             run,
             description="Run a registered study in slices and answer its claims.",
-            options=OPTIONS,
+            options=Options(),
         )
     )

@@ -110,18 +110,14 @@ def plan(request: Request) -> Iterable[str]:
         yield from check_reach(request.config, request.workspace, request.options.ray, outputs, captions=False)
 
 
-OPTIONS = Options()
-PRESET = "univse_scenes"
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "extract_features",
             run,
             description="One pass of a frozen backbone over every image, in resumable shards.",
-            default_preset=PRESET,
-            options=OPTIONS,
+            default_preset="univse_scenes",
+            options=Options(),
             plan=plan,
         )
     )

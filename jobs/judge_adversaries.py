@@ -60,17 +60,13 @@ def run(request: Request) -> str:
     return summary
 
 
-OPTIONS = Options()
-PRESET = "univse_scenes"
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "judge_adversaries",
             run,
             description="Adversaries for people to judge, and the shares that were found grammatical and false.",
-            default_preset=PRESET,
-            options=OPTIONS,
+            default_preset="univse_scenes",
+            options=Options(),
         )
     )

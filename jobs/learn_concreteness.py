@@ -121,16 +121,13 @@ def _wanted(options: Options, wordnet: Iterable[str]) -> list[str]:
     return sorted({*frequent, *wordnet, *CONCRETE_SEEDS, *ABSTRACT_SEEDS})
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "learn_concreteness",
             run,
             description="Concreteness from word vectors and seed words, for `text.contrast.concreteness`.",
-            options=OPTIONS,
+            options=Options(),
             plan=plan,
         )
     )

@@ -45,18 +45,14 @@ def plan(request: Request) -> Iterable[str]:
     yield from of_data(registry.build("source", request.config.data).describe())
 
 
-OPTIONS = Options()
-PRESET = "univse_scenes"
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "measure_artefacts",
             run,
             description="How far adversaries can be told from real captions without looking at an image.",
-            default_preset=PRESET,
-            options=OPTIONS,
+            default_preset="univse_scenes",
+            options=Options(),
             plan=plan,
         )
     )

@@ -70,18 +70,14 @@ def plan(request: Request) -> Iterable[str]:
     yield f"parser {parser.pipeline}, language fingerprint {language_fingerprint(parser)}"
 
 
-OPTIONS = Options()
-PRESET = "univse_scenes"
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "parse_captions",
             run,
             description="Parse every caption and keep objects, attributes and relations.",
-            default_preset=PRESET,
-            options=OPTIONS,
+            default_preset="univse_scenes",
+            options=Options(),
             plan=plan,
         )
     )

@@ -5,15 +5,12 @@ import sys
 from vse.command import main
 from vse.preflight.run import Options, run_preflight
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "preflight",
             run_preflight,
             description="Check cluster file, account, nodes, workspace and MLflow; one table, exit status 0 or 2.",
-            options=OPTIONS,
+            options=Options(),
         )
     )

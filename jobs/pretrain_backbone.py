@@ -63,16 +63,13 @@ def plan(request: Request) -> Iterable[str]:
     yield f"{config.rounds * config.images} scenes in batches of {config.batch}, seed {config.seed}"
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "pretrain_backbone",
             run,
             description="Train the small backbone on object labels of rendered scenes.",
-            options=OPTIONS,
+            options=Options(),
             plan=plan,
         )
     )

@@ -59,15 +59,12 @@ def run(request: Request) -> str:
     return path
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "register_model",
             run,
             description="Register the kept checkpoint of a run in MLflow: it embeds pictures and sentences anywhere.",
-            options=OPTIONS,
+            options=Options(),
         )
     )

@@ -14,15 +14,12 @@ def run(request: Request) -> str:
     return path
 
 
-OPTIONS = ReportOptions()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "report",
             run,
             description="Write one self-contained page, with figures and tables, of a sweep or of chosen runs.",
-            options=OPTIONS,
+            options=ReportOptions(),
         )
     )

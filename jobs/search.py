@@ -14,16 +14,13 @@ def run(request: Request) -> str:
     return build_search(request)
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "search",
             run,
             description="Find images of a data set or a folder by sentences, or captions of a data set by a picture.",
-            options=OPTIONS,
+            options=Options(),
             plan=plan,
         )
     )

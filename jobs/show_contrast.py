@@ -71,18 +71,14 @@ def plan(request: Request) -> Iterable[str]:
     yield f"captions: {sum(map(len, images))} of {len(images)} images in {', '.join(request.options.captions)}"
 
 
-OPTIONS = Options()
-PRESET = "vsec_scenes"
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "show_contrast",
             run,
             description="Captions with noun, numeral and relation adversaries, to be read by people.",
-            default_preset=PRESET,
-            options=OPTIONS,
+            default_preset="vsec_scenes",
+            options=Options(),
             plan=plan,
         )
     )

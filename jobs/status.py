@@ -33,8 +33,7 @@ def run(request: Request) -> str:
     return summary(status)
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
-    sys.exit(main("status", run, description="One screen of what a workspace is doing, local or s3.", options=OPTIONS))
+    sys.exit(
+        main("status", run, description="One screen of what a workspace is doing, local or s3.", options=Options())
+    )

@@ -7,18 +7,14 @@ from vse.sweeps.alpha import run_alpha_sweep
 from vse.sweeps.alpha_dry_run import describe_plan
 from vse.sweeps.alpha_plan import Options, make_plan
 
-OPTIONS = Options()
-PRESET = "univse_scenes"
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "sweep_alpha",
             run_alpha_sweep,
             description="Train UniVSE and VSE++ over seeds, measure every alpha, choose one on validation, report.",
-            default_preset=PRESET,
-            options=OPTIONS,
+            default_preset="univse_scenes",
+            options=Options(),
             check=make_plan,
             plan=describe_plan,
         )

@@ -7,10 +7,6 @@ from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, SweepOptions, make_plan
 from vse.sweeps.objective_sweep import run_objective_sweep
 
-OPTIONS = Options(sweep=SweepOptions(space="margin"))
-PRESET = "relational_attention_scenes"
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
@@ -20,8 +16,8 @@ if __name__ == "__main__":
             "(sweep.space). By default relational embeddings at several margins of the global hinge (hardest and "
             "sum), of the alignment of pools and of cross attention; sweep.space=margin_joint has ranges to search "
             "them in.",
-            default_preset=PRESET,
-            options=OPTIONS,
+            default_preset="relational_attention_scenes",
+            options=Options(sweep=SweepOptions(space="margin")),
             check=make_plan,
             plan=describe_plan,
         )

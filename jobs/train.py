@@ -89,18 +89,14 @@ def plan(request: Request) -> list[str]:
     return [what_is_trained(config), *check_training(config, request.workspace, request.options.ray)]
 
 
-OPTIONS = Options()
-PRESET = "univse_scenes"
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "train",
             run,
             description="Train one model family, from whatever the workspace already holds to a checkpoint.",
-            default_preset=PRESET,
-            options=OPTIONS,
+            default_preset="univse_scenes",
+            options=Options(),
             check=lambda request: check_objective(request.config),
             plan=plan,
         )

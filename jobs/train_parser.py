@@ -60,16 +60,13 @@ def _treebank(options: Options) -> Path:
     return local_path(options.treebank)
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "train_parser",
             run,
             description="Train the shipped caption parser (some ten minutes on one core).",
-            options=OPTIONS,
+            options=Options(),
             plan=plan,
         )
     )

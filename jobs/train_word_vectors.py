@@ -49,15 +49,12 @@ def run(request: Request) -> str:
     )
 
 
-OPTIONS = Options()
-
-
 if __name__ == "__main__":
     sys.exit(
         main(
             "train_word_vectors",
             run,
             description="Skip-gram word vectors from captions, for `text.word_vectors`.",
-            options=OPTIONS,
+            options=Options(),
         )
     )

@@ -1,14 +1,15 @@
 """What may be meant by a key or name that is not known: tried before it is told, and the jobs that have the key."""
 
 import functools
-import importlib
-import pkgutil
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from vse.config import A_KEY_OF, has_key
 from vse.errors import PRESET, Hint, InputError, UnknownError
 
+JOB_KEYS = "job_keys.json"  # of every job, so that none is imported to be named; tests/unit/write_job_keys.py writes it
 Attempt = Callable[[str | None, Mapping[str, Any]], object]
 """The command with this preset and these changes, as far as settings can be checked; raises InputError."""
 
@@ -45,16 +46,14 @@ def tried(
     return error.keeping(accepted, elsewhere)
 
 
-@functools.cache
-def _jobs_with(key: str) -> tuple[str, ...]:
+def _jobs_with(key: str) -> list[str]:
     """The jobs that have a key, among their own or, if they take a preset, those of run configurations."""
-    import jobs
     from vse.presets import preset
 
-    found = list[str]()
-    for name in (each.name for each in pkgutil.iter_modules(jobs.__path__)):
-        module = importlib.import_module(f"jobs.{name}")
-        settings = [module.OPTIONS, *([preset(module.PRESET)] if hasattr(module, "PRESET") else [])]
-        if any(has_key(each, key) for each in settings):
-            found.append(name)
-    return tuple(found)
+    listed = json.loads(Path(__file__).with_name(JOB_KEYS).read_text(encoding="utf-8"))
+    of_runs = functools.cache(lambda name: has_key(preset(name), key))  # several take the same one
+
+    def is_own(keys: Sequence[str]) -> bool:
+        return key in keys or any(f"{key}.".startswith(each) for each in keys if each.endswith("."))
+
+    return [name for name, job in listed.items() if is_own(job["keys"]) or (job["preset"] and of_runs(job["preset"]))]

@@ -181,7 +181,7 @@ def test_a_dry_run_says_what_is_compared(
     assert f"compare univse_tiny +5 keys: {names['C']}\n" in out
     assert "vsepp_tiny +5 keys: seed 1 left out, which not every system has" in out
     assert re.search(r"^keys that differ: .*model", out, re.MULTILINE)
-    assert "not checked: weights, data" in out
+    assert "not checked: image files" in out
 
 
 def test_help_names_every_key(refused: dict[str, tuple[int | None, str, str]]) -> None:

@@ -1,7 +1,6 @@
 """What is told of unknown keys and names: hints that the same command accepts, and the jobs that have the key."""
 
 import re
-import runpy
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -9,28 +8,30 @@ from typing import Any
 
 import pytest
 
+from tests.unit.write_job_keys import FILE, JOBS, as_json, declared
 from vse import command, registry
 from vse.config import A_KEY_OF, flatten, has_key
 from vse.presets import names, preset
 from vse.training.config import RunConfig
 
-JOBS = Path(__file__).parents[2] / "jobs"
 ALIKE = ("sweep_lambda", "sweep_margin")  # have the keys of sweep_eta
 NAMES = sorted(file.stem for file in JOBS.glob("*.py") if file.stem not in ("__init__", *ALIKE))
 
 
 @pytest.fixture(scope="module")
 def jobs() -> dict[str, dict[str, Any]]:
-    """By name, what each job gives to `command.main`, less the work."""
-    found = dict[str, dict[str, Any]]()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "main", lambda job, run, **given: found.update({job: given}))
-        for name in [*NAMES, *ALIKE]:
-            with pytest.raises(SystemExit):
-                runpy.run_path(str(JOBS / f"{name}.py"), run_name="__main__")
-    for given in found.values():
-        given.pop("plan", None)
-    return found
+    """By name, what each job gives to `command.main`, less the work and its plan."""
+    return {name: {key: each for key, each in given.items() if key != "plan"} for name, given in declared().items()}
+
+
+def test_the_keys_of_all_jobs_are_listed(jobs: dict[str, dict[str, Any]]) -> None:
+    assert FILE.read_text(encoding="utf-8") == as_json(jobs), "run: python -m tests.unit.write_job_keys"
+
+
+@pytest.fixture(autouse=True)
+def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings are meant here, not what they name."""
+    monkeypatch.setattr(command, "check_addresses", lambda *given, **more: None)
 
 
 class Command:
