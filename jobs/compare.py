@@ -4,7 +4,7 @@ import sys
 
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
-from vse.report.comparison_build import CompareOptions, build_comparison, foresee_comparison
+from vse.report.comparison_build import CompareOptions, build_comparison, check_compared, foresee_comparison
 from vse.tracking.shipping import Shipper
 
 
@@ -24,6 +24,7 @@ if __name__ == "__main__":
             description="Hold runs against the first of them: every metric's difference with a 95 % interval over test "
             "images, and over seeds where runs differ in their seed only; a table and a page.",
             options=CompareOptions(),
+            check=lambda request: check_compared(request.options),
             plan=foresee_comparison,
         )
     )

@@ -22,11 +22,13 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    wordnet: str = knob(DEBIAN, "directory of a WordNet 3.0 database")
-    captions: tuple[str, ...] = knob((), "files whose words are kept: text, one per line, or a table with captions")
+    wordnet: str = knob(DEBIAN, "directory of a WordNet 3.0 database", reads="folder")
+    captions: tuple[str, ...] = knob(
+        (), "files whose words are kept: text, one per line, or a table with captions", reads="file"
+    )
     min_count: int = knob(8, "how often a word of the captions must occur", low=1)
     least_uses: int = knob(2, "tagged uses from which a concrete noun of WordNet is kept in any case", low=1)
-    out: str = knob("", "file to write; empty: lexicon/nouns.json in the workspace")
+    out: str = knob("", "file to write; empty: lexicon/nouns.json in the workspace", writes="file")
 
 
 def run(request: Request) -> str:

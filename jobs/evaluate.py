@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -10,12 +11,14 @@ from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import fingerprint, knob, to_dict
 from vse.environment import run_tags
+from vse.measuring.checks import foresee_measure
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_with_outcomes
 from vse.report.build import command_of
 from vse.report.description import evaluation_headline, evaluation_text
-from vse.report.measured import told
+from vse.report.measured import altered, told
 from vse.report.terminal import lines
+from vse.storage import Folder
 from vse.summary import write_summary
 from vse.tracking.shipping import Shipper
 from vse.workspace import Workspace
@@ -38,8 +41,7 @@ def run(request: Request) -> str:
     started, options = time.time(), request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace)
-    names = sorted(options.run) or [""]
-    runs = [workspace.existing("runs", name, "run") for name in names]
+    names, runs = _runs(request)
     name = names[0] if len(names) == 1 else f"ensemble-{fingerprint(names)}"
     folder = (runs[0] if len(names) == 1 else workspace.ensemble(name)).check_writable()
     with Shipper(request.workspace, request.tracking).every(30):
@@ -49,7 +51,8 @@ def run(request: Request) -> str:
             journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - started)
             journal.params({"runs": ",".join(names)})
             journal.describe("asked", f"The mean of the similarities of {', '.join(map(markdown.run, names))}")
-        journal.metrics(told(measured.metrics, to_dict(options.measure)), step=0)
+        metrics = told(measured.metrics, to_dict(options.measure))
+        journal.metrics(metrics, step=0)
         journal.describe("headline evaluation", evaluation_headline(measured.metrics))
         text = evaluation_text(measured.metrics, measured.sizes, command_of(request))
         journal.describe(f"evaluation {measured.digits}", text)
@@ -60,12 +63,25 @@ def run(request: Request) -> str:
         job="evaluate",
         started=started,
         options=options,
-        headline=measured.metrics,
+        headline=metrics if options.measure.on else measured.metrics,
         outputs={"run": folder.uri, "outcomes": folder.child("evaluation").address(measured.file)},
         digits=measured.digits,
     )
+    if way := altered(to_dict(options.measure)):
+        print(f"{way}:")
     print("\n".join(lines(measured.metrics, measured.sizes)))
     return path
+
+
+def _runs(request: Request) -> tuple[list[str], list[Folder]]:
+    """The runs by name, and their folders."""
+    workspace, names = Workspace.open(request.workspace), sorted(request.options.run) or [""]
+    return names, [workspace.existing("runs", name, "run") for name in names]
+
+
+def plan(request: Request) -> Iterable[str]:
+    """Say what would be measured."""
+    return foresee_measure(_runs(request)[1], Workspace.open(request.workspace), request.options.measure)
 
 
 if __name__ == "__main__":
@@ -75,5 +91,6 @@ if __name__ == "__main__":
             run,
             description="Retrieval and retrieval under attack on a trained run, or on an ensemble of several.",
             options=Options(),
+            plan=plan,
         )
     )

@@ -31,13 +31,15 @@ class StudyOptions:
     arms: tuple[str, ...] = knob((), "train only these arms now; empty: all")
     seeds: int = knob(0, "seeds per arm; 0: as registered", low=0)
     processes: int = knob(0, "trainings side by side; 0: one per core", low=0)
-    root: str = knob("", "data.root of the photographs")
-    weights: str = knob("", "features.backbone.weights of the photographs' backbone")
+    root: str = knob("", "data.root of the photographs", reads="folder")
+    weights: str = knob("", "features.backbone.weights of the photographs' backbone", reads="file")
     mean: tuple[float, ...] = knob((), "features.backbone.mean of these weights, empty: ImageNet's")
     std: tuple[float, ...] = knob((), "features.backbone.std of these weights, empty: ImageNet's")
     vectors: str = knob("", "text.word_vectors of the photographs' families; the floor model has none")
-    out: str = knob("", "folder for the result; empty: `evidence` in the workspace")
-    results: str = knob("", "folder of the results of single trainings; empty: `evidence` in the workspace")
+    out: str = knob("", "folder for the result; empty: `evidence` in the workspace", writes="folder")
+    results: str = knob(
+        "", "folder of the results of single trainings; empty: `evidence` in the workspace", reads="folder"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

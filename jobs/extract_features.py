@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vse import registry
+from vse.before_stages import check_features, of_data
 from vse.cluster.placement import gather
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import running_ray, set_threads, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
+from vse.data.records import Records
 from vse.escaping import one_line
 from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
 from vse.features.locating import path_lines
-from vse.pipeline import check_rows, describe, of_data
+from vse.pipeline import describe, kept_features
 from vse.reach import check_reach
 from vse.summary import write_summary
 from vse.training.compatibility import family_inputs
@@ -41,6 +43,7 @@ def run(request: Request) -> str:
     if options.extraction.workers != 0:
         list(check_reach(config, request.workspace, options.ray, _outputs(request), captions=False))
     records, source, outputs = describe(config, workspace), registry.build("source", config.data), _outputs(request)
+    _check(request, records)
     root = source.image_root
     fingerprint = features_fingerprint(records, config.features.backbone, outputs, root)
     folder = workspace.features(dataset_name(records), fingerprint)
@@ -87,14 +90,20 @@ def _outputs(request: Request) -> tuple[str, ...]:
     return request.options.outputs or (family_inputs(request.config).image,)
 
 
+def _check(request: Request, records: Records) -> None:
+    """What can be known before the first image is read, of features that are not there yet."""
+    workspace, outputs = Workspace.open(request.workspace), _outputs(request)
+    if kept_features(request.config, workspace, records, outputs) is None:
+        check_features(request.config, records, outputs, workspace)
+
+
 def plan(request: Request) -> Iterable[str]:
     """Check source and backbone and say what would be extracted with what."""
     backbone = registry.build("backbone", request.config.features.backbone)
     outputs = _outputs(request)
-    backbone.check(outputs)
     source = registry.build("source", request.config.data)
     records = source.describe()
-    check_rows(request.config, records, outputs)
+    _check(request, records)
     yield from of_data(records)
     yield from path_lines(records, request.config.data, request.config.features.backbone)
     yield f"images below {source.image_root or '(rendered)'}"

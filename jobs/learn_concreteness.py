@@ -37,13 +37,17 @@ class Options:
 
     vectors: str = knob("", "file of word vectors: GloVe, word2vec or fastText, text or binary, packed or not")
     captions: tuple[str, ...] = knob(
-        (), "files whose words are scored: text, one per line, or a table with a column caption"
+        (), "files whose words are scored: text, one per line, or a table with a column caption", reads="file"
     )
     min_count: int = knob(2, "how often a word of the captions must occur", low=1)
-    wordnet: str = knob("", "directory of a WordNet 3.0 database: its single words are scored and compared too")
-    against: tuple[str, ...] = knob((), "files word<TAB>score to compare with, beside the shipped lexicon")
+    wordnet: str = knob(
+        "", "directory of a WordNet 3.0 database: its single words are scored and compared too", reads="folder"
+    )
+    against: tuple[str, ...] = knob(
+        (), "files word<TAB>score to compare with, beside the shipped lexicon", reads="file"
+    )
     share: float = knob(PUBLISHED_SHARE, "share of a source's words that count as concrete", above=0, high=1)
-    out: str = knob("", "file to write; empty: concreteness/learned.txt in the workspace")
+    out: str = knob("", "file to write; empty: concreteness/learned.txt in the workspace", writes="file")
 
 
 def run(request: Request) -> str:

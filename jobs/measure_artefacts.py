@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from vse import registry
 from vse.artefacts import Options, measure_artefacts, numbers
+from vse.before_stages import of_data
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.evaluation.artefacts import table
-from vse.pipeline import of_data
 from vse.summary import write_summary
 from vse.workspace import Workspace
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vse import registry
+from vse.before_stages import check_parser, of_data
 from vse.cluster.placement import gather
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of, set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.language.parsing import language_fingerprint, parse_captions
-from vse.pipeline import describe, of_data, parser_of
+from vse.pipeline import describe, parser_of
 from vse.summary import write_summary
 from vse.workspace import Workspace, dataset_name
 
@@ -30,6 +31,7 @@ def run(request: Request) -> str:
     started, config, options = time.time(), request.config, request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
+    check_parser(config)
     records = describe(config, workspace)
     gather(options.ray)
     parses = parse_captions(
@@ -63,6 +65,7 @@ def run(request: Request) -> str:
 def plan(request: Request) -> Iterable[str]:
     """Say what would be parsed with what."""
     parser = request.config.text.parser
+    check_parser(request.config)
     yield from of_data(registry.build("source", request.config.data).describe())
     yield f"parser {parser.pipeline}, language fingerprint {language_fingerprint(parser)}"
 

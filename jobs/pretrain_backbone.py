@@ -23,7 +23,7 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    output: str = knob("", "weights file; empty: small_backbone.safetensors in the workspace's report")
+    output: str = knob("", "weights file; empty: small_backbone.safetensors in the workspace's report", writes="file")
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
 
 

@@ -3,17 +3,17 @@
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from vse.before_stages import check
 from vse.cluster.runtime import set_up_logging
 from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
 from vse.language.contrast.page import page_of, read_images
-from vse.language.contrast.rules import Rules
 from vse.language.contrast.words import KINDS
-from vse.language.parser import Parser
 from vse.paths import local_path
+from vse.pipeline import parser_of
 from vse.summary import write_summary
 from vse.workspace import Workspace
 
@@ -22,27 +22,35 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    captions: tuple[str, ...] = knob((), "files of captions: text, a table with a column caption, or SugarCrepe's")
-    out: str = knob("", "file to write; empty: contrast/page.txt in the workspace")
+    captions: tuple[str, ...] = knob(
+        (), "files of captions: text, a table with a column caption, or SugarCrepe's", reads="file"
+    )
+    out: str = knob("", "file to write; empty: contrast/page.txt in the workspace", writes="file")
     number: int = knob(40, "captions on the page", low=1)
     samples: int = knob(3, "adversaries of each paradigm and caption", low=1)
-    seed: int = knob(0, "seed of the captions and adversaries shown", low=0)
     words: str = knob("all", "kind of words put in", choices=KINDS)
-    rules: Rules = field(default_factory=Rules)
 
 
 def run(request: Request) -> str:
-    """Parse the captions, take their own words, write the page."""
-    started, options = time.time(), request.options
+    """Parse the captions, take their own words, write the page: with parser, rules and seed of the configuration."""
+    started, options, config = time.time(), request.options, request.config
     set_up_logging()
+    check(config, contrast=True)
     images = _read(options)
-    page = page_of(images, options.rules, Parser.Config(), options.words, options.number, options.samples, options.seed)
+    rules, parser = config.text.contrast, parser_of(config)
+    page = page_of(images, rules, parser, options.words, options.number, options.samples, config.seed)
     folder = Workspace.open(request.workspace).check_writable().root.child("contrast")
     path = local_path(options.out) if options.out else folder.local("page.txt")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page.text, encoding="utf-8")
     summary = write_summary(
-        folder, job="show_contrast", started=started, options=options, headline=page.headline, outputs={"page": path}
+        folder,
+        job="show_contrast",
+        started=started,
+        configuration=config,
+        options=options,
+        headline=page.headline,
+        outputs={"page": path},
     )
     for name, value in page.headline.items():
         print(f"{name:36} {value:10.3f}")
@@ -58,6 +66,7 @@ def _read(options: Options) -> list[tuple[str, ...]]:
 
 def plan(request: Request) -> Iterable[str]:
     """Read the captions and say how many there are."""
+    check(request.config, contrast=True)
     images = _read(request.options)
     yield f"captions: {sum(map(len, images))} of {len(images)} images in {', '.join(request.options.captions)}"
 
@@ -68,6 +77,7 @@ if __name__ == "__main__":
             "show_contrast",
             run,
             description="Captions with noun, numeral and relation adversaries, to be read by people.",
+            default_preset="vsec_scenes",
             options=Options(),
             plan=plan,
         )

@@ -5,7 +5,7 @@ import sys
 from vse.command import main
 from vse.sweeps.alpha import run_alpha_sweep
 from vse.sweeps.alpha_dry_run import describe_plan
-from vse.sweeps.alpha_plan import Options
+from vse.sweeps.alpha_plan import Options, make_plan
 
 if __name__ == "__main__":
     sys.exit(
@@ -15,6 +15,7 @@ if __name__ == "__main__":
             description="Train UniVSE and VSE++ over seeds, measure every alpha, choose one on validation, report.",
             default_preset="univse_scenes",
             options=Options(),
+            check=make_plan,
             plan=describe_plan,
         )
     )

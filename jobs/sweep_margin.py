@@ -4,7 +4,7 @@ import sys
 
 from vse.command import main
 from vse.sweeps.objective_dry_run import describe_plan
-from vse.sweeps.objective_plan import Options, SweepOptions
+from vse.sweeps.objective_plan import Options, SweepOptions, make_plan
 from vse.sweeps.objective_sweep import run_objective_sweep
 
 if __name__ == "__main__":
@@ -18,6 +18,7 @@ if __name__ == "__main__":
             "them in.",
             default_preset="relational_attention_scenes",
             options=Options(sweep=SweepOptions(space="margin")),
+            check=make_plan,
             plan=describe_plan,
         )
     )

@@ -3,8 +3,9 @@
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
-from vse.cluster.placement import preflight
+from vse.cluster.placement import check_room, preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.command import Request, main
@@ -31,17 +32,8 @@ class Options:
 
 def run(request: Request) -> str:
     """Train to the end (or find the run finished), send it to MLflow and write its summary."""
-    started, config, train = time.time(), request.config, request.config.train
-    check_objective(config)
-    preflight(
-        request.workspace,
-        request.options.ray,
-        workers=train.workers,
-        cpus_per_worker=1 if trains_here(train) else train.threads,
-        gpus_per_worker=train.gpus_per_worker,
-        labels=None if trains_here(train) else steady_nodes(request.options.ray, train.gpus_per_worker),
-        key="train.workers",
-    )
+    started, config = time.time(), request.config
+    preflight(request.workspace, request.options.ray, **_resources(request))
     set_up_logging()
     list(check_reach(config, request.workspace, request.options.ray))
     if told := without_vectors(config):
@@ -79,10 +71,22 @@ def run(request: Request) -> str:
     )
 
 
+def _resources(request: Request) -> dict[str, Any]:
+    """What the workers need, as `preflight` is told."""
+    train, ray = request.config.train, request.options.ray
+    return {
+        "workers": train.workers,
+        "cpus_per_worker": 1 if trains_here(train) else train.threads,
+        "gpus_per_worker": train.gpus_per_worker,
+        "labels": None if trains_here(train) else steady_nodes(ray, train.gpus_per_worker),
+        "key": "train.workers",
+    }
+
+
 def plan(request: Request) -> list[str]:
     """What a dry run says."""
     config = request.config
-    check_objective(config)
+    check_room(request.options.ray, **_resources(request))
     return [what_is_trained(config), *check_training(config, request.workspace, request.options.ray)]
 
 
@@ -94,6 +98,7 @@ if __name__ == "__main__":
             description="Train one model family, from whatever the workspace already holds to a checkpoint.",
             default_preset="univse_scenes",
             options=Options(),
+            check=lambda request: check_objective(request.config),
             plan=plan,
         )
     )

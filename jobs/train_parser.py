@@ -20,8 +20,8 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    treebank: str = knob("", "folder of UD English EWT (*-train, *-dev, *-test .conllu or .gz)")
-    output: str = knob("", "folder of the pipeline; empty: parser/en_vse in the workspace")
+    treebank: str = knob("", "folder of UD English EWT (*-train, *-dev, *-test .conllu or .gz)", reads="folder")
+    output: str = knob("", "folder of the pipeline; empty: parser/en_vse in the workspace", writes="folder")
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
 

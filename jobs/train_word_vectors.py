@@ -19,8 +19,10 @@ from vse.workspace import Workspace
 class Options:
     """Keys of this job."""
 
-    captions: tuple[str, ...] = knob((), "files of captions: text, one per line, or a table of them; .gz too")
-    out: str = knob("", "file to write; empty: vectors/<digits of its settings>.vec in the workspace")
+    captions: tuple[str, ...] = knob(
+        (), "files of captions: text, one per line, or a table of them; .gz too", reads="file"
+    )
+    out: str = knob("", "file to write; empty: vectors/<digits of its settings>.vec in the workspace", writes="file")
     vectors: VectorConfig = field(default_factory=VectorConfig)
 
 

@@ -134,9 +134,10 @@ def contrast_split(
     rules = rules or dataclasses.replace(config.text.contrast, paradigms=PARADIGMS)
     records, parses = material.records, material.parses
     known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
-    train = records.split("train").captions
-    chosen = ContrastWords(((parses.parse(c.text), parses.components(c.text)) for c in train), rules, known).of(words)
-    vocabulary = build_vocabulary([c.text for c in train], config.text.min_count)
+    counted = records.split(material.words_split).captions
+    pairs = ((parses.parse(c.text), parses.components(c.text)) for c in counted)
+    chosen = ContrastWords(pairs, rules, known).of(words)
+    vocabulary = build_vocabulary([c.text for c in counted], config.text.min_count)
     key = [records.fingerprint, parses.fingerprint, chosen.fingerprint, known.fingerprint, split, seed]
     key.append(vocabulary.fingerprint)
     part, which = _part(material, split, images)

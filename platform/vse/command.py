@@ -14,32 +14,30 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
 from vse import interrupts
+from vse.addresses import DEFAULT_WORKSPACE, check_addresses, holds_no_credential, is_text, workspace_address
 from vse.errors import (
     Diverged,
     InputError,
     PlacementError,
     StorageError,
     TrialsFailedError,
+    UnknownError,
     WorkersLostError,
     storage_failure,
 )
 from vse.escaping import escaped_output, one_line
 from vse.memory_shortage import memory_failure
-from vse.paths import local_path
 from vse.redaction import redact, redact_text
+from vse.run_names import are_there, by_name
 from vse.storage import Folder
-from vse.summary import summarised
 
 WRONG_INPUT = 2
-_WORKSPACE = "workspace"  # where results go if nothing else is said
-_FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
 _FOR_PEOPLE = ("report_html", "comparison_html", "page", "vectors")  # outputs named before the path of the summary
 _KEPT = "finished work is kept"
 _STAYS = f"{_KEPT}, and the same command continues from there"
@@ -75,7 +73,11 @@ class Request:
     def elsewhere(self) -> tuple[str, ...]:
         """What a printed command needs to find this workspace again, without credentials; nothing where it is the one
         that a job takes when none is named."""
-        return () if self.workspace == _workspace(_WORKSPACE) else ("--workspace", redact_text(self.workspace))
+        return (
+            ()
+            if self.workspace == workspace_address(DEFAULT_WORKSPACE)
+            else ("--workspace", redact_text(self.workspace))
+        )
 
 
 @escaped_output()
@@ -86,6 +88,7 @@ def main(
     description: str,
     default_preset: str | None = None,
     options: Any = None,
+    check: Callable[[Request], object] | None = None,
     plan: Callable[[Request], Iterable[str]] | None = None,
     presets: Presets | None = None,
     argv: Sequence[str] | None = None,
@@ -96,14 +99,20 @@ def main(
     once everything is written: whoever reads may have seen enough.
     default_preset: name of the run configuration; None for a job that has none.
     options: instance of the job's frozen dataclass, whose keys are set in the same `key=value` vocabulary.
+    check: refuses settings that do not go together, before anything is read, in a dry run too; raises InputError. Hints
+    of unknown keys and names are tried with it.
     plan: says line by line what `run` would do, without doing it; the body of `--dry-run`.
     presets: where presets come from; `vse.presets` unless a test says otherwise.
     """
     before = interrupts.heed(job)
     try:
-        request = _read(job, description, default_preset, options, presets, sys.argv[1:] if argv is None else argv)
+        given = sys.argv[1:] if argv is None else argv
+        request = _read(job, description, default_preset, options, presets, check, given)
         if request is None:
             return 0
+        is_dry = isinstance(request, _DryRun)
+        asked = request.request if isinstance(request, _DryRun) else request
+        check_addresses(asked.options, asked.workspace, asked.tracking, foresees=is_dry and job != "status")
         if isinstance(request, _DryRun):
             _show(request.request, plan)
             return 0
@@ -170,11 +179,19 @@ class _DryRun:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        if re.search(r"unrecognized arguments: --preset\b", message):
+            message = "--preset: this job has no run configuration; its own keys set everything"
         raise InputError(f"{message}; see --help")
 
 
 def _read(
-    job: str, description: str, default_preset: str | None, options: Any, presets: Presets | None, argv: Sequence[str]
+    job: str,
+    description: str,
+    default_preset: str | None,
+    options: Any,
+    presets: Presets | None,
+    check: Callable[[Request], object] | None,
+    argv: Sequence[str],
 ) -> Request | _DryRun | None:
     parser = _Parser(prog=f"python jobs/{job}.py", description=description, add_help=False, allow_abbrev=False)
     parser.add_argument("-h", "--help", action="store_true", help="this text with every key; starts nothing")
@@ -190,7 +207,7 @@ def _read(
         help="a setting; --help lists the keys of the given preset and components, as in data=karpathy --help",
     )
     for token in argv:
-        _is_text(token)
+        is_text(token)
     known = parser.parse_intermixed_args(list(argv))
 
     chosen = getattr(known, "preset", None)
@@ -198,48 +215,71 @@ def _read(
         from vse import presets as shipped  # after the arguments are known to make sense
 
         presets = shipped
+    typed = _pairs(known.changes, configuration.repeated_keys(options) if options is not None else ())
+
+    def asked(preset: str | None, changes: Mapping[str, Any]) -> Request:
+        request = _request(job, known, preset, changes, default_preset, options, presets)
+        if check is not None and not known.help:
+            check(request)
+        return request
+
+    try:
+        request = asked(chosen, typed)
+    except UnknownError as error:
+        from vse.hints import tried  # which looks at all jobs
+
+        raise tried(error, job, chosen, typed, asked) from None
+    if known.help:
+        _help(parser, request.config, request.options, presets)
+        return None
+    return _DryRun(request) if known.dry_run else request
+
+
+def _request(
+    job: str,
+    known: argparse.Namespace,
+    chosen: str | None,
+    changes: Mapping[str, Any],
+    default_preset: str | None,
+    options: Any,
+    presets: Presets | None,
+) -> Request:
     run_config, changed = None, set()
     if chosen is not None:
         assert presets is not None
         assert default_preset is not None
         run_config, options, changed = _load(chosen, default_preset, options, presets)
     own = {f.name for f in fields(options)} if options is not None else set()
-    if run_config is not None:
-        both = own & {f.name for f in fields(run_config)}
-        assert not both, f"{job}: options and run configuration share {sorted(both)}"
-    changes = _pairs(known.changes, configuration.repeated_keys(options) if options is not None else ())
+    theirs = {f.name for f in fields(run_config)} if run_config is not None else set()
+    assert not own & theirs, f"{job}: options and run configuration share {sorted(own & theirs)}"
+    for key, value in changes.items():
+        if key.split(".")[0] not in own | theirs:
+            every = configuration.joined(*(each for each in (options, run_config) if each is not None))
+            configuration.override(every, {key: value})  # raises with hints of all keys
     for_job = {k: v for k, v in changes.items() if k.split(".")[0] in own}
     for_run = {k: v for k, v in changes.items() if k not in for_job}
     typed, as_named = tuple(for_run), run_config
-    if run_config is not None:
-        for_run = configuration.spelled_out(run_config, for_run)
     if for_job:
         options = configuration.override(options, for_job)
     if run_config is not None:
+        for_run = configuration.spelled_out(run_config, for_run)
         run_config = configuration.validate(configuration.override(run_config, for_run))
-    elif for_run:
-        names = ", ".join(configuration.flatten(options)) if options is not None else "none"
-        raise InputError(f"{next(iter(for_run))}: no such key; known are {names}")
     if options is not None:
         options = configuration.validate(options)
     for settings in (run_config, options):
         for key, value in configuration.flatten(settings).items() if settings is not None else ():
-            _holds_no_credential(key, value)
-    if known.help:
-        _help(parser, run_config, options, presets)
-        return None
-    workspace = _workspace(known.workspace)
-    request = Request(
+            holds_no_credential(key, value)
+    workspace = workspace_address(known.workspace)
+    return Request(
         job=job,
         workspace=workspace,
         preset=chosen,
         config=run_config,
-        options=_by_name(options, workspace),
+        options=by_name(options, workspace),
         changed=frozenset(changed | set(for_job) | set(for_run)),
         tracking=known.tracking,
         beside=_beside(typed, as_named, run_config),
     )
-    return _DryRun(request) if known.dry_run else request
 
 
 def _beside(typed: Iterable[str], preset: Any, config: Any) -> tuple[str, ...]:
@@ -300,80 +340,6 @@ def _pairs(tokens: Iterable[str], repeated: Container[str]) -> dict[str, str | l
     return changes
 
 
-def _holds_no_credential(key: str, value: Any) -> None:
-    """Settings and the workspace's address are written into configurations, definitions and journals of every run."""
-    if redact(value) != (list(value) if isinstance(value, tuple) else value):
-        raise InputError(
-            f"{key}: holds a credential, which would be written beside the results; give it in the environment "
-            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://)"
-        )
-
-
-def _is_text(argument: str) -> None:
-    """Settings are written as UTF-8. In an ASCII locale Python reads any other character as bytes it does not know."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        raise InputError(
-            f"{argument}: is not text in this locale's encoding ({sys.getfilesystemencoding()}); "
-            "with LC_ALL=C.UTF-8 arguments are read as UTF-8"
-        ) from None
-
-
-def _workspace(given: str | None) -> str:
-    if given is not None and not given.strip():
-        raise InputError("--workspace: is empty; expected a folder or s3://bucket/prefix")
-    where = given or os.environ.get("VSE_WORKSPACE") or _WORKSPACE
-    _is_text(where)
-    if re.match(r"^[a-zA-Z][\w+.-]*://", where) and not where.startswith("file://"):
-        _holds_no_credential("--workspace", where)
-        if not re.match(r"[\w+.-]+://[^/?]", where):
-            raise InputError(f"--workspace {where}: names no bucket; expected s3://bucket/prefix")
-        return where.rstrip("/")
-    if "?" in where:  # where options of S3 addresses begin
-        raise InputError(f"--workspace {where}: the path of a workspace cannot have a '?'")
-    return str(local_path(where.removeprefix("file://")).resolve())
-
-
-def _named(options: Any) -> dict[str, tuple[str, ...]]:
-    """Option -> the runs or sweeps of the workspace that it names."""
-    values = {key: getattr(options, key, None) for key in _FOLDERS}
-    return {k: (v,) if isinstance(v, str) else v for k, v in values.items() if isinstance(v, str | tuple)}
-
-
-def _by_name(options: Any, workspace: str) -> Any:
-    """The options with names where the user gave paths of runs or sweeps, such as the line a job printed last."""
-    changes: dict[str, Any] = {}
-    for key, given in _named(options).items():
-        names = tuple(_name(workspace, _FOLDERS[key], each) for each in given)
-        changes[key] = names if isinstance(getattr(options, key), tuple) else names[0]
-    return replace(options, **changes) if changes else options
-
-
-def _name(workspace: str, kind: str, given: str) -> str:
-    path, root = (text.partition("?")[0] if "://" in text else text for text in (given, workspace))
-    head, slash, name = summarised(path).rpartition("/")
-    if not slash:
-        return given
-    if "://" in root:
-        return name if head in (kind, f"{root}/{kind}") else given
-    there = local_path(head.removeprefix("file://"))
-    return name if str(there) == kind or there.resolve() == Path(root) / kind else given
-
-
-def _are_there(request: Request) -> list[str]:
-    """The options whose runs or sweeps were found in the workspace. Raises InputError as the job itself would."""
-    from vse.workspace import Workspace
-
-    workspace, found = Workspace.open(request.workspace), []
-    for key, names in _named(request.options).items():
-        for name in names or ("",):
-            if name or key == "run":  # a job on one kind of thing needs it; others take one or the other
-                workspace.existing(_FOLDERS[key], name, key)
-                found.append(f"{key}={name}")
-    return found
-
-
 def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, presets: Presets | None) -> None:
     print(parser.format_help())
     if presets is not None:
@@ -389,7 +355,8 @@ def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> 
     from vse.cluster.runtime import set_up_logging  # what readers of data say belongs to the plan
 
     set_up_logging()
-    checked = ["keys and values of settings", *(f"that {named} is there" for named in _are_there(request))]
+    there = are_there(request.options, request.workspace)
+    checked = ["keys and values of settings", *(f"that {named} is there" for named in there)]
     lines = list(plan(request)) if plan is not None else [f"checked: {', '.join(checked)}; nothing else"]
     print(f"{request.job}: dry run, nothing is started or written")
     print(f"workspace {redact_text(request.workspace)}")

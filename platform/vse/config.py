@@ -7,21 +7,23 @@ its range, so that `--help`, validation and search-space checks read the same so
 """
 
 import dataclasses
+import difflib
+import functools
 import hashlib
 import json
-import math
-import re
-import types
-import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, field, fields, is_dataclass, replace
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from vse import registry
-from vse.errors import InputError, did_you_mean
+from vse.errors import Hint, InputError, UnknownError
 from vse.registry import ComponentConfig
+from vse.values import check_range, coerce, type_name
 
 T = TypeVar("T")
+
+NO_KEY = "{}: no such key"
+A_KEY_OF = "it is a key of"  # before the component or job that has it
 
 
 def knob(
@@ -34,15 +36,26 @@ def knob(
     choices: tuple[Any, ...] | None = None,
     later: bool = False,
     repeated: bool = False,
+    reads: str = "",
+    writes: str = "",
 ) -> Any:
     """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices.
 
     later: it joined a configuration of which runs were made. Its default, which must be what they did, is not written,
     so that they keep their fingerprints. repeated: a list of texts, such as sentences, whose key is given once for each
-    on a command line; each is taken as it stands, commas included.
+    on a command line; each is taken as it stands, commas included. reads, writes: `file` or `folder`, for what must be
+    there, or must be possible to make, before a job starts.
     """
     ranges = {"low": low, "high": high, "above": above, "choices": choices}
-    return field(default=default, metadata={"doc": doc, "later": later, "repeated": repeated, **ranges})
+    return field(
+        default=default,
+        metadata={"doc": doc, "later": later, "repeated": repeated, "reads": reads, "writes": writes, **ranges},
+    )
+
+
+def below(name: str, doc: str = "", *, later: bool = False) -> Any:
+    """A field of settings whose keys are known later: `KEY=x` is kept as `name=x`, `KEY.a.b=x` as `a.b=x`."""
+    return field(default=(), metadata={"doc": doc, "later": later, "below": name})
 
 
 def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:
@@ -83,19 +96,41 @@ def override(config: T, changes: Mapping[str, Any]) -> T:
     """A copy of `config` with dotted keys set; values may be strings as typed on a command line.
 
     Component names (`objective=infonce`) apply before keys below them. Raises InputError naming the key for an unknown
-    key, a value of the wrong type, or one out of range.
+    key, a value of the wrong type, or one out of range; UnknownError with hints that were tried for the first.
     """
-    for key in sorted(changes, key=lambda k: k.count(".")):
-        config = _set(config, key.split("."), changes[key], key)
+    for key in _in_order(changes):
+        try:
+            config = _set(config, key.split("."), changes[key], key)
+        except UnknownError as error:
+            meant = error if error.hints else error.keeping(lambda _: True, _meant(config, key, changes[key]))
+            raise meant.keeping(functools.partial(_takes, config)) from None
     return config
+
+
+def _in_order(changes: Mapping[str, Any]) -> list[str]:
+    return sorted(changes, key=lambda key: key.count("."))
+
+
+def _takes(config: Any, changes: Mapping[str, Any]) -> bool:
+    """Whether `override` would accept the changes."""
+    try:
+        for key in _in_order(changes):
+            config = _set(config, key.split("."), changes[key], key)
+    except InputError:
+        return False
+    return True
 
 
 def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
     by_name = {f.name: f for f in fields(config)}
     above = "".join(f"{part}." for part in key.split(".")[: -len(path)])
     if path[0] not in by_name:
-        raise InputError(f"{key}: no such key; {_nearest(path, by_name, above)}")
+        raise UnknownError(key, NO_KEY.format(key), (), f"known are {', '.join(above + name for name in by_name)}")
     spec, current = by_name[path[0]], getattr(config, path[0])
+    if spec.metadata.get("below") and isinstance(value, str):
+        name = ".".join(path[1:]) or spec.metadata["below"]
+        kept = (item for item in current if item.partition("=")[0] != name)
+        return replace(config, **{path[0]: tuple(sorted([*kept, f"{name}={value}"]))})
     if len(path) > 1:
         if not is_dataclass(current):
             raise InputError(f"{key}: {above}{path[0]} is a value and has no keys below it")
@@ -112,109 +147,63 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
         raise InputError(f"{key}: is a group; its keys are {', '.join(f'{key}.{f.name}' for f in fields(current))}")
     if spec.metadata.get("repeated") and isinstance(value, str):
         value = [value]
-    value = _coerce(value, get_type_hints(type(config))[path[0]], key)
-    _check_range(value, spec, key)
+    value = coerce(value, get_type_hints(type(config))[path[0]], key)
+    check_range(value, spec, key)
     return replace(config, **{path[0]: value})
 
 
-def _nearest(path: Sequence[str], known: Mapping[str, Any], above: str) -> str:
-    below = "".join(f".{part}" for part in path[1:])
-    near = did_you_mean(path[0], known, above=above, below=below)
-    return near or f"known are {', '.join(above + each for each in known)}"
+def _meant(config: Any, key: str, value: Any) -> Iterator[Hint]:
+    """What an unknown key may mean: one of nearly the same letters, one of the same name elsewhere, or the same key of
+    another component than the configured one. None of them was tried."""
+    keys = [*flatten(config), *_groups(config)]
+    path = key.split(".")
+    near = [".".join([*path[:k], name, *path[k + 1 :]]) for k in range(len(path)) for name in _alike(path, k, keys)]
+    near += difflib.get_close_matches(key, keys, cutoff=0.8)
+    near += [other for other in keys if other.rpartition(".")[2] == path[-1]]
+    yield from (Hint(other, {other: value}) for other in dict.fromkeys(near))
+    for chosen, spec, _, current in walk(config):
+        if "kind" in spec.metadata and key.startswith(f"{chosen}."):
+            others = (name for name in registry.names(spec.metadata["kind"]) if name != current)
+            yield from (Hint(f"{chosen}={name}", {chosen: name, key: value}, A_KEY_OF) for name in others)
 
 
-def _coerce(value: Any, hint: Any, key: str) -> Any:
-    """`value` as the type `hint`; strings are read as JSON where the type is not a string."""
-    origin = get_origin(hint)
-    if origin in (typing.Union, types.UnionType):
-        options = get_args(hint)
-        if type(None) in options and (value is None or value in ("null", "none", "None")):
-            return None
-        for option in options:
-            if option is not type(None):
-                try:
-                    return _coerce(value, option, key)
-                except InputError:
-                    continue
-        raise InputError(f"{key}={value}: expected {_type_name(hint)}")
-    if hint is str:
-        if isinstance(value, str):
-            return value
-    elif hint is bool:
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            return value.lower() == "true"
-        if isinstance(value, bool):
-            return value
-    elif hint in (int, float):
-        number = _number(value)
-        if number is not None and hint is float:
-            return float(number) + 0.0  # no negative zero: it would be another fingerprint
-        if number is not None and float(number).is_integer():
-            return int(number)
-    elif origin is tuple:
-        if isinstance(value, str):
-            value = _items(value)
-        if isinstance(value, list | tuple):
-            inner = get_args(hint)
-            kinds = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else list(inner)
-            if len(kinds) == len(value):
-                return tuple(_coerce(v, k, key) for v, k in zip(value, kinds, strict=True))
-    elif origin is typing.Literal:
-        if value in get_args(hint):
-            return value
-    else:
-        raise AssertionError(f"{key}: configuration fields of type {hint} are not supported")
-    raise InputError(f"{key}={value}: expected {_type_name(hint)}")
+def _alike(path: list[str], place: int, keys: Sequence[str]) -> list[str]:
+    """Names like the one at `place` of a path, among those that have the same names above them."""
+    split = (key.split(".") for key in keys)
+    here = dict.fromkeys(each[place] for each in split if len(each) > place and each[:place] == path[:place])
+    return difflib.get_close_matches(path[place], list(here))
 
 
-def _number(value: Any) -> float | int | None:
-    if isinstance(value, bool):
-        return None
-    if not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    if not math.isfinite(number):
-        return None
-    if isinstance(value, str):
-        return int(value) if value.lstrip("+-").isdigit() else number
-    return value
+def _groups(config: Any, above: str = "") -> Iterator[str]:
+    """Dotted keys of the groups whose values have names."""
+    for spec in fields(config):
+        if is_dataclass(value := getattr(config, spec.name)):
+            yield from (f"{above}{spec.name}",) if spec.metadata.get("named") else ()
+            yield from _groups(value, f"{above}{spec.name}.")
 
 
-def _items(text: str) -> list[Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        bare = re.sub(r"^\s*\[([^\[\]]*)\]\s*$", r"\1", text)  # words in brackets need no quotation marks
-        value = [part.strip() for part in bare.split(",") if part.strip()]
-    return value if isinstance(value, list) else [value]
+def has_key(config: Any, key: str) -> bool:
+    """Whether a configuration has a key, with the components that are configured or with others."""
+    if key in flatten(config) or key in _groups(config):
+        return True
+    for chosen, spec, _, _ in walk(config):
+        rest = key.removeprefix(f"{chosen}.")
+        if "kind" in spec.metadata and rest != key:
+            kind = spec.metadata["kind"]
+            return any(has_key(registry.component(kind, name).Config(), rest) for name in registry.names(kind))
+    return False
 
 
-def _type_name(hint: Any) -> str:
-    if get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join("none" if a is type(None) else _type_name(a) for a in get_args(hint))
-    if get_origin(hint) is typing.Literal:
-        return " or ".join(str(a) for a in get_args(hint))
-    if get_origin(hint) is tuple:
-        plurals, item = {int: "integers", float: "numbers", str: "strings"}, get_args(hint)[0]
-        return f"a list of {plurals.get(item, item)}"
-    return {int: "an integer", float: "a number", bool: "true or false", str: "a string"}.get(hint, str(hint))
-
-
-def _check_range(value: Any, spec: dataclasses.Field[Any], key: str) -> None:
-    low, high, above, choices = (spec.metadata.get(k) for k in ("low", "high", "above", "choices"))
-    for item in value if isinstance(value, tuple) else (value,):
-        if item is None:
-            continue
-        if choices is not None and item not in choices:
-            raise InputError(f"{key}={item}: expected one of {', '.join(map(str, choices))}")
-        if (low is not None and item < low) or (high is not None and item > high):
-            bounds = f">= {low}" if high is None else f"<= {high}" if low is None else f"between {low} and {high}"
-            raise InputError(f"{key}={item}: must be {bounds}")
-        if above is not None and not item > above:
-            raise InputError(f"{key}={item}: must be greater than {above}")
+def joined(*configs: Any) -> Any:
+    """One configuration with the fields of several, which have none in common."""
+    every = [(config, spec, get_type_hints(type(config))[spec.name]) for config in configs for spec in fields(config)]
+    made = dataclasses.make_dataclass(
+        "Joined",
+        [(spec.name, hint, field(metadata=spec.metadata)) for _, spec, hint in every],
+        frozen=True,
+        kw_only=True,
+    )
+    return made(**{spec.name: getattr(config, spec.name) for config, spec, _ in every})
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any], Any, Any]]:
@@ -262,7 +251,7 @@ def validate(config: T) -> T:
     """Check every leaf against its declared range; returns `config` for chaining. Raises InputError."""
     for key, spec, hint, value in walk(config):
         if "kind" not in spec.metadata:
-            _check_range(_coerce(value, hint, key), spec, key)
+            check_range(coerce(value, hint, key), spec, key)
     return config
 
 
@@ -344,9 +333,11 @@ def help_lines(config: Any) -> list[str]:
             lines.append(f"  {above}  [{' or '.join(named)}] a named set of the keys below, which may follow it")
         told.add(above)
         choices = spec.metadata.get("choices")
-        kind = " or ".join(map(str, choices)) if choices else _type_name(hint)
+        kind = " or ".join(map(str, choices)) if choices else type_name(hint)
         if "kind" in spec.metadata:
             kind = " or ".join(registry.names(spec.metadata["kind"]))
+        if spec.metadata.get("below"):
+            kind = "a string, and keys below"
         if spec.metadata.get("repeated"):
             kind = "a string; may be given several times"
         lines.append(f"  {key}={json.dumps(_six_digits(value))}  [{kind}] {spec.metadata.get('doc', '')}".rstrip())

@@ -2,8 +2,11 @@
 
 import difflib
 import errno
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 _REASONS = 4  # that a line names
 _VARIES = re.compile(r"\d+|^.*: (?=leaves its root)")  # sizes, positions, the path of one image
@@ -21,6 +24,61 @@ class DamagedError(InputError):
 
     Stages catch it and make the file again.
     """
+
+
+MEANT = "did you mean"
+PRESET = "--preset"  # of which a hint may speak too
+LISTED = 5  # keys or names of one hint
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What may be meant by a key or name that is not known.
+
+    changes: keys with the values to give in its place; none where there is nothing to try. said: how the hint is told,
+    behind `lead`, which it may share with others.
+    """
+
+    said: str
+    changes: Mapping[str, Any]
+    lead: str = MEANT
+
+
+class UnknownError(InputError):
+    """A key, or the name that is a key's value, is not known. Whoever can try its hints keeps those that are accepted.
+
+    Args:
+        key: the key, as it was given.
+        what: what is unknown, the beginning of the text.
+        hints: what may be meant, the most alike first.
+        known: what is known instead.
+        always: whether this is told next to hints too.
+        most: how many hints of those that are alike are told.
+    """
+
+    def __init__(
+        self, key: str, what: str, hints: Sequence[Hint], known: str, *, always: bool = False, most: int = 1
+    ) -> None:
+        self.key, self.what, self.hints, self.known = key, what, tuple(hints), known
+        self.always, self.most = always, most
+        told = [self._told(lead) for lead in dict.fromkeys(hint.lead for hint in hints)]
+        if always or not told:
+            told.append(known)
+        text = f"{what}; {told[0]}"
+        for before, part in itertools.pairwise(told):
+            text += f"{' ' if before.endswith('?') else '; '}{part}"
+        super().__init__(text)
+
+    def _told(self, lead: str) -> str:
+        said = [hint.said for hint in self.hints if hint.lead == lead]
+        most = self.most if lead == MEANT else LISTED
+        more = f" and {len(said) - most} more" if lead != MEANT and len(said) > most else ""
+        return f"{lead} {', '.join(said[:most])}{more}{'?' if lead == MEANT else ''}"
+
+    def keeping(self, accepted: Callable[[Mapping[str, Any]], bool], more: Iterable[Hint] = ()) -> "UnknownError":
+        """The same error with those of its hints whose changes are accepted, and with `more` of them."""
+        hints = [*(hint for hint in self.hints if accepted(hint.changes)), *more]
+        return UnknownError(self.key, self.what, hints, self.known, always=self.always, most=self.most)
 
 
 class CredentialsError(InputError):

@@ -15,6 +15,7 @@ import PIL.ImageDraw
 import PIL.ImageOps
 
 from vse import registry
+from vse.before_stages import trainable
 from vse.config import knob
 from vse.data import sources
 from vse.data.images import open_image
@@ -49,7 +50,7 @@ class Options:
     images: int = knob(50, "images on the sheets", low=1)
     number: int = knob(100, "adversaries of each kind", low=1)
     per_sheet: int = knob(6, "images on one sheet", low=1)
-    verdicts: str = knob("", "file of verdicts to count instead of drawing")
+    verdicts: str = knob("", "file of verdicts to count instead of drawing", reads="file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,8 @@ def generated(
 def drawn(config: RunConfig, workspace: Workspace, options: Options) -> tuple[list[Image], list[Shown]]:
     """Images in the order of the sheets, and adversaries: `number` of each kind where the images have so many."""
     records = describe(config, workspace)
-    language = parse_dataset(config, workspace, records)
     every = [image for name in options.splits for image in records.split(name).images]
+    language = parse_dataset(config, workspace, records)
     images = _first(every, options.sample, options.images)
     if not images:
         raise InputError("images: no image is left to draw from")
@@ -177,7 +178,7 @@ def judged_by_source(config: RunConfig, workspace: Workspace, options: Options) 
     source = sources.of_config(config.data)
     if not source.knows_truth:
         return None
-    records = describe(config, workspace)
+    records = trainable(describe(config, workspace), options.splits)
     language, is_true = parse_dataset(config, workspace, records), source.truth(records)
     verdicts: dict[str, list[bool | None]] = {kind: [] for kind in KINDS}
     for name in options.splits:

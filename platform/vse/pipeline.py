@@ -7,23 +7,18 @@ import dataclasses
 import functools
 import itertools
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 from vse import registry
+from vse.before_stages import check, check_features, counted, left_out, trainable
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of, running_ray
-from vse.config import override
 from vse.damage import remove_damaged
-from vse.data.precomp import Precomp
 from vse.data.records import Records
-from vse.data.sources import rejects
 from vse.data.vocabulary import SPECIAL, build_vocabulary
 from vse.errors import InputError, by_reason
-from vse.features.arrays import ReadyMade
 from vse.features.extraction import extract, features_fingerprint, of_other_code
-from vse.features.locating import path_lines
 from vse.features.store import REJECTS, FeatureStore
 from vse.features.stored import StoredFeatures
 from vse.language.caption_vectors import caption_vectors, caption_vectors_fingerprint
@@ -32,104 +27,18 @@ from vse.language.corpus import Language
 from vse.language.parser import Parser
 from vse.language.parsing import language_fingerprint, parse_captions
 from vse.language.sentence.stage import SentenceStore, fitted
-from vse.language.word_vector_files import split_path
 from vse.language.word_vectors import WordVectors, file_digits, word_vectors
-from vse.placeholders import refuse_placeholder
 from vse.storage import MANIFEST, Folder
 from vse.training.compatibility import adversaries_wanted, family_inputs
 from vse.training.config import RunConfig
-from vse.training.given_vectors import OWN_CAPTIONS, planned_coverage, tell_coverage, without_vectors
-from vse.training.inputs import Material, training_vocabulary, unfamiliar_words
+from vse.training.given_vectors import OWN_CAPTIONS, tell_coverage
+from vse.training.inputs import Material, training_vocabulary
 from vse.training.shared import shared
 from vse.workspace import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
 
 Vectors = Callable[[Sequence[str]], WordVectors]
-
-
-def check(config: RunConfig) -> None:
-    """What can be told of a configuration before any data are read.
-
-    Raises InputError where the family reads what is not configured, or a file of word vectors or weights is missing or
-    a placeholder.
-    """
-    if family_inputs(config).sentence:
-        _refuse_without_sentences(config)
-    adversaries_wanted(config)
-    if config.text.word_vectors not in ("", OWN_CAPTIONS):
-        split_path(config.text.word_vectors)
-    weights = getattr(config.features.backbone, "weights", "")
-    refuse_placeholder(weights, f"features.backbone.weights={weights}")
-    ready = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
-    if isinstance(config.data, Precomp.Config) and not ready:
-        raise InputError("data=precomp: brings features and no images to make them of; add features.backbone=arrays")
-
-
-def check_with_data(config: RunConfig) -> Iterator[str]:
-    """What a dry run checks of a training, and says of its data; nothing is written.
-
-    Raises InputError as `prepare` does before it shows the first image to the backbone.
-    """
-    check(config)
-    records = trainable(registry.build("source", config.data).describe())
-    registry.build("backbone", config.features.backbone).check((family_inputs(config).image,))
-    check_rows(config, records, (family_inputs(config).image,))
-    told = (without_vectors(config), unfamiliar_words(records, training_vocabulary(config, records, None)))
-    yield from filter(None, told)
-    yield from planned_coverage(config, records)
-    yield from of_data(records)
-    yield from path_lines(records, config.data, config.features.backbone)
-
-
-def check_rows(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> None:
-    """Raises InputError where ready-made arrays have vectors and tokens are wanted, or the other way round."""
-    backbone = registry.build("backbone", config.features.backbone)
-    if isinstance(backbone, ReadyMade):
-        backbone.check_rows(outputs, records, registry.build("source", config.data).image_root)
-
-
-def sizes(records: Records) -> str:
-    """How many images and captions each split of a data set has."""
-    images, captions = Counter(i.split for i in records.images), Counter[str]()
-    split = {image.id: image.split for image in records.images}
-    captions.update(split[caption.image] for caption in records.captions)
-    parts = (f"{name} {images[name]} images with {captions[name]} captions" for name in records.split_names)
-    return f"data set {records.name}: {'; '.join(parts)}"
-
-
-def of_data(records: Records) -> Iterator[str]:
-    """What a dry run says of a data set, and what it has not looked at."""
-    yield sizes(records)
-    if told := left_out(records):
-        yield told
-    yield "not checked: image files, what is in files of weights, downloads, the workspace, machines"
-
-
-def left_out(records: Records) -> str:
-    """How many images and captions the source left out, and why; empty where none."""
-    told = _counted(reject.reason for reject in rejects(records))
-    return f"{records.name}: {told}" if told else ""
-
-
-def _counted(reasons: Iterable[str]) -> str:
-    """How many were left out, with the most frequent reasons; empty where none."""
-    listed = list(reasons)
-    return f"{len(listed)} left out ({by_reason(listed)})" if listed else ""
-
-
-def trainable(records: Records) -> Records:
-    """The records. Raises InputError where they have nothing to train or to validate on."""
-    there = records.split_names
-    for split in ("train", "val"):
-        if split not in there:
-            fold = ", or let data.folds=5 take a fifth of train and val for validation" if split == "val" else ""
-            told = _counted(reject.reason for reject in rejects(records))
-            raise InputError(
-                f"{records.name}: no split {split!r}; it has {', '.join(there)}; training needs train and val: "
-                f"assign some images to that split{fold}" + (f"; of what it lists, {told}" if told else "")
-            )
-    return records
 
 
 def describe(config: RunConfig, workspace: Workspace) -> Records:
@@ -182,12 +91,12 @@ def extract_features(
             return store
     store = kept_features(config, workspace, records, outputs)
     if store is None:
-        check_rows(config, records, outputs)
+        check_features(config, records, outputs, workspace)
         folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
         source, backbone = registry.build("source", config.data), config.features.backbone
         root, keys = source.image_root, source.image_keys
         store = extract(records, backbone, sorted(outputs), folder, root=root, keys=keys, cluster=cluster)
-        if told := _counted(store.rejects.values()):
+        if told := counted(store.rejects.values()):
             log.info("%s: of the images, %s; each is listed in %s", records.name, told, store.folder.address(REJECTS))
     elif line := of_other_code(store, config.features.backbone):
         log.warning("%s", line)
@@ -252,17 +161,18 @@ def prepare(
     parsed: bool = False,
     outputs: tuple[str, ...] = (),
     ray: RayConfig | None = None,
+    records: Records | None = None,
 ) -> Material:
     """Run what is missing of stages 1 to 3 and open the results; images without features leave the records.
 
     Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do. `outputs`
     are features that other families will want of the same images: one pass makes them all. `ray`: which Ray stages use
-    and what they ask of it, where there is much to do.
+    and what they ask of it, where there is much to do. `records`: of the configured source, if they were read before.
     """
     if not workspace.found.told:
-        check(config)  # what is missing is told before hours of extraction
+        check(config, parsed=parsed)  # what is missing is told before hours of extraction
     inputs, contrast = family_inputs(config), adversaries_wanted(config) is not None
-    records = trainable(describe(config, workspace))
+    records = trainable(records or describe(config, workspace))
     features = stored_features(config, workspace, records, tuple({inputs.image, *outputs}), ray)
     parses = parse_dataset(config, workspace, records, ray) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": _identity(config, workspace, records, inputs.image)}
@@ -288,16 +198,28 @@ def prepare(
 
 
 def prepare_transfer(
-    config: RunConfig, changes: Mapping[str, Any], workspace: Workspace, material: Material
+    other: RunConfig,
+    workspace: Workspace,
+    material: Material,
+    *,
+    parsed: bool = False,
+    records: Records | None = None,
 ) -> Material:
-    """Images and captions of other data (`changes` of `config`, such as data.drawing) to measure a trained run on.
+    """Images and captions of other data to measure a trained run on.
 
     What was fitted on the captions of the run's own training images, vectors of words and of sentences, stays.
+
+    Args:
+        other: the run's configuration with the other data (`data`), and with the word lists of attacks on it.
+        workspace: where the stages keep what they make.
+        material: of the run's own data.
+        parsed: whether captions are parsed though the family reads no components, as attacks do.
+        records: of the other data, where the caller has read them.
     """
-    other, inputs = override(config, changes), family_inputs(config)
-    records = describe(other, workspace)
+    inputs = family_inputs(other)
+    records = records or describe(other, workspace)
     features = stored_features(other, workspace, records, (inputs.image,))
-    parses = parse_dataset(other, workspace, records) if inputs.components else None
+    parses = parse_dataset(other, workspace, records) if inputs.components or parsed else None
     prints = {"records": records.fingerprint, "features": _identity(other, workspace, records, inputs.image)}
     return dataclasses.replace(
         material,
@@ -306,6 +228,7 @@ def prepare_transfer(
         parses=parses,
         fingerprints=prints,
         candidates=None,
+        words=other.text.pools,
     )
 
 
@@ -322,13 +245,6 @@ def _word_vectors(config: RunConfig, workspace: Workspace, records: Records, pri
     prints["word_vectors"] = digits
     place = functools.partial(workspace.language, dataset_name(records))
     return functools.partial(word_vectors, path, place=place, contents=digits)
-
-
-def _refuse_without_sentences(config: RunConfig) -> None:
-    if registry.name_of("sentence", config.text.sentence) == "none":
-        raise InputError("text.sentence=none: this family reads vectors of captions; use mean, gmm or hglmm")
-    if not config.text.word_vectors:
-        raise InputError("text.word_vectors: vectors of captions are made of word vectors; name a file, or `captions`")
 
 
 def _sentences(config: RunConfig, workspace: Workspace, records: Records, vectors: Vectors | None) -> SentenceStore:

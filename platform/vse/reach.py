@@ -6,10 +6,11 @@ features and files of word vectors are read by the job's driver alone, which kee
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vse import named_files, registry
+from vse.before_stages import check, check_features, of_data, trainable
 from vse.cluster.placement import capacity, on_every_node
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_address, running_ray
@@ -17,10 +18,13 @@ from vse.data.image_files import places_of
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
+from vse.features.locating import path_lines
 from vse.paths import local_path
-from vse.pipeline import check_with_data, kept_features, parser_of
+from vse.pipeline import kept_features, parser_of
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
+from vse.training.given_vectors import planned_coverage, without_vectors
+from vse.training.inputs import training_vocabulary, unfamiliar_words
 from vse.workspace import Workspace
 
 _SPAN = 1 << 16  # bytes compared at both ends of a file
@@ -36,9 +40,31 @@ class Read:
     files: tuple[str, ...]
 
 
-def check_training(config: RunConfig, workspace: str, ray: RayConfig) -> Iterator[str]:
-    """What a dry run checks of a training and of the cluster that it is for, in lines; raises InputError."""
-    yield from check_with_data(config)
+def check_training(
+    config: RunConfig, workspace: str, ray: RayConfig, *, parsed: bool = False, splits: Sequence[str] = ()
+) -> Iterator[str]:
+    """What a dry run checks of a training and of the cluster that it is for, in lines; nothing is written.
+
+    Args:
+        config: of the run.
+        workspace: its address.
+        ray: what is asked of Ray.
+        parsed: whether captions are parsed for attacks.
+        splits: that are measured beside train and val.
+
+    Raises:
+        InputError: as the job does before it shows the first image to the backbone.
+    """
+    place, outputs = Workspace.open(workspace), (family_inputs(config).image,)
+    check(config, parsed=parsed)
+    records = trainable(registry.build("source", config.data).describe(), splits)
+    if kept_features(config, place, records, outputs) is None:
+        check_features(config, records, outputs, place)
+    told = (without_vectors(config), unfamiliar_words(records, training_vocabulary(config, records, None)))
+    yield from filter(None, told)
+    yield from planned_coverage(config, records)
+    yield from of_data(records)
+    yield from path_lines(records, config.data, config.features.backbone)
     yield from check_reach(config, workspace, ray)
 
 

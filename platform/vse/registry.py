@@ -1,10 +1,11 @@
 """Components by name: sources, backbones, families, objectives. A component registers itself, with its own Config."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from vse.errors import InputError, did_you_mean
+from vse.errors import Hint, InputError, UnknownError
 
 C = TypeVar("C", bound=type)
 
@@ -15,11 +16,11 @@ _COMPONENTS: dict[str, dict[str, type]] = {}
 class ComponentConfig:
     """Base of every component's nested `Config`; the class it belongs to is found through the registry.
 
-    `unknown_name_hint` is told where a name is unknown that may be meant for a key of this component: `{key}` stands
-    for the key that chooses a component, `{name}` for what was given.
+    `unknown_name_key`: the key of this component that an unknown name of a component may be a value of, and what such a
+    value is called: `("arch", "a network goes by")`. It is told of names with which the component can be built.
     """
 
-    unknown_name_hint: ClassVar[str] = ""
+    unknown_name_key: ClassVar[tuple[str, str] | None] = None
 
 
 def register(kind: str, name: str) -> Callable[[C], C]:
@@ -50,12 +51,24 @@ def component(kind: str, name: str, key: str = "") -> Any:
     try:
         return _COMPONENTS[kind][name]
     except KeyError:
-        known, near = names(kind), did_you_mean(name, names(kind))
-        near, key = f"{near} " if near else "", key or kind
-        configs: list[type[ComponentConfig]] = [_COMPONENTS[kind][each].Config for each in known]  # type: ignore[attr-defined]  # asserted in register
-        hints = [f"; {each.unknown_name_hint.format(key=key, name=name)}" for each in configs if each.unknown_name_hint]
-        told = f"{near}known are {', '.join(known) or 'none'}{''.join(hints)}"
-        raise InputError(f"{key}={name}: unknown; {told}") from None
+        key, known = key or kind, names(kind)
+        hints = [Hint(near, {key: near}) for near in difflib.get_close_matches(name, known)]
+        hints += [hint for other in known if (hint := _as_value(kind, other, key, name)) is not None]
+        listed = f"known are {', '.join(known) or 'none'}"
+        raise UnknownError(key, f"{key}={name}: unknown", hints, listed, always=True) from None
+
+
+def _as_value(kind: str, other: str, key: str, name: str) -> Hint | None:
+    """That an unknown name is a value of another component's key, if it can be built with that."""
+    config: type[ComponentConfig] = _COMPONENTS[kind][other].Config  # type: ignore[attr-defined]  # asserted in register
+    if config.unknown_name_key is None:
+        return None
+    below, called = config.unknown_name_key
+    try:
+        build(kind, config(**{below: name}))
+    except InputError:
+        return None
+    return Hint(f"{key}={other} {key}.{below}={name}", {key: other, f"{key}.{below}": name}, called)
 
 
 def name_of(kind: str, config: ComponentConfig) -> str:

@@ -32,10 +32,10 @@ class Options:
 
     run: str = knob("", "name of a folder below runs/")
     text: tuple[str, ...] = knob((), "sentence to find images for", repeated=True)
-    texts: str = knob("", "file of such sentences, one per line")
+    texts: str = knob("", "file of such sentences, one per line", reads="file")
     image: str = knob("", "find captions for this instead: a picture file, or the id of an image of the data set")
     split: str = knob("test", "split of the run's data set to search")
-    images: str = knob("", "folder of pictures, at any depth, to search instead of a split")
+    images: str = knob("", "folder of pictures, at any depth, to search instead of a split", reads="folder")
     top: int = knob(10, "results shown for each search", low=1)
     alpha: float | None = knob(None, "weight of u_sent where the family has it; default: as configured", low=0, high=1)
 

@@ -11,6 +11,7 @@ from vse.data.records import Records
 from vse.errors import InputError
 from vse.journal import Journal, open_in
 from vse.storage import Folder
+from vse.training.checkpoint import Checkpoints
 
 LISTED = 20  # names that are told where one is unknown
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -115,7 +116,10 @@ class Workspace:
         if name not in known:
             shown = difflib.get_close_matches(name, known, LISTED, cutoff=0.0) if len(known) > LISTED else known
             more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
-            there = ", ".join(shown) + more or "none"
+            named = (
+                each if _is_finished(kind, self.root.child(kind, each)) else f"{each} (unfinished)" for each in shown
+            )
+            there = ", ".join(named) + more or "none"
             if not name:
                 raise InputError(f"{key}: name one of {there}" if known else f"{key}: there are no {kind} yet")
             raise InputError(f"{key}={name}: no such {kind.removesuffix('s')}; there are {there}")
@@ -139,6 +143,13 @@ class Workspace:
             if not _NAME.fullmatch(name):
                 raise InputError(f"{name!r}: use letters, digits, '.', '-' and '_' in names (it becomes a folder)")
         return self.root.child(*names)
+
+
+def _is_finished(kind: str, folder: Folder) -> bool:
+    """Whether a job that reads a folder of this kind finds what it reads: a run's checkpoint, a sweep's results."""
+    if kind == "runs":
+        return Checkpoints(folder.child("checkpoints")).best() is not None
+    return folder.exists("results.json")
 
 
 def dataset_name(records: Records) -> str:

@@ -130,7 +130,7 @@ WRONG = {
     "seeds": (["runs=A,B,OTHER,C", "seeds=some"], "seeds=some: expected one of together, apart"),
     "no outcomes": (["runs=A,B", "measure.pairs=swap.json"], "measure.pairs: has no outcomes by image to compare"),
     "split": (["runs=A,B", "measure.splits=tset"], "no split 'tset'; it has train, val, test, shifted"),
-    "key": (["run=A"], "run: no such key; known are runs, "),
+    "key": (["run=A"], "run: no such key; did you mean runs? it is a key of jobs/evaluate.py, "),
     "planned": (["--dry-run", "runs=A"], "name two runs or more, each once"),
 }
 
@@ -181,7 +181,7 @@ def test_a_dry_run_says_what_is_compared(
     assert f"compare univse_tiny +5 keys: {names['C']}\n" in out
     assert "vsepp_tiny +5 keys: seed 1 left out, which not every system has" in out
     assert re.search(r"^keys that differ: .*model", out, re.MULTILINE)
-    assert "not checked: weights, data" in out
+    assert "not checked: image files" in out
 
 
 def test_help_names_every_key(refused: dict[str, tuple[int | None, str, str]]) -> None:

@@ -173,7 +173,7 @@ WRONG = {
     "components": (["run=RUN", "measure.components=verbs"], "verbs: expected one of object, attribute, relation"),
     "no components": (["run=OTHER", "measure.components=object"], "components: family vsepp of "),
     "training": (["run=RUN", "optim.lr=1"], "optim.lr: no such key"),
-    "preset": (["--preset", "vsepp_tiny"], "unrecognized arguments: --preset"),
+    "preset": (["--preset", "vsepp_tiny"], "--preset: this job has no run configuration"),
     "one of several": (["run=RUN,absent"], "run=absent: no such run; there are"),
     "other data": (["run=RUN,OTHER", "measure.attacks="], "split test is not the same for"),
     "planned": (["--dry-run", "run=absent"], "run=absent: no such run; there are"),
@@ -215,4 +215,4 @@ def test_a_dry_run_starts_nothing(refused: dict[str, tuple[int | None, str, str]
     status, out, error = refused["dry"]
     assert (status, error) == (0, "")
     assert "dry run, nothing is started or written" in out
-    assert "that run=univse-scenes-s0-" in out
+    assert "measure test of scenes: " in out

@@ -55,11 +55,11 @@ WRONG = {
     "no words": (["vectors=words.vec"], "captions, wordnet: name at least one of them"),
     "absent vectors": (["vectors=absent.vec", "captions=captions.txt"], "absent.vec: no such file of word vectors"),
     "no vectors inside": (["vectors=captions.txt", "captions=captions.txt"], "captions.txt: line 1: expected a word"),
-    "absent captions": (["vectors=words.vec", "captions=absent"], "absent: no such file of captions"),
-    "absent database": (["vectors=words.vec", "wordnet=absent"], "absent: no WordNet database here"),
+    "absent captions": (["vectors=words.vec", "captions=absent"], "captions=absent: no such file"),
+    "absent database": (["vectors=words.vec", "wordnet=absent"], "wordnet=absent: no such folder"),
     "torn source": (["vectors=words.vec", "captions=captions.txt", "against=torn.txt"], "torn.txt, line 1: expected"),
     "share": (["vectors=words.vec", "captions=captions.txt", "share=0"], "share=0"),
-    "out": (["vectors=words.vec", "captions=captions.txt", "out=torn.txt/x"], "torn.txt/x: cannot be written"),
+    "out": (["vectors=words.vec", "captions=captions.txt", "out=torn.txt/x"], "torn.txt is no folder"),
 }
 RIGHT = {
     "captions": ["vectors=words.vec", "captions=captions.txt", "against=rated.txt", "share=0.5"],

@@ -9,6 +9,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"config", "registry", "errors", "redaction", "progress", "journal", "environment", "storage"})
     | {
         "capacity",
+        "values",
         "object_store",
         "sealed_folder",
         "node_cache",
@@ -33,9 +34,10 @@ FLOORS: tuple[frozenset[str], ...] = (
     | {"summary"},
     frozenset({"cluster", "prometheus", "tracking"}),
     frozenset({"presets", "pipeline", "adversaries", "trained", "measuring", "artefacts", "embedder", "served_model"})
-    | {"judging", "reach", "search"},
+    | {"judging", "reach", "search", "before_stages"},
     frozenset({"studies"}),
-    frozenset({"sweeps", "report", "command", "status", "status_screen", "preflight", "node_logs"}),
+    frozenset({"sweeps", "report", "command", "hints", "addresses", "run_names", "status", "status_screen"})
+    | {"preflight", "node_logs"},
 )
 # Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
 ABOVE_THEIR_ROOM = frozenset(

@@ -319,8 +319,8 @@ def test_a_dry_run_looks_for_the_runs(tmp_path: Path, capsys: pytest.CaptureFixt
     assert measured(str(tmp_path), "--dry-run", "run=runs/a") == (0, None)
     assert "checked: keys and values of settings, that run=a is there; nothing else" in capsys.readouterr().out
     for argv, line in (
-        (["run=a,b"], "measure: run=b: no such run; there are a\n"),
-        ([], "measure: run: name one of a\n"),
+        (["run=a,b"], "measure: run=b: no such run; there are a (unfinished)\n"),
+        ([], "measure: run: name one of a (unfinished)\n"),
         (["run=a", "sweep=s"], "measure: sweep=s: no such sweep; there are none\n"),
     ):
         assert measured(str(tmp_path), "--dry-run", *argv) == (2, None)

@@ -51,7 +51,7 @@ FAMILIES: dict[str, Callable[[Workspace], Result]] = {
 def scores_of_evaluation(place: Workspace, result: Result, split: str) -> np.ndarray:
     """Every block that evaluation counts ranks in, put together."""
     trained = load_run(result.folder)
-    members = Members((Member(result.run, trained, pipeline.prepare(trained.config, place), {}),))
+    members = Members((Member(result.run, trained, pipeline.prepare(trained.config, place), trained.config, {}),))
     codes = members.encode(split)
     found = torch.full((len(next(iter(codes.images.values()))), len(codes.owner)), torch.nan)
     add = RetrievalCounter.add

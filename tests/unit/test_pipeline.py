@@ -17,6 +17,7 @@ from vse.features.extraction import ExtractionConfig, extract, features_fingerpr
 from vse.features.store import FeatureStore
 from vse.language.tokens import words
 from vse.presets import preset
+from vse.reach import check_training
 from vse.workspace import Workspace, dataset_name
 
 SMALL = {"data.num_train": 8, "data.num_val": 4, "data.num_test": 4, "data.num_shifted": 2}
@@ -29,6 +30,10 @@ def place(tmp_path_factory):
 
 def tiny(name="univse_tiny", **changes):
     return override(preset(name), SMALL | {key.replace("__", "."): value for key, value in changes.items()})
+
+
+def dry_run(config):
+    return list(check_training(config, "nowhere", RayConfig()))
 
 
 def files(workspace: Workspace) -> dict[str, tuple[int, int]]:
@@ -219,7 +224,7 @@ def test_what_is_missing_is_told_before_features_and_by_a_dry_run_alike(tmp_path
     config, told = tiny(**changes), set()
     for ask in (
         lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
-        lambda: list(pipeline.check_with_data(config)),
+        lambda: dry_run(config),
     ):
         with pytest.raises(InputError, match=message) as caught:
             ask()
@@ -232,14 +237,14 @@ def test_vectors_of_sentences_are_missed_before_features_and_by_a_dry_run_alike(
     config = tiny("cca_scenes", text__word_vectors="")
     for ask in (
         lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
-        lambda: list(pipeline.check_with_data(config)),
+        lambda: dry_run(config),
     ):
         with pytest.raises(InputError, match=r"^text\.word_vectors: vectors of captions are made of word vectors"):
             ask()
 
 
 def test_a_dry_run_says_what_it_saw_and_what_not():
-    told = list(pipeline.check_with_data(tiny("vsepp_tiny")))
+    told = dry_run(tiny("vsepp_tiny"))
     assert told[0].startswith("data set scenes: train 8 images with ")
     assert told[-1].startswith("not checked: image files")
 
@@ -247,9 +252,7 @@ def test_a_dry_run_says_what_it_saw_and_what_not():
 def test_a_dry_run_says_that_validation_captions_are_unfamiliar(tmp_path):
     (tmp_path / "mine.csv").write_text("image,caption,split\na.jpg,A dog runs,train\nb.jpg,Ein Hund,val\n")
     table = {"data": "table", "data.file": str(tmp_path / "mine.csv")}
-    (line,) = [
-        line for line in pipeline.check_with_data(override(preset("vsepp_tiny"), table)) if "Hund" in line.title()
-    ]
+    (line,) = [line for line in dry_run(override(preset("vsepp_tiny"), table)) if "Hund" in line.title()]
     assert line.startswith("mine: 2 of 2 words of the validation captions (100 %) are not in the vocabulary")
 
 
@@ -267,7 +270,7 @@ def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
     assert told == "mine: 3 left out (2 x caption without a word, 1 x image without a caption)"
     listed = json.loads(Path(place_told.removesuffix(" under source.rejects")).read_text())["source"]["rejects"]
     assert [name for name, _ in listed] == ["a.jpg#1", "b.jpg#0", "b.jpg"]
-    assert told in list(pipeline.check_with_data(config))
+    assert told in dry_run(config)
 
 
 def ready_made(folder, broken, **changes):
@@ -321,7 +324,7 @@ def test_a_split_whose_captions_were_all_left_out_is_told_so(tmp_path):
         r"no split 'val'; .*; of what it lists, 2 left out \(1 x caption without a word, 1 x image without a caption\)"
     )
     with pytest.raises(InputError, match=told):
-        list(pipeline.check_with_data(config))
+        dry_run(config)
 
 
 def test_rejected_images_leave_with_their_captions(place, first, monkeypatch):
@@ -354,9 +357,9 @@ def test_features_come_in_the_order_asked_for(first):
 def test_features_that_a_family_does_not_read_are_refused_before_they_are_copied(tmp_path):
     config, place = ready_made(tmp_path / "mine", {}), Workspace.open(str(tmp_path / "workspace"))
     maps = override(config, {"model.image": "map"})
-    for ask in (lambda: list(pipeline.check_with_data(maps)), lambda: pipeline.prepare(maps, place)):
+    for ask in (lambda: dry_run(maps), lambda: pipeline.prepare(maps, place)):
         with pytest.raises(InputError, match=r"train_ims\.npy: has one vector per image \(pooled\), rows of 8, but"):
             ask()
     assert not place.root.child("features").exists()
     with pytest.raises(InputError, match=r"^data=precomp: brings features and .* add features\.backbone=arrays$"):
-        list(pipeline.check_with_data(override(config, {"features.backbone": "small"})))
+        dry_run(override(config, {"features.backbone": "small"}))

@@ -64,16 +64,23 @@ def test_a_component_says_what_an_unknown_name_may_be_meant_for() -> None:
     class Mixed:
         @dataclass(frozen=True, kw_only=True, slots=True)
         class Config(ComponentConfig):
-            unknown_name_hint: ClassVar[str] = "a pigment goes by {key}=mixed {key}.pigment={name}"
+            unknown_name_key: ClassVar[tuple[str, str] | None] = ("pigment", "a pigment goes by")
 
             pigment: str = ""
+
+        def __init__(self, config: Config) -> None:
+            if config.pigment != "umber":
+                raise InputError("no such pigment")
 
     with pytest.raises(InputError) as caught:
         registry.component("colour", "umber", "picture.colour")
     assert str(caught.value) == (
-        "picture.colour=umber: unknown; known are mixed, red; a pigment goes by picture.colour=mixed "
-        "picture.colour.pigment=umber"
+        "picture.colour=umber: unknown; a pigment goes by picture.colour=mixed picture.colour.pigment=umber; known are "
+        "mixed, red"
     )
+    with pytest.raises(InputError) as caught:
+        registry.component("colour", "mud", "picture.colour")
+    assert str(caught.value) == "picture.colour=mud: unknown; known are mixed, red"
 
 
 def test_a_name_is_given_once() -> None:

@@ -15,7 +15,7 @@ def test_of_many_names_the_most_alike_are_told(tmp_path: Path) -> None:
     workspace = Workspace.open(str(tmp_path))
     with pytest.raises(InputError, match="no such run; there are ") as caught:
         workspace.existing("runs", "vsepp-s0-0000007", "run")
-    assert "vsepp-s0-00000007, " in str(caught.value)
+    assert "vsepp-s0-00000007 (unfinished), " in str(caught.value)
     assert str(caught.value).endswith(f" and {4 * LISTED} more")
     assert str(caught.value).count("vsepp-s0-") == LISTED + 1
     with pytest.raises(InputError, match="run: name one of vsepp-s0-"):

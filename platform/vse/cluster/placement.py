@@ -36,11 +36,42 @@ def preflight(
     Checks the largest the machine or cluster could ever be (an autoscaler's limits count; `labels`: of the nodes that
     workers belong on), and that the workspace can be written to, from every node that may work on it.
     """
+    Workspace.open(workspace).check_writable()
+    gather(config)
+    most = check_room(
+        config,
+        workers=workers,
+        cpus_per_worker=cpus_per_worker,
+        gpus_per_worker=gpus_per_worker,
+        labels=labels,
+        key=key,
+    )
+    local = Workspace.open(workspace).root.is_local
+    if most.nodes > 1 and local and not config.shared_workspace:
+        with running_ray(config) as session:
+            if session.nodes > 1:
+                check_shared(workspace)
+                return
+        raise InputError(
+            f"--workspace {workspace}: a local path, but the cluster can have {most.nodes} nodes, and no other is "
+            "up yet to check that it sees this folder; name an s3:// address, or set ray.shared_workspace=true for NFS"
+        )
+
+
+def check_room(
+    config: Config,
+    *,
+    workers: int = 1,
+    cpus_per_worker: float = 1,
+    gpus_per_worker: float = 0,
+    labels: Mapping[str, str] | None = None,
+    key: str = "workers",
+) -> Capacity:
+    """What there can be, as `capacity` tells. Raises InputError, as `preflight` does, where workers could never run;
+    nothing is written, and no Ray process starts."""
     beside = key.removesuffix("workers")
     check_gpus(workers, gpus_per_worker, beside)
-    Workspace.open(workspace).check_writable()
     here = cluster_address(config) is None
-    gather(config)
     most = capacity(config)
     place = "this machine has" if here else "the cluster can have"
     total, where = most.total(labels), "".join(f" on nodes labelled {k}: {v}" for k, v in (labels or {}).items())
@@ -65,16 +96,7 @@ def preflight(
         )
     if not here and not gpus_per_worker and (unused := most.total()["GPU"]):
         log.warning("trains on CPUs, though the cluster can have %g GPUs; train.gpus_per_worker=1 uses them", unused)
-    local = Workspace.open(workspace).root.is_local
-    if most.nodes > 1 and local and not config.shared_workspace:
-        with running_ray(config) as session:
-            if session.nodes > 1:
-                check_shared(workspace)
-                return
-        raise InputError(
-            f"--workspace {workspace}: a local path, but the cluster can have {most.nodes} nodes, and no other is "
-            "up yet to check that it sees this folder; name an s3:// address, or set ray.shared_workspace=true for NFS"
-        )
+    return most
 
 
 def gather(config: Config) -> None:

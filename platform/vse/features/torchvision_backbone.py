@@ -49,7 +49,7 @@ class TorchvisionBackbone(Backbone):
     class Config(ComponentConfig):
         """`resize`, `mean` and `std` default to what the published weights were trained with."""
 
-        unknown_name_hint: ClassVar[str] = "a network goes by {key}=torchvision {key}.arch={name}"
+        unknown_name_key: ClassVar[tuple[str, str] | None] = ("arch", "a network goes by")
 
         arch: str = knob("resnet152", "name of a torchvision classification network")
         weights: str = knob(

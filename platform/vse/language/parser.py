@@ -118,7 +118,8 @@ def _load(name: str) -> tuple["Language", Path]:
             is_folder = (folder / "meta.json").is_file()
             if not is_folder and not spacy.util.is_package(name):
                 raise InputError(
-                    f"parser.pipeline={name}: neither {SHIPPED}, nor an installed spaCy pipeline, nor a folder of one"
+                    f"text.parser.pipeline={name}: neither {SHIPPED}, nor an installed spaCy pipeline, nor a folder of "
+                    "one"
                 )
             for file in sorted(folder.rglob("*")) if is_folder else ():
                 if file.is_symlink() or (file.is_file() and file.stat().st_size):  # an empty one may be meant
@@ -127,11 +128,13 @@ def _load(name: str) -> tuple["Language", Path]:
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"parser.pipeline={name}: cannot be loaded ({first_line(error)})") from error
+        raise InputError(f"text.parser.pipeline={name}: cannot be loaded ({first_line(error)})") from error
     finally:
         logger.setLevel(level)
     if "parser" not in nlp.pipe_names or not {"tagger", "morphologizer"} & set(nlp.pipe_names):
-        raise InputError(f"parser.pipeline={name}: has no tagger and parser; its parts are {', '.join(nlp.pipe_names)}")
+        raise InputError(
+            f"text.parser.pipeline={name}: has no tagger and parser; its parts are {', '.join(nlp.pipe_names)}"
+        )
     return nlp, Path(nlp.path) if nlp.path is not None else folder
 
 

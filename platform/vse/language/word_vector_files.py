@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -100,16 +101,20 @@ def _npz(path: str) -> Mapping[str, np.ndarray] | None:
     """The arrays `words` and `vectors` of numpy's .npz, None for another file."""
     address, member = split_path(path)
     file = named_files.local(address)
-    if member is not None or not zipfile.is_zipfile(file):
+    if member is not None or not _is_npz(file):
         return None
-    with zipfile.ZipFile(file) as archive:
-        if not set(archive.namelist()) >= _NPZ:
-            return None
     try:
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in ("words", "vectors")}
     except ValueError as error:  # an array of objects
         raise InputError(f"{path}: words must be an array of text, vectors one of floats ({error})") from None
+
+
+def _is_npz(file: Path) -> bool:
+    if not zipfile.is_zipfile(file):
+        return False
+    with zipfile.ZipFile(file) as archive:
+        return set(archive.namelist()) >= _NPZ
 
 
 def _rows_of(path: str, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, int], subwords: bool) -> Rows:
@@ -131,6 +136,24 @@ def _rows_of(path: str, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, i
             except ValueError as error:
                 raise InputError(f"{path}: vectors[{number}]: {error}") from None
     return kept.rows("npz")
+
+
+def check_head(path: str) -> None:
+    """Raises InputError for a file that does not begin as one of word vectors does; reads no more than its head."""
+    address, member = split_path(path)
+    if member is None and _is_npz(named_files.local(address)):
+        return
+    try:
+        with opened(path) as stream:
+            head = stream.peek(_HEAD)[:_HEAD]
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: a damaged packed file ({error})") from None
+    _, dim, _ = _header(head)
+    if head[:4] == fasttext_binary.MAGIC or dim is not None:
+        return
+    if not head:
+        raise InputError(f"{path}: an empty file")
+    _first_width(path, head.partition(b"\n")[0])
 
 
 def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int], subwords: bool) -> Rows:

@@ -1,7 +1,7 @@
 """Caption pairs of files, such as SugarCrepe's, on a trained run: does the caption beat its negative on its image?"""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vse import pipeline
 from vse.config import fingerprint
@@ -22,26 +22,48 @@ log = logging.getLogger(__name__)
 PAIRS_REVISION = 2  # 2: a file name that several images share is none of theirs
 
 
-def measure_pairs(members: Members, workspace: Workspace, pairs: Sequence[CaptionPair], files: str) -> dict[str, float]:
-    """`pairs/<category>` in percent on images of the data set found by file name, and the share of pairs found."""
-    records = members.each[0].material.records
-    common = set.intersection(*({(i.id, i.uri) for i in m.material.records.images} for m in members.each))
-    matched = match_images(pairs, [(i.id, i.uri) for i in records.images if (i.id, i.uri) in common])
-    image, unclear = matched.ids, [pair.filename for pair in pairs if pair.filename in matched.ambiguous]
-    kept = [pair for pair in pairs if pair.filename in image]
+def match_pairs(
+    pairs: Sequence[CaptionPair], images: Sequence[tuple[str, str]], data: str, files: Sequence[str]
+) -> tuple[list[CaptionPair], Mapping[str, str], str]:
+    """The pairs that are of images of a data set, the ids of these by file name, and what to warn of.
+
+    Args:
+        pairs: of all `files`.
+        images: (id, uri) of each image.
+        data: the name of the data set.
+        files: as the user named them.
+
+    Raises:
+        InputError: no pair is of an image, or a category has the name of another metric.
+    """
+    matched = match_images(pairs, images)
+    named = f"measure.pairs={','.join(files)}"
+    unclear = [pair.filename for pair in pairs if pair.filename in matched.ambiguous]
+    kept = [pair for pair in pairs if pair.filename in matched.ids]
     told = (
         f"{len(unclear)} of {len(pairs)} pairs give a name that several images share, such as {unclear[0]!r}; write an "
-        f"image's id, or its path as {records.name} has it"
+        f"image's id, or its path as {data} has it"
         if unclear
         else ""
     )
     if not kept:
-        none = f"pairs={files}: none of {len(pairs)} pairs is of an image of {records.name}"
+        none = f"{named}: none of {len(pairs)} pairs is of an image of {data}"
         raise InputError(f"{none}; {told}" if told else none)
-    if told:
-        log.warning("pairs=%s: %s", files, told)
     if taken := {pair.category for pair in kept} & {"mean", "found"}:
-        raise InputError(f"pairs={files}: category {min(taken)!r} is the name of another metric; rename it")
+        raise InputError(f"{named}: category {min(taken)!r} is the name of another metric; rename it")
+    return kept, matched.ids, f"{named}: {told}" if told else ""
+
+
+def measure_pairs(
+    members: Members, workspace: Workspace, pairs: Sequence[CaptionPair], files: Sequence[str]
+) -> dict[str, float]:
+    """`pairs/<category>` in percent on images of the data set found by file name, and the share of pairs found."""
+    records = members.each[0].material.records
+    common = set.intersection(*({(i.id, i.uri) for i in m.material.records.images} for m in members.each))
+    there = [(i.id, i.uri) for i in records.images if (i.id, i.uri) in common]
+    kept, image, told = match_pairs(pairs, there, records.name, files)
+    if told:
+        log.warning("%s", told)
     ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
     row = {found: k for k, found in enumerate(ids)}
     texts = [pair.caption for pair in kept] + [pair.negative for pair in kept]

@@ -16,6 +16,7 @@ from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined
 from vse.models.family import Encoded
 from vse.trained import Trained, encode_split, unencoded_adversaries
+from vse.training.config import RunConfig
 from vse.training.inputs import Material, Parses
 
 
@@ -23,12 +24,14 @@ from vse.training.inputs import Material, Parses
 class Member:
     """A trained run with what earlier stages made for it; `settings` of its family that are not as configured.
 
+    config: of the run, with the data that it is measured on.
     drop, drop_seed: share of parsed attributes and relations that it is not told of, and which (`DroppedParses`).
     """
 
     name: str
     trained: Trained
     material: Material
+    config: RunConfig
     settings: Mapping[str, Any]
     drop: float = 0.0
     drop_seed: int = 0

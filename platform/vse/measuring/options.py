@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from vse.config import knob
+from vse.config import below, knob
 from vse.data.records import Split
 from vse.errors import InputError
 from vse.evaluation.protocol import PUBLISHED, Protocol
@@ -35,32 +35,16 @@ class MeasureOptions:
         False, "how far codes are from N(0, I), before and after training, in families that keep such codes"
     )
     contrast: tuple[str, ...] = knob((), "kinds of words of VSE-C's contrastive captions", choices=KINDS)
-    pairs: tuple[str, ...] = knob((), "files of (image, caption, negative caption), such as SugarCrepe's JSON")
-    data: tuple[str, ...] = knob(
-        (),
-        "splits of other data than the run's, by keys of a data set: data.root=DIR,data.file=dataset_flickr30k.json "
-        "(jWAE, Tables 5 and 6)",
+    pairs: tuple[str, ...] = knob(
+        (), "files of (image, caption, negative caption), such as SugarCrepe's JSON", reads="file"
+    )
+    on: tuple[str, ...] = below(
+        "path",
+        "other data than the run's, by their folder or file (jWAE, Tables 5 and 6); measure.on.source=NAME where that "
+        "cannot be told, measure.on.root and other keys of the source; without a path, changes of the run's own data",
         later=True,
     )
     device: str = knob("cpu", "where to compute; auto: on a GPU if there is one", choices=DEVICES)
-
-
-def other_data(options: MeasureOptions) -> dict[str, str]:
-    """`measure.data` as keys of a run's configuration.
-
-    Raises InputError for what is no key of a data set with a value, and for adversaries: they are made of words that
-    the run's own training captions have, for its own images.
-    """
-    found = dict[str, str]()
-    for item in options.data:
-        key, sign, value = item.partition("=")
-        if not sign or key.split(".")[0] != "data":
-            raise InputError(f"measure.data={item}: expected data=NAME or data.KEY=VALUE, separated by commas")
-        found[key] = value
-    if found and (options.contrast or options.pairs):
-        which = "contrast" if options.contrast else "pairs"
-        raise InputError(f"measure.{which}: adversaries are of the run's own data; leave it empty with measure.data")
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def measure_split(
     recorder.retrieval(plain.folds)
     metrics[f"{split}/unknown_words"] = members.unknown_words(c.text for c in part.captions)
     if options.true_pairs:
-        truth = true_pairs(first.trained.config.data, first.material.records, split, "measure.true_pairs")
+        truth = true_pairs(first.config.data, first.material.records, split, "measure.true_pairs")
         add(metrics, evaluate_true_pairs(members.model, codes.images, codes.captions, truth, split))
     if options.gaussian:
         add(metrics, measure_gaussian(first, split))

@@ -1,7 +1,6 @@
 """Stage 5, measure: every task on a trained run, kept beside it as JSON."""
 
 import contextlib
-import difflib
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -12,22 +11,23 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from vse import pipeline, registry
+from vse import pipeline
 from vse.adversaries import Adversaries, attack_split, contrast_split, of_some, without_any
 from vse.checksums import entry_of
-from vse.config import fingerprint, override, to_dict
-from vse.data.records import Split
+from vse.config import fingerprint, to_dict
+from vse.data.records import Records, Split
 from vse.errors import Diverged, InputError
 from vse.evaluation.outcomes import Outcomes, Recorder, pack, unpack
-from vse.evaluation.protocol import TooFewImagesError
-from vse.language.caption_pairs import CaptionPair, read_pairs
+from vse.language.caption_pairs import CaptionPair
 from vse.measuring.caption_pairs import PAIRS_REVISION, measure_pairs
+from vse.measuring.checks import attacked_by, check_measure, size_in
 from vse.measuring.members import Member, Members
-from vse.measuring.options import MeasureOptions, Size, other_data, protocol_of, size_of
+from vse.measuring.options import MeasureOptions, Size, protocol_of
+from vse.measuring.other_data import words_of
 from vse.measuring.split import Attackers, add, measure_split
 from vse.progress import Progress
 from vse.storage import Folder
-from vse.trained import device_of, load_run
+from vse.trained import device_of
 from vse.training.config import RunConfig
 from vse.training.inputs import Material
 from vse.workspace import Workspace
@@ -116,8 +116,8 @@ def measure_ensemble(
 ) -> dict[str, Any]:
     """As `measure_run`, of the mean of the similarities of several runs, each at its own α unless one is given.
 
-    With `options.data` splits are those of other data, which nothing attacks; what was fitted on a run's training data,
-    its vocabulary included, stays.
+    With `options.on` splits are those of other data, attacked with words of their own captions; what was fitted on a
+    run's training data, its vocabulary included, stays.
 
     folder: where the numbers are kept. Unknown-word rates are means over the vocabularies. Raises InputError, beside
     what `measure_run` raises, where the runs' splits or their adversaries are not the same.
@@ -141,34 +141,30 @@ def plan_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureO
 
     Raises InputError as `measure_ensemble` does.
     """
-    changes = {"model.components": options.components} if options.components else {}
-    if options.gaussian and len(runs) > 1:
-        raise InputError("measure.gaussian: measures the codes of one run; name a single one in run")
-    device = device_of(options.device, "measure.device")
-    loaded = [load_run(run, changes) for run in runs]
-    elsewhere, alpha = other_data(options), options.alpha
-    parsed = bool(options.attacks or options.contrast) and not elsewhere
-    if alpha is not None and not any("alpha" in trained.family.inference_parameters for trained in loaded):
-        names = ", ".join(run.name for run in runs)
-        raise InputError(f"measure.alpha={alpha:g}: the family of {names} has no alpha; leave it out")
+    asked = check_measure(runs, workspace, options, lambda config: pipeline.describe(config, workspace))
+    for line in attacked_by(asked, options):
+        log.info("%s", line)
+    alpha, parsed = options.alpha, bool(options.attacks or options.contrast)
     members = Members(
         tuple(
             Member(
                 run.name,
                 trained,
-                _material(trained.config, workspace, parsed, elsewhere),
+                _material(trained.config, config, workspace, parsed, records),
+                config,
                 {"alpha": alpha} if alpha is not None and "alpha" in trained.family.inference_parameters else {},
                 options.drop_components,
                 options.drop_seed,
             )
-            for run, trained in zip(runs, loaded, strict=True)
+            for run, trained, config, records in zip(runs, asked.loaded, asked.configs, asked.records, strict=True)
         )
     )
-    parts = tuple(_part(members, split) for split in dict.fromkeys(options.splits))  # told before any is encoded
-    sizes = dict(_size(members, part, options) for part in parts)
-    attackers = {part.name: [] if elsewhere else _attackers(members, workspace, part.name, options) for part in parts}
-    pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
-    return Plan(members, parts, attackers, pairs, options, sizes, device)
+    parts = tuple(members.split(split) for split in dict.fromkeys(options.splits))  # told before any is encoded
+    first = members.each[0]
+    sizes = dict(size_in(first.config, first.material.records, part.name, options) for part in parts)
+    attackers = {part.name: _attackers(members, workspace, part.name, options) for part in parts}
+    device = device_of(options.device, "measure.device")
+    return Plan(members, parts, attackers, asked.pairs, options, sizes, device)
 
 
 def kept_measures(plan: Plan, folder: Folder, outcomes: bool = False) -> Measured | None:
@@ -206,7 +202,7 @@ def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool =
                 add(metrics, measure_split(counted, part, attackers, options, recorder))
             rows += recorder.rows() if outcomes else []
         if options.pairs:
-            add(metrics, measure_pairs(members, workspace, plan.pairs, ",".join(options.pairs)))
+            add(metrics, measure_pairs(members, workspace, plan.pairs, options.pairs))
     except Diverged as error:
         raise Diverged(f"run={members.names}: {error}") from None
     log.info("measured on %s", torch.cuda.get_device_name(plan.device) if plan.device.type == "cuda" else "the CPU")
@@ -228,47 +224,20 @@ def carry_out(plan: Plan, folder: Folder, workspace: Workspace, outcomes: bool =
     return Measured(metrics, plan.sizes, plan.digits, found, file)
 
 
-def _material(config: RunConfig, workspace: Workspace, parsed: bool, elsewhere: Mapping[str, str]) -> Material:
-    """What earlier stages make of the run's data, or of the data elsewhere that it is measured on."""
-    own = pipeline.prepare(config, workspace, parsed=parsed)
-    if not elsewhere:
-        return own
-    try:
-        return pipeline.prepare_transfer(config, elsewhere, workspace, own)
-    except InputError as error:
-        raise InputError(f"measure.data: {error}") from None
-
-
-def _part(members: Members, split: str) -> Split:
-    """A split of the members' data. Raises InputError, naming a split to measure instead, where there is none."""
-    try:
-        return members.split(split)
-    except InputError as error:
-        there = [n for n in members.each[0].material.records.split_names if n != "train"]
-        if split in there or split == "train" or not there:
-            raise
-        other = (difflib.get_close_matches(split, there) or there)[0]
-        raise InputError(f"{error}; measure.splits={other} measures that one") from None
-
-
-def _size(members: Members, part: Split, options: MeasureOptions) -> tuple[str, Size]:
-    """As `size_of`; where the split has too few images, its error says which setting of the data gives it more."""
-    try:
-        return size_of(part, options)
-    except TooFewImagesError as error:
-        config = override(members.each[0].trained.config, other_data(options))
-        key = registry.build("source", config.data).larger(part.name)
-        if not key:
-            raise
-        train = "" if options.data else f"train with {key}, or "
-        raise TooFewImagesError(f"{error}; {train}measure.data={','.join((*options.data, key))}") from None
+def _material(own: RunConfig, config: RunConfig, workspace: Workspace, parsed: bool, records: Records) -> Material:
+    """What earlier stages make of the run's data, or of the other data of `config` that it is measured on: `records`
+    are of these."""
+    if config is own:
+        return pipeline.prepare(own, workspace, parsed=parsed, records=records)
+    material = pipeline.prepare(own, workspace)
+    return pipeline.prepare_transfer(config, workspace, material, parsed=parsed, records=records)
 
 
 def _attackers(members: Members, workspace: Workspace, split: str, options: MeasureOptions) -> Attackers:
     """The adversaries of the images that the protocol takes, made where they are missing: UniVSE's, then VSE-C's."""
     images = protocol_of(split, options).num_images
     found = list[tuple[tuple[str, str], tuple[Adversaries, ...]]]()
-    texts = [member.trained.config.text for member in members.each]
+    texts = [member.config.text for member in members.each]
     for kind, asked, make, held_out in (
         ("attack", options.attacks, attack_split, all(text.pools.held_out for text in texts)),
         ("contrast", options.contrast, contrast_split, all(text.contrast.held_out for text in texts)),
@@ -278,11 +247,15 @@ def _attackers(members: Members, workspace: Workspace, split: str, options: Meas
                 continue  # training negatives had them all
             made = members.attackers(
                 lambda each, make=make, words=words: make(
-                    each.trained.config, workspace, each.material, split, words, images=images
+                    each.config, workspace, _with_words(each.material, split, options), split, words, images=images
                 )
             )
             found.append(((kind, words), tuple(map(of_some, made))))
     return found
+
+
+def _with_words(material: Material, split: str, options: MeasureOptions) -> Material:
+    return replace(material, words_split=words_of(material.records, split, options))
 
 
 def _told_attack(kind: str, attack: str) -> str:

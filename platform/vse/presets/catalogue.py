@@ -5,6 +5,7 @@ In one thing all depart from papers and public codes, which take every other pai
 the same image or text are not negatives (`objective.mask=none` is as published).
 """
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -18,7 +19,7 @@ from vse import registry
 from vse.config import flatten, from_dict, override
 from vse.data.karpathy import Karpathy
 from vse.data.scenes.source import Scenes
-from vse.errors import InputError, did_you_mean
+from vse.errors import LISTED, PRESET, Hint, UnknownError
 from vse.features.small_backbone import SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.registry import ComponentConfig
@@ -64,7 +65,7 @@ def names() -> tuple[str, ...]:
 
 
 def preset(name: str) -> RunConfig:
-    """The preset of that name; raises InputError that names those with a name like it: all are more than a line."""
+    """The preset of that name; raises UnknownError that names those with a name like it: all are more than a line."""
     if name in _PRESETS:
         return _PRESETS[name]()
     if name in names():
@@ -75,8 +76,9 @@ def preset(name: str) -> RunConfig:
             whole, changes = _ABLATIONS[system]
             return override(preset(f"{whole}_{where}"), changes())
         return (on_scenes if name.endswith(SCENES) else on_photographs)(_PRESETS[system + PAPER]())
-    near = did_you_mean(name, names(), most=5)
-    raise InputError(" ".join(filter(None, (f"preset {name!r}: unknown;", near, f"--help lists all {len(names())}"))))
+    near = [Hint(each, {PRESET: each}) for each in difflib.get_close_matches(name, names(), n=2 * LISTED)]
+    every = f"--help lists all {len(names())}"
+    raise UnknownError(PRESET, f"preset {name!r}: unknown", near, every, always=True, most=LISTED)
 
 
 def from_data(data: Mapping[str, Any], where: str = "configuration") -> RunConfig:

@@ -15,6 +15,7 @@ from vse.environment import environment
 from vse.errors import InputError
 from vse.escaping import one_line
 from vse.markdown import block, commands
+from vse.measuring.checks import check_measure, foresee_measure
 from vse.measuring.members import difference
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import Measured, carry_out, kept_measures, plan_measure
@@ -98,22 +99,34 @@ def foresee_comparison(request: Request) -> Iterator[str]:
         yield f"{what} {system.label}: {', '.join(run.name for run in system.runs)}"
     yield from notes
     yield f"keys that differ: {', '.join(differing_keys(systems)) or 'none'}"
-    yield "not checked: weights, data, that all runs meet the same images and adversaries, what is measured already"
+    workspace = Workspace.open(request.workspace)
+    for place, run in enumerate(_of_other_data([run for system in systems for run in system.runs])):
+        lines = list(foresee_measure([workspace.run(run.name)], workspace, request.options.measure))
+        yield from lines[:-1] if place == 0 else ()
+    yield "not checked: image files, that all runs meet the same images and adversaries, what is measured already"
 
 
 def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[System, ...], list[str]]:
     """(systems, notes on what is left out). Raises InputError for fewer than two runs, one that is not there or not
     trained, and what has no outcomes of single images."""
-    for key in WITHOUT_OUTCOMES:
-        if getattr(options.measure, key):
-            raise InputError(f"measure.{key}: has no outcomes by image to compare; jobs/evaluate.py measures it")
+    check_compared(options)
     names = options.runs
     if not names:
         workspace.existing("runs", "", "runs")
     if len(names) < 2 or len(set(names)) < len(names):
         raise InputError(f"runs={','.join(names)}: name two runs or more, each once")
     runs = [_compared(workspace.existing("runs", name, "runs")) for name in names]
-    return with_same_seeds(systems_of(runs, together=options.seeds == TOGETHER))
+    systems, notes = with_same_seeds(systems_of(runs, together=options.seeds == TOGETHER))
+    if options.measure.on:
+        notes = [*notes, f"measured on other data ({', '.join(options.measure.on)}), attacked with words of its own"]
+    return systems, notes
+
+
+def check_compared(options: CompareOptions) -> None:
+    """Raises InputError for what has no outcomes of single images."""
+    for key in WITHOUT_OUTCOMES:
+        if getattr(options.measure, key):
+            raise InputError(f"measure.{key}: has no outcomes by image to compare; jobs/evaluate.py measures it")
 
 
 def _compared(run: Folder) -> Compared:
@@ -135,7 +148,12 @@ def measured_alike(runs: Sequence[Compared], workspace: Workspace, options: Meas
     Raises InputError where two runs differ in an image, a caption or an adversary of what is measured. No run is
     measured before all were looked at.
     """
-    _refuse_other_data(runs, workspace, options.splits)
+    for run in _of_other_data(runs):
+        check_measure(
+            [workspace.run(run.name)], workspace, options, lambda config: pipeline.describe(config, workspace)
+        )
+    if not options.on:
+        _refuse_other_data(runs, workspace, options.splits)
     folders = [workspace.run(run.name) for run in runs]
     found: dict[str, Measured | None] = {}
     first, prints = runs[0].name, dict[str, str]()
@@ -161,17 +179,23 @@ def _measured(run: Folder, workspace: Workspace, options: MeasureOptions) -> Mea
     return measured
 
 
-def _refuse_other_data(runs: Sequence[Compared], workspace: Workspace, splits: Sequence[str]) -> None:
-    """Raises InputError where a split is not the same for two runs, before anything is parsed."""
+def _of_other_data(runs: Sequence[Compared]) -> list[Compared]:
+    """The first run of each data set and backbone."""
     sources: dict[str, Compared] = {}
     for run in runs:
         data = to_dict(run.config)
         sources.setdefault(fingerprint([data["data"], data["features"]["backbone"]]), run)
+    return list(sources.values())
+
+
+def _refuse_other_data(runs: Sequence[Compared], workspace: Workspace, splits: Sequence[str]) -> None:
+    """Raises InputError where a split is not the same for two runs, before anything is parsed."""
+    sources = _of_other_data(runs)
     if len(sources) == 1:
         return  # one backbone leaves out the same images
     first, *others = (
         (run.name, [pipeline.prepare(run.config, workspace).records.split(split) for split in splits])
-        for run in sources.values()
+        for run in sources
     )
     for name, parts in others:
         for mine, theirs in zip(first[1], parts, strict=True):

@@ -40,7 +40,7 @@ class CodesOptions:
 
     name: str = knob("", "what the system is called in the table")
     seeds: int = knob(5, "runs, of seeds 0, 1, ...", low=1)
-    out: str = knob("", "folder of the file that grows; empty: `reports/gaussian` in the workspace")
+    out: str = knob("", "folder of the file that grows; empty: `reports/gaussian` in the workspace", writes="folder")
 
 
 def check(config: RunConfig, options: CodesOptions) -> None:

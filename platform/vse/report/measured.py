@@ -17,8 +17,9 @@ def altered(options: Mapping[str, Any]) -> str:
     """What an evaluation did to the run as configured (`alpha-0.6`, `drop-0.3`), or the data it was on instead of its
     own (`on-flickr30k`), as a folder's name; "" for nothing."""
     parts = []
-    if options.get("data"):
-        parts.append("on-" + "-".join(_stem(item.partition("=")[2]) for item in options["data"]))
+    if options.get("on"):
+        items = sorted(options["on"], key=lambda item: not item.startswith("path="))  # the path, then what is below it
+        parts.append("on-" + "-".join(_stem(item.partition("=")[2]) for item in items))
     if options.get("alpha") is not None:
         parts.append(f"alpha-{options['alpha']:g}")
     if options.get("components"):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from vse import pipeline
 from vse.adversaries import attack_split, contrast_split, first_of_each
+from vse.config import override
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import Attacked, AttackSet, attack, own_pairs
 from vse.evaluation.codes import Codes
@@ -107,7 +108,8 @@ def _adversaries(subject: _Subject, split: str, words: str) -> tuple[dict[str, A
 def _transfer(subject: _Subject, name: str, changes: Mapping[str, Any]) -> Tables:
     """Retrieval on the test split of other data. Nothing is attacked there: the same under either kind of words."""
     task, workspace, trained, material = subject
-    codes = encode_split(trained, pipeline.prepare_transfer(task.config, changes, workspace, material), "test")
+    other = pipeline.prepare_transfer(override(task.config, changes), workspace, material)
+    codes = encode_split(trained, other, "test")
     if task.alphas:
         points = evaluate_alphas(trained.family, codes.images, codes.captions, codes.owner, {}, task.alphas)
         found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}

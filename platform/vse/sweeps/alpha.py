@@ -14,6 +14,7 @@ from typing import Any
 
 from vse import markdown, pipeline, registry
 from vse.adversaries import attack_split, some_adversaries
+from vse.before_stages import trainable
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
 from vse.errors import InputError, PlacementError, TrialsFailedError
@@ -199,6 +200,7 @@ class _Sweep:
         """Data, features and parses of every arm, made where they are missing; fingerprint of them and
         training's revision."""
         prints = {}
+        trainable(pipeline.describe(self.plan.config, self.workspace), SPLITS)  # told before features are extracted
         shown = tuple({family_inputs(config).image for config in self.plan.arms.values()})
         for arm, config in self.plan.arms.items():
             if arm != self.plan.learned:

@@ -6,6 +6,7 @@ from vse.command import Request
 from vse.environment import usable_cores
 from vse.reach import check_training
 from vse.sweeps.alpha_plan import Plan, make_plan
+from vse.sweeps.alpha_trials import SPLITS
 from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.ledger import Ledger, sweep_name
@@ -34,7 +35,8 @@ def describe_plan(request: Request) -> list[str]:
     lines.append(f"rule: {plan.definition()['rule']}")
     lines.append(f"each training needs {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s); {usable_cores()} cores here")
     lines += _cost_lines(plan, request, workspace, ledger) + plan.budget().lines(plan.spent(ledger))
-    return [*lines, *check_training(request.config, request.workspace, request.options.ray)]
+    told = check_training(request.config, request.workspace, request.options.ray, parsed=True, splits=SPLITS)
+    return [*lines, *told]
 
 
 def _cost_lines(plan: Plan, request: Request, workspace: Workspace, ledger: Ledger) -> list[str]:

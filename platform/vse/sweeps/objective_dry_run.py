@@ -80,7 +80,8 @@ def describe_plan(request: Request) -> list[str]:
     if to_run:
         lines += _cost_lines(plan, _expected(plan, ledger, workspace, request), to_run, at_once)
     lines += plan.budget().lines(plan.spent(ledger))
-    return [*lines, *check_training(request.config, request.workspace, request.options.ray)]
+    attacked = options.objective != "rsum"
+    return [*lines, *check_training(request.config, request.workspace, request.options.ray, parsed=attacked)]
 
 
 def _cost_lines(plan: Plan, found: Estimate, to_run: int, at_once: int) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vse import registry
+from vse.before_stages import check
 from vse.cluster.runtime import Config as RayConfig
 from vse.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
@@ -239,6 +240,8 @@ def check_point(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     changed = override(config, changes)
     family_inputs(changed)
     check_objective(changed)
+    if any(key.split(".")[0] in ("text", "features") for key in changes):
+        check(changed)
     return changed
 
 

@@ -8,6 +8,7 @@ generator, so that the same space gives the same trials in the same order on eve
 what is there instead of replacing it.
 """
 
+import difflib
 import importlib
 import importlib.util
 import itertools
@@ -23,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from vse.config import canonical, fingerprint, flatten, override
-from vse.errors import InputError, did_you_mean
+from vse.errors import Hint, InputError, UnknownError
 from vse.paths import local_path
 
+KEY = "sweep.space"  # which names one
 PROBES = 16  # seeded draws of a continuous domain that are tried on the configuration, beside its two ends
 
 
@@ -140,8 +142,9 @@ def _named_module(name: str) -> ModuleType:
 
     known = sorted(module.name for module in pkgutil.iter_modules(search_spaces.__path__))
     if name not in known:
-        hint = did_you_mean(name, known) or f"known are {', '.join(known)}, or a path that ends in .py"
-        raise InputError(f"search space {name}: unknown; {hint}")
+        hints = [Hint(near, {KEY: near}) for near in difflib.get_close_matches(name, known)]
+        listed = f"known are {', '.join(known)}, or a path that ends in .py"
+        raise UnknownError(KEY, f"search space {name}: unknown", hints, listed)
     return importlib.import_module(f"search_spaces.{name}")
 
 

@@ -74,7 +74,8 @@ class Material:
     """What earlier stages made, opened for reading. `parses` is None for families that read no components.
 
     vectors: gives the given word vectors of a vocabulary; sentences: vectors of whole captions, for families that read
-    them; candidates: adversaries of the training captions, for objectives over them; words: which words are `pools`.
+    them; candidates: adversaries of the training captions, for objectives over them; words: which words are `pools`;
+    words_split: the split whose captions these are counted in.
     """
 
     records: Records
@@ -85,18 +86,19 @@ class Material:
     sentences: Sentences | None = None
     candidates: Candidates | None = None
     words: PoolConfig = field(default_factory=PoolConfig)
+    words_split: str = "train"
 
     @cached_property
     def pools(self) -> WordPools:
-        """Words of the training captions by kind: those that serve as negatives, and those of disjoint attacks."""
+        """Words of the captions of `words_split`: those that serve as negatives, and those of disjoint attacks."""
         assert self.parses is not None, "pools are made of parsed captions"
         parses = self.parses
 
         def make() -> WordPools:
-            train = self.records.split("train").captions
-            return build_pools(((parses.parse(c.text), parses.components(c.text)) for c in train), self.words)
+            counted = self.records.split(self.words_split).captions
+            return build_pools(((parses.parse(c.text), parses.components(c.text)) for c in counted), self.words)
 
-        return shared(self.records, ("pools", parses.fingerprint, self.words), make)
+        return shared(self.records, ("pools", parses.fingerprint, self.words, self.words_split), make)
 
 
 @dataclass(frozen=True, eq=False)

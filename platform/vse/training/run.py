@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vse import pipeline, registry
+from vse.before_stages import sizes
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import num_gpus, running_ray
 from vse.damage import listed
@@ -99,7 +100,7 @@ def run_training(
                 _warn_damaged(folder)
                 _warn_begun(folder)
                 log.info("%s", what_is_trained(config))
-                log.info("run %s, %s", name, pipeline.sizes(material.records))
+                log.info("run %s, %s", name, sizes(material.records))
                 _train(config, workspace, name, material, parent, report, ray, held)
                 trained = True
             elif not _closed(workspace, name):

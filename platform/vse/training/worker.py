@@ -6,8 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from vse import pipeline, prometheus, registry
+from vse import prometheus, registry
 from vse.arithmetic import use_reproducible_arithmetic
+from vse.before_stages import sizes
 from vse.config import flatten, to_dict
 from vse.data.batches import Collator
 from vse.data.examples import Examples
@@ -187,5 +188,5 @@ def begin_journal(
 ) -> None:
     """Write what is trained into the journal of a run, and its configuration into its folder."""
     open_journal(journal, folder, name, parent, material.fingerprints, flatten(config))
-    describe_beginning(journal, config, folder, pipeline.sizes(material.records), parent)
+    describe_beginning(journal, config, folder, sizes(material.records), parent)
     folder.write_json("config.json", to_dict(config))

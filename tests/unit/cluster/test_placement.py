@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from vse.cluster import placement, runtime
-from vse.cluster.placement import preflight
+from vse.cluster.placement import check_room, preflight
 from vse.cluster.runtime import Config
 from vse.errors import InputError, PlacementError
 
@@ -62,6 +62,8 @@ def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(InputError, match=r"^train\.gpus_per_worker=0\.5: workers of one training cannot share a GPU; "):
         preflight(space, Config(cpus=4, gpus=1), workers=2, gpus_per_worker=0.5, key="train.workers")
     preflight(space, Config(cpus=4, gpus=1), gpus_per_worker=0.125)
+    with pytest.raises(InputError, match=r"^train\.gpus_per_worker=1: a GPU is asked for, but this machine has none"):
+        check_room(Config(cpus=4, gpus=0), gpus_per_worker=1, key="train.workers")  # as a dry run does
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file"):
         preflight(str(tmp_path / "file" / "w"), Config(cpus=4))

@@ -33,7 +33,7 @@ def runs(place):
 
 def member(run, place, **settings):
     trained = load_run(run)
-    return Member(run.name, trained, pipeline.prepare(trained.config, place, parsed=True), settings)
+    return Member(run.name, trained, pipeline.prepare(trained.config, place, parsed=True), trained.config, settings)
 
 
 def test_a_run_with_itself_measures_as_the_run(place, runs):

@@ -22,6 +22,7 @@ from vse.measuring.options import PUBLISHED, MeasureOptions, Size
 from vse.measuring.split import add
 from vse.measuring.stage import measure_run
 from vse.presets import preset
+from vse.trained import load_run
 from vse.training.run import run_training
 
 CHANGES = {"data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
@@ -138,11 +139,11 @@ def test_other_weights_of_the_same_epoch_are_measured_anew(place, vsepp, monkeyp
     monkeypatch.setattr(members, "encode_split", watching)
     assert measure_run(again, place, options) == first
     assert not seen
-    kept = stage.load_run(again).checkpoint
+    kept = load_run(again).checkpoint
     state = load(kept.read_bytes("model.safetensors"))
     kept.write_bytes("model.safetensors", save({name: value.flip(0) for name, value in state.items()}))
     kept.commit_manifest(kept.read_json("manifest.json")["files"])
-    assert stage.load_run(again).checkpoint == kept
+    assert load_run(again).checkpoint == kept
     assert measure_run(again, place, options) != first
     assert seen
 
@@ -151,7 +152,7 @@ def test_scores_that_are_nan_name_the_run(place, vsepp):
     """A diverged family would have a perfect rank everywhere: a NaN is above nothing and nothing is above it."""
     again = place.run("diverged")
     shutil.copytree(vsepp.local(), again.local())
-    kept = stage.load_run(again).checkpoint
+    kept = load_run(again).checkpoint
     state = {n: v.fill_(float("nan")) for n, v in load(kept.read_bytes("model.safetensors")).items()}
     kept.write_bytes("model.safetensors", save(state))
     kept.commit_manifest(kept.read_json("manifest.json")["files"])
@@ -197,7 +198,7 @@ def test_sizes_are_of_what_was_measured(place, vsepp, monkeypatch):
     )
     assert whole.sizes.keys() == {"test", "val"}
     assert (whole.sizes["test"].images, whole.sizes["val"].images, whole.sizes["test"].folds) == (6, 4, 1)
-    records = stage.pipeline.prepare(stage.load_run(vsepp).config, place).records
+    records = stage.pipeline.prepare(load_run(vsepp).config, place).records
     assert whole.sizes["test"].captions == len(records.split("test").captions)
     options = MeasureOptions(attacks=(), protocol="coco_1k_first")
     for _ in ("measured", "read again"):
@@ -230,7 +231,7 @@ def test_outcomes_of_queries_give_the_numbers_back(request, place, family, chang
         if key.rpartition("/")[2] in kept and not re.search("own_pool|complete|plural_split", key)
     }
     assert found == pytest.approx(expected)
-    records = stage.pipeline.prepare(stage.load_run(run).config, place).records
+    records = stage.pipeline.prepare(load_run(run).config, place).records
     assert measured.outcomes["test"].images == tuple(image.id for image in records.split("test").images)
     assert run.child("evaluation").size(measured.file)
 
@@ -330,7 +331,7 @@ def test_other_adversaries_are_measured_anew(place, univse, monkeypatch):
 
 
 def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_path):
-    material = stage.pipeline.prepare(stage.load_run(univse).config, place)
+    material = stage.pipeline.prepare(load_run(univse).config, place)
     part = material.records.split("test")
     rows = {
         str(k): {"filename": f"dir/{c.image}.png", "caption": c.text, "negative_caption": negative}
@@ -357,7 +358,7 @@ def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_pat
 
 
 def test_pairs_whose_name_several_images_share_are_left_out_and_told(monkeypatch, caplog, place, vsepp, tmp_path):
-    material = stage.pipeline.prepare(stage.load_run(vsepp).config, place)
+    material = stage.pipeline.prepare(load_run(vsepp).config, place)
     own = material.records.split("test").images[0].id
     row = {"caption": "a red ball", "negative_caption": "a blue ball"}
     path = tmp_path / "swap_obj.json"

@@ -156,6 +156,14 @@ def test_what_no_space_may_search(tmp_path: Path, key: str, method: str, message
         make_plan(request(space=str(tmp_path / "s.py"), sweep__method=method))
 
 
+def test_a_space_whose_files_are_missing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(
+        "from ray import tune\nSPACE = {'text.word_vectors': tune.grid_search(['', 'no.vec'])}\n"
+    )
+    with pytest.raises(InputError, match=r"s\.py: word_vectors=no\.vec: no\.vec: no such file of word vectors"):
+        make_plan(request("vsepp_tiny", space=str(tmp_path / "s.py")))
+
+
 def test_a_point_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     """Each key may do by itself: the margin is the preset's, and so may be the other objective."""
     space = "SPACE = {'objective.margin': 0.1, 'objective': tune.grid_search(['ranking', 'infonce'])}\n"

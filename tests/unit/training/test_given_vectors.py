@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from vse import pipeline, presets, registry
+from vse.cluster.runtime import Config as RayConfig
 from vse.config import override
 from vse.errors import InputError
 from vse.language.tokens import words
 from vse.presets import preset
+from vse.reach import check_training
 from vse.training.given_vectors import planned_coverage, without_vectors
 from vse.workspace import Workspace
 
@@ -35,7 +37,7 @@ def test_a_dry_run_says_that_vectors_are_missing(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("image,caption,split\na.jpg,A dog,train\nb.jpg,A cat,val\n")
     table = {"data": "table", "data.file": str(tmp_path / "mine.csv")}
     config = override(preset("vsec_scenes"), table)
-    assert without_vectors(config) in list(pipeline.check_with_data(config))
+    assert without_vectors(config) in list(check_training(config, "nowhere", RayConfig()))
     assert without_vectors(config).startswith("text.word_vectors is not set")
 
 
@@ -49,7 +51,7 @@ def test_what_the_vectors_know_is_told_by_a_dry_run_and_a_training(
     records = registry.build("source", config.data).describe()
     known = sorted({word for caption in records.captions for word in words(caption.text)})
     file.write_text("".join(f"{word} 1 2\n" for word in (known if some == "all" else known[:2])))
-    planned = list(pipeline.check_with_data(config))
+    planned = list(check_training(config, "nowhere", RayConfig()))
     with caplog.at_level("INFO", logger="vse"):
         pipeline.prepare(config, place)
     (record,) = [record for record in caplog.records if "text.word_vectors=" in record.getMessage()]
@@ -59,7 +61,7 @@ def test_what_the_vectors_know_is_told_by_a_dry_run_and_a_training(
     assert record.getMessage().startswith(begin if some == "all" else f"warning: {begin}")
     file.write_text("nothing 1 2\n")
     with pytest.raises(InputError, match=r"glove\.txt: holds no word of the vocabulary"):
-        list(pipeline.check_with_data(config))
+        list(check_training(config, "nowhere", RayConfig()))
 
 
 def test_a_dry_run_copies_no_file_from_s3() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.training.test_run import CASES, Killed, _kill, _raise_at, config, same, weights
-from vse.training import code, loop, run
+from vse.training import code, loop, run, worker
 from vse.training.code import this_code
 from vse.training.loop import Loop
 from vse.training.run import run_training
@@ -68,7 +68,7 @@ def test_a_run_that_other_code_began_goes_on_and_names_both(
 def test_code_that_trains_no_epoch_is_not_named(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run killed between its last epoch and its result."""
     with monkeypatch.context() as patch:
-        _raise_at(patch, run, "_finish", 1)
+        _raise_at(patch, worker, "_finish", 1)
         with pytest.raises(Killed):
             run_training(config(), workspace)
     monkeypatch.setattr(Loop, "_epoch", lambda *a: pytest.fail("trained on"))

@@ -1,0 +1,41 @@
+"""Writes the keys of all jobs, which hints name: `python -m tests.unit.write_job_keys`, after an option is added."""
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vse
+from vse import command
+from vse.config import walk
+from vse.hints import JOB_KEYS
+
+JOBS = Path(__file__).parents[2] / "jobs"
+FILE = Path(vse.__file__).with_name(JOB_KEYS)
+
+
+def declared() -> dict[str, dict[str, Any]]:
+    """By name, what each job gives to `command.main`, less the work."""
+    found = dict[str, dict[str, Any]]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "main", lambda job, run, **given: found.update({job: given}))
+        for file in sorted(JOBS.glob("[!_]*.py")):
+            with pytest.raises(SystemExit):
+                runpy.run_path(str(file), run_name="__main__")
+    return found
+
+
+def as_json(jobs: dict[str, dict[str, Any]]) -> str:
+    """A line for each job: its own keys, with a dot behind those that have keys below, and its default preset."""
+    lines = []
+    for name, given in sorted(jobs.items()):
+        keys = [f"{key}." if spec.metadata.get("below") else key for key, spec, *_ in walk(given["options"])]
+        line = json.dumps({"preset": given.get("default_preset", ""), "keys": sorted(keys)})
+        lines.append(f"{json.dumps(name)}: {line}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(as_json(declared()), encoding="utf-8")
