@@ -162,17 +162,19 @@ def prepare(
     outputs: tuple[str, ...] = (),
     ray: RayConfig | None = None,
     records: Records | None = None,
+    splits: Sequence[str] = (),
 ) -> Material:
     """Run what is missing of stages 1 to 3 and open the results; images without features leave the records.
 
     Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do. `outputs`
     are features that other families will want of the same images: one pass makes them all. `ray`: which Ray stages use
     and what they ask of it, where there is much to do. `records`: of the configured source, if they were read before.
+    `splits`: that are measured beside train and val, and must be there.
     """
     if not workspace.found.told:
         check(config, parsed=parsed)  # what is missing is told before hours of extraction
     inputs, contrast = family_inputs(config), adversaries_wanted(config) is not None
-    records = trainable(records or describe(config, workspace))
+    records = trainable(records or describe(config, workspace), splits)
     features = stored_features(config, workspace, records, tuple({inputs.image, *outputs}), ray)
     parses = parse_dataset(config, workspace, records, ray) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": _identity(config, workspace, records, inputs.image)}

@@ -14,7 +14,6 @@ from typing import Any
 
 from vse import markdown, pipeline, registry
 from vse.adversaries import attack_split, some_adversaries
-from vse.before_stages import trainable
 from vse.command import Request
 from vse.config import fingerprint, flatten, to_dict
 from vse.errors import InputError, PlacementError, TrialsFailedError
@@ -200,14 +199,14 @@ class _Sweep:
         """Data, features and parses of every arm, made where they are missing; fingerprint of them and
         training's revision."""
         prints = {}
-        trainable(pipeline.describe(self.plan.config, self.workspace), SPLITS)  # told before features are extracted
         shown = tuple({family_inputs(config).image for config in self.plan.arms.values()})
         for arm, config in self.plan.arms.items():
             if arm != self.plan.learned:
                 alike = config.features.backbone == self.plan.config.features.backbone
                 parsed, outputs = arm == self.plan.family, shown if alike else ()
+                ray = self.frame.request.options.ray
                 material = pipeline.prepare(
-                    config, self.workspace, parsed=parsed, outputs=outputs, ray=self.frame.request.options.ray
+                    config, self.workspace, parsed=parsed, outputs=outputs, ray=ray, splits=SPLITS
                 )
                 prints[arm] = dict(material.fingerprints)
         self.frame.tell_data(prints[self.plan.family])
