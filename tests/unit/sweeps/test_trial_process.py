@@ -81,3 +81,17 @@ def test_a_trial_makes_what_it_lacks_without_workers_of_rays(tmp_path: Path, mon
         monkeypatch.setattr(f"vse.language.{work}", refuse)
     told = run_function({"changes": {"data.seed": 3}}, prepared)
     assert json.loads(told[PAYLOAD])["result"] == {"images": 30, "parsed": True}
+
+
+def test_credentials_of_the_driver_do_not_travel_with_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray writes the runtime environment of an actor into its logs."""
+    from ray.tune.execution.class_cache import _ActorClassCache
+
+    import vse.sweeps.experiment  # noqa: F401  (what keeps them out)
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "planted")
+    trial = _ActorClassCache().get(type("Trial", (), {}))
+    variables = trial._default_options["runtime_env"]["env_vars"]
+    assert "PL_DISABLE_FORK" in variables  # Tune's own, so this is where they would be
+    assert "planted" not in variables.values()
