@@ -1,5 +1,6 @@
 """No pickle is loaded from a workspace: by what the sources say, and by traps in every kind of file of one."""
 
+import json
 import os
 import pickle
 import re
@@ -14,7 +15,7 @@ import torch
 from tests.unit.unsafe_loading import unsafe
 from vse import pipeline
 from vse.adversaries import attack_split
-from vse.checksums import sha256_of
+from vse.checksums import CHECKSUM, as_json, sha256_of, with_checksum
 from vse.config import override
 from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_run
@@ -157,7 +158,8 @@ def resign(file: Path, data: bytes) -> None:
         text = beside.read_text(errors="replace")
         if sha256_of(before) in text:
             text = text.replace(sha256_of(before), sha256_of(data))
-            beside.write_text(text.replace(f'"bytes": {len(before)}', f'"bytes": {len(data)}'))
+            signed = json.loads(text.replace(f'"bytes": {len(before)}', f'"bytes": {len(data)}'))
+            beside.write_bytes(as_json(with_checksum({k: v for k, v in signed.items() if k != CHECKSUM})))
 
 
 @pytest.mark.slow

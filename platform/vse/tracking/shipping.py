@@ -6,7 +6,6 @@ costs one look at what MLflow has. Whatever goes wrong is one warning and a late
 """
 
 import contextlib
-import functools
 import hashlib
 import logging
 import os
@@ -200,7 +199,7 @@ class Shipper:
         # place is the workspace's, whatever name each machine has for the same MLflow.
         with Folder.open(self.workspace).child("mlflow", "shipper").taken(wait) as mine:
             if mine:  # runs that others wrote while this one waited are theirs, or wait for the next pass
-                self._send(_as_now(pending), sent, result)
+                self._send(_as_now(pending, Workspace.open(self.workspace)), sent, result)
             else:
                 result.trouble = _BUSY
 
@@ -273,8 +272,8 @@ class Shipper:
 
     def _pending(self, sent: dict[str, Sent]) -> Pending:
         started = time.monotonic()
-        told_again = functools.partial(_told_again, Workspace.open(self.workspace))
-        pending = _read(map(told_again, ((folder, info) for _, folder, info, waits in self._survey(sent) if waits)))
+        waiting = ((folder, info) for _, folder, info, waits in self._survey(sent) if waits)
+        pending = _read(waiting, Workspace.open(self.workspace))
         self._looked = time.monotonic() - started
         return pending
 
@@ -342,33 +341,30 @@ def _waits(state: Sent | None, folder: Folder, info: Info) -> bool:
     return state.offset != info.size or not state.begins(_whole_lines(folder))
 
 
-def _read(journals: Iterable[tuple[Folder, Info]]) -> Pending:
+def _read(journals: Iterable[tuple[Folder, Info]], workspace: Workspace) -> Pending:
+    """What journals tell; those of finished runs that lost their end are completed first."""
     pending: Pending = {}
     for folder, info in journals:
-        data = _whole_lines(folder)
+        data, tag = _whole_lines(folder), info.tag
         story = journal.parse(data)
+        is_run = folder == workspace.root.child("runs", folder.name)
+        if is_run and story.status == "running" and tell_lost_end(workspace, folder):
+            file = folder.address(journal.FILE_NAME)
+            log.warning("%s: had lost its last records; told again from the run's result", file)
+            now, data = folder.info(journal.FILE_NAME), _whole_lines(folder)
+            story, tag = journal.parse(data), now.tag if now else ""
         if story.run:
-            pending[story.experiment, story.run] = Waiting(folder, story, data, info.tag)
+            pending[story.experiment, story.run] = Waiting(folder, story, data, tag)
     return pending
 
 
-def _told_again(workspace: Workspace, found: tuple[Folder, Info]) -> tuple[Folder, Info]:
-    """A journal with the end of a finished run that it lost, if it did."""
-    folder, info = found
-    is_run = folder == workspace.root.child("runs", folder.name)
-    if not is_run or journal.parse(_whole_lines(folder)).status != "running" or not tell_lost_end(workspace, folder):
-        return found
-    log.warning("%s: had lost its last records; told again from the run's result", folder.address(journal.FILE_NAME))
-    return folder, folder.info(journal.FILE_NAME) or info
-
-
-def _as_now(pending: Pending) -> Pending:
+def _as_now(pending: Pending, workspace: Workspace) -> Pending:
     """The same runs, read again where they were written since: another machine may have sent more of them by now, and
     their ends among it."""
     infos = {key: each.folder.info(journal.FILE_NAME) for key, each in pending.items()}
     same = {key: each for key, each in pending.items() if (info := infos[key]) is not None and info.tag == each.tag}
     changed = [(pending[key].folder, info) for key, info in infos.items() if info is not None and key not in same]
-    return {**same, **_read(changed)}
+    return {**same, **_read(changed, workspace)}
 
 
 def _whole_lines(folder: Folder) -> bytes:
