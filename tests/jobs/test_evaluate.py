@@ -106,6 +106,7 @@ def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, d
     assert summary_of(result)["headline"] == done[1]["headline"]
     after = [json.loads(path.read_text()) for path in files]
     assert all(now.pop("asked") > then.pop("asked") for now, then in zip(after, before, strict=True))
+    assert all(now.pop("checksum") != then.pop("checksum") for now, then in zip(after, before, strict=True))  # of when
     assert after == before
     assert sorted((workspace / "runs" / name / "evaluation").glob("measures-*")) == files
 

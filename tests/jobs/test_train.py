@@ -84,7 +84,7 @@ def test_vectors_that_the_paper_gives_and_nobody_named_are_one_note(tmp_path: Pa
     table.write_text("image,caption,split\na.jpg,A dog,train\n")  # ends before the first image: nothing to validate on
     data = ("data=table", f"data.file={table}", f"data.root={tmp_path}")
     result = run("train", tmp_path / "workspace", "--preset", "relational_basic_scenes", *data)
-    note, error = result.stderr.splitlines()
+    note, _, error = result.stderr.splitlines()  # between them, how the table was read
     assert note.startswith(
         "note: text.word_vectors is not set: word vectors are learned from scratch; the paper starts from fast"
     )

@@ -158,12 +158,12 @@ def test_what_is_complete_is_opened_without_a_lease_and_read_once(
     trial = Workspace.open(driver.root.uri, dict(driver.found.answers))
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "another node"))
     forget()
-    cold, attacked = asked(trial)  # manifests of records, features and parses; two, one and two files; one listing
+    cold, attacked = asked(trial)  # manifests of records, features and parses; two files each; one listing
     assert cold.keys() | attacked.keys() == {"GET"}
-    assert (cold.total(), attacked.total()) == (9, 4)
+    assert (cold.total(), attacked.total()) == (10, 4)
     forget()
     process, attacked = asked(trial)  # what is kept on the node is not read again
-    assert (process.total(), attacked.total()) == (5, 2)
+    assert (process.total(), attacked.total()) == (6, 2)
     warm, attacked = asked(trial)
     assert (warm.total(), attacked.total()) == (1, 2)  # the manifests of parses and of adversaries with their parses
     forget()
