@@ -11,7 +11,6 @@ from vse.data.records import Records
 from vse.errors import InputError
 from vse.journal import Journal, open_in
 from vse.storage import Folder
-from vse.training.checkpoint import Checkpoints
 
 LISTED = 20  # names that are told where one is unknown
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -146,10 +145,8 @@ class Workspace:
 
 
 def _is_finished(kind: str, folder: Folder) -> bool:
-    """Whether a job that reads a folder of this kind finds what it reads: a run's checkpoint, a sweep's results."""
-    if kind == "runs":
-        return Checkpoints(folder.child("checkpoints")).best() is not None
-    return folder.exists("results.json")
+    """Whether the run or sweep in a folder came to its end."""
+    return folder.exists("result.json" if kind == "runs" else "results.json")
 
 
 def dataset_name(records: Records) -> str:
