@@ -2,8 +2,8 @@
 
 import sys
 
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
 from vse.report.comparison_build import CompareOptions, build_comparison, check_compared, foresee_comparison
 from vse.tracking.shipping import Shipper
 

@@ -4,18 +4,18 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
 from vse.config import override
-from vse.environment import command_line
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_run
 from vse.report.gaussian import RESULTS, CodesOptions, add_system, check
-from vse.storage import Folder
-from vse.summary import write_summary
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
+from vse.stages.train import run_training
+from vse.storage.folder import Folder
 from vse.training.origin import Origin
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import command_line
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

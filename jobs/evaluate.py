@@ -6,22 +6,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from vse import markdown
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
 from vse.config import fingerprint, knob, to_dict
-from vse.environment import run_tags
-from vse.measuring.checks import foresee_measure
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_with_outcomes
+from vse.display import markdown
 from vse.report.build import command_of
 from vse.report.description import evaluation_headline, evaluation_text
 from vse.report.measured import altered, told
 from vse.report.terminal import lines
-from vse.storage import Folder
-from vse.summary import write_summary
+from vse.stages.measuring.checks import foresee_measure
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_with_outcomes
+from vse.storage.folder import Folder
 from vse.tracking.shipping import Shipper
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import run_tags
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,22 +4,22 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
 from vse.config import knob
-from vse.environment import command_line, usable_cores
 from vse.errors import InputError
 from vse.report.study_build import report_study
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.studies.findings import findings
 from vse.studies.planner import Planner
 from vse.studies.registered import STUDIES
 from vse.studies.runner import run_tasks
 from vse.studies.tasks import Task, code_of
-from vse.summary import write_summary
 from vse.tracking.shipping import ship_all
 from vse.training.code import warning
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import command_line, usable_cores
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

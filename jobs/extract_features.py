@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vse import registry
-from vse.before_stages import check_features, of_data
+from vse.cli.command import Request, main
 from vse.cluster.placement import gather
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import running_ray, set_threads, set_up_logging
-from vse.command import Request, main
 from vse.config import knob
 from vse.data.records import Records
-from vse.escaping import one_line
-from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
+from vse.display.escaping import one_line
 from vse.features.locating import path_lines
-from vse.pipeline import describe, kept_features
-from vse.reach import check_reach
-from vse.summary import write_summary
+from vse.stages.checks import check_features, of_data
+from vse.stages.extract import ExtractionConfig, extract, features_fingerprint
+from vse.stages.local_inputs import check_reach
+from vse.stages.pipeline import describe, kept_features
 from vse.training.compatibility import family_inputs
-from vse.workspace import Workspace, dataset_name
+from vse.workspace.layout import Workspace, dataset_name
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

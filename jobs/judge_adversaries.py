@@ -4,14 +4,14 @@ import sys
 import time
 from pathlib import Path
 
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
 from vse.errors import InputError
-from vse.evaluation.verdicts import from_json_lines, table, tally, to_json_lines
-from vse.judging import Options, drawn, judged_by_source, listing, sheets
-from vse.paths import local_path
-from vse.summary import write_summary
-from vse.workspace import Workspace
+from vse.storage.paths import local_path
+from vse.studies.judging import Options, drawn, judged_by_source, listing, sheets
+from vse.studies.verdicts import from_json_lines, table, tally, to_json_lines
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import write_summary
 
 
 def run(request: Request) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from vse.checksums import sha256_of_file
-from vse.command import Request, main
+from vse.cli.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
-from vse.language.lexicon.compact import knowledge
-from vse.language.lexicon.concreteness import (
+from vse.storage.checksums import sha256_of_file
+from vse.storage.paths import local_path
+from vse.text.lexicon.compact import knowledge
+from vse.text.lexicon.concreteness import (
     ABSTRACT_SEEDS,
     CONCRETE_SEEDS,
     PUBLISHED_SHARE,
@@ -23,12 +24,11 @@ from vse.language.lexicon.concreteness import (
     save_scores,
     wordnet_scores,
 )
-from vse.language.tokens import words
-from vse.language.word_vector_files import read_rows
-from vse.language.word_vector_training import read_captions
-from vse.paths import local_path
-from vse.summary import write_summary
-from vse.workspace import Workspace
+from vse.text.tokens import words
+from vse.text.word_vector_files import read_rows
+from vse.text.word_vector_training import read_captions
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,13 +5,13 @@ import time
 from collections.abc import Iterable
 
 from vse import registry
-from vse.artefacts import Options, measure_artefacts, numbers
-from vse.before_stages import of_data
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
-from vse.evaluation.artefacts import table
-from vse.summary import write_summary
-from vse.workspace import Workspace
+from vse.stages.checks import of_data
+from vse.studies.artefact_measures import table
+from vse.studies.artefact_test import Options, measure_artefacts, numbers
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import write_summary
 
 
 def run(request: Request) -> str:

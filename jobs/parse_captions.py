@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vse import registry
-from vse.before_stages import check_parser, of_data
+from vse.cli.command import Request, main
 from vse.cluster.placement import gather
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of, set_up_logging
-from vse.command import Request, main
 from vse.config import knob
-from vse.language.parsing import language_fingerprint, parse_captions
-from vse.pipeline import describe, parser_of
-from vse.summary import write_summary
-from vse.workspace import Workspace, dataset_name
+from vse.stages.checks import check_parser, of_data
+from vse.stages.parse import language_fingerprint, parse_captions
+from vse.stages.pipeline import describe, parser_of
+from vse.workspace.layout import Workspace, dataset_name
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

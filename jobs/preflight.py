@@ -2,7 +2,7 @@
 
 import sys
 
-from vse.command import main
+from vse.cli.command import main
 from vse.preflight.run import Options, run_preflight
 
 if __name__ == "__main__":

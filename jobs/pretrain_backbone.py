@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from safetensors.torch import save
 
-from vse.checksums import sha256_of
+from vse.assets.backbone_training import PretrainingConfig, pretrain, report, shipped_state
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
 from vse.config import knob
-from vse.features.pretraining import PretrainingConfig, pretrain, report, shipped_state
-from vse.paths import local_path
-from vse.progress import Progress
-from vse.storage import Folder
-from vse.summary import write_summary
-from vse.workspace import Workspace
+from vse.display.progress import Progress
+from vse.storage.checksums import sha256_of
+from vse.storage.folder import Folder
+from vse.storage.paths import local_path
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

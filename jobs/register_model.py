@@ -4,15 +4,15 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
 from vse.config import knob
 from vse.errors import StorageError
-from vse.redaction import redact_text
-from vse.served_model import ALIAS, Packed, offer_model
-from vse.summary import write_summary
+from vse.inference.served_model import ALIAS, Packed, offer_model
 from vse.tracking.shipping import Shipper
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.redaction import redact_text
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

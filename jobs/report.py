@@ -2,7 +2,7 @@
 
 import sys
 
-from vse.command import Request, main
+from vse.cli.command import Request, main
 from vse.report.build import ReportOptions, build_report
 from vse.tracking.shipping import Shipper
 

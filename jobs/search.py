@@ -2,10 +2,10 @@
 
 import sys
 
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
+from vse.inference.image_search import Options
 from vse.report.search_build import build_search, plan
-from vse.search import Options
 
 
 def run(request: Request) -> str:

@@ -5,17 +5,17 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from vse.before_stages import check
+from vse.adversaries.vsec.words import KINDS
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
-from vse.language.contrast.page import page_of, read_images
-from vse.language.contrast.words import KINDS
-from vse.paths import local_path
-from vse.pipeline import parser_of
-from vse.summary import write_summary
-from vse.workspace import Workspace
+from vse.stages.checks import check
+from vse.stages.pipeline import parser_of
+from vse.storage.paths import local_path
+from vse.studies.contrast_page import page_of, read_images
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,12 +4,12 @@ import sys
 import time
 from dataclasses import dataclass
 
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.command import Request, main
 from vse.config import knob
-from vse.status import Known, read_status
-from vse.status_screen import show, summary
-from vse.workspace import Workspace
+from vse.status.overview import Known, read_status
+from vse.status.screen import show, summary
+from vse.workspace.layout import Workspace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 import sys
 
-from vse.command import main
+from vse.cli.command import main
 from vse.sweeps.alpha import run_alpha_sweep
 from vse.sweeps.alpha_dry_run import describe_plan
 from vse.sweeps.alpha_plan import Options, make_plan

@@ -2,7 +2,7 @@
 
 import sys
 
-from vse.command import main
+from vse.cli.command import main
 from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, SweepOptions, make_plan
 from vse.sweeps.objective_sweep import run_objective_sweep

@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from vse.cli.command import Request, main
 from vse.cluster.placement import check_room, preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
-from vse.command import Request, main
-from vse.reach import check_reach, check_training
-from vse.summary import write_summary
+from vse.stages.local_inputs import check_reach, check_training
+from vse.stages.train import run_training, trains_here
 from vse.tracking.shipping import Shipper
 from vse.training.collapse import collapse
 from vse.training.compatibility import check_objective
@@ -18,9 +18,9 @@ from vse.training.description import what_is_trained
 from vse.training.epoch_line import epoch_line
 from vse.training.given_vectors import without_vectors
 from vse.training.origin import Origin
-from vse.training.run import run_training, trains_here
 from vse.training.warmup import kept_in_warmup
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Train the caption parser: `python jobs/train_parser.py treebank=FOLDER output=platform/vse/language/en_vse`."""
+"""Train the caption parser: `python jobs/train_parser.py treebank=FOLDER output=platform/vse/text/en_vse`."""
 
 import sys
 import time
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vse.assets.parser_training import TrainingConfig, train, treebank_files
+from vse.cli.command import Request, main
 from vse.cluster.runtime import set_threads, set_up_logging
-from vse.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
-from vse.language.parser_training import TrainingConfig, train, treebank_files
-from vse.paths import local_path
-from vse.summary import write_summary
-from vse.workspace import Workspace
+from vse.storage.paths import local_path
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

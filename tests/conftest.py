@@ -38,7 +38,7 @@ settings.load_profile(os.environ.get("VSE_EXAMPLES", "project"))
 
 if TYPE_CHECKING:
     from tests import s3
-    from vse.workspace import Workspace
+    from vse.workspace.layout import Workspace
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,9 @@ def s3_proxy(s3_server: str) -> Iterator["s3.Proxy"]:
 @pytest.fixture(scope="session")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], "Workspace"]:
     """Makes workspaces in which stages 1 to 3 of the tiny presets are done; they share these outputs."""
-    from vse import pipeline
     from vse.presets import preset
-    from vse.workspace import Workspace
+    from vse.stages import pipeline
+    from vse.workspace.layout import Workspace
 
     made = tmp_path_factory.mktemp("stages")
     for name in ("univse_tiny", "vsepp_tiny"):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vse.errors import InputError
-from vse.language.components import Components
+from vse.text.components import Components
 
 KINDS = ("objects", "attributes", "relations")
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image as Picture
 
 from vse.features.small_backbone import SHIPPED
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 SPLITS = ["train"] * 8 + ["val"] * 4 + ["test"] * 4
 COLOURS, THINGS = ("red", "blue", "green", "white"), ("dog", "cat", "ball", "cup", "chair")

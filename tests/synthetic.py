@@ -15,13 +15,13 @@ from torch import Tensor
 import vse.models
 import vse.objectives
 from vse import registry
-from vse.data.batches import Batch, Collator, Drop, Extra, Negatives
-from vse.data.companions import Siblings
-from vse.data.examples import Examples, SentenceVectors, Texts
+from vse.adversaries.negatives import NegativeSampler, Pools
 from vse.data.ragged import Ragged
-from vse.language.negatives import NegativeSampler, Pools
 from vse.models.family import Context, Family
 from vse.objectives.objective import Objective
+from vse.training.batches import Batch, Collator, Drop, Extra, Negatives
+from vse.training.companions import Siblings
+from vse.training.examples import Examples, SentenceVectors, Texts
 
 __all__ = ["Synthetic", "make_family", "make_objective", "synthetic", "vse", "with_word_vectors"]
 

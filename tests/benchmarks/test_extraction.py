@@ -10,8 +10,8 @@ from tests.shared import SHARED
 from vse.data.images import open_image
 from vse.data.records import Image, Records
 from vse.features.backbones import SmallBackbone, TorchvisionBackbone
-from vse.features.extraction import ExtractionConfig, extract
-from vse.storage import Folder
+from vse.stages.extract import ExtractionConfig, extract
+from vse.storage.folder import Folder
 
 pytestmark = [
     pytest.mark.benchmark,

@@ -11,14 +11,14 @@ import torch
 import torchvision
 
 from tests.benchmarks.clocks import median_seconds
-from vse.arithmetic import use_reproducible_arithmetic
 from vse.data.images import open_image
 from vse.data.records import Image, Records
-from vse.environment import usable_cores
+from vse.determinism import use_reproducible_arithmetic
 from vse.features.backbones import TorchvisionBackbone
-from vse.features.extraction import ExtractionConfig, extract
 from vse.features.forward import Forward
-from vse.storage import Folder
+from vse.stages.extract import ExtractionConfig, extract
+from vse.storage.folder import Folder
+from vse.workspace.provenance import usable_cores
 
 pytestmark = [
     pytest.mark.benchmark,

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from tests.unit.sweeps import trials
-from vse import pipeline
 from vse.config import override
-from vse.environment import usable_cores
 from vse.presets import preset
-from vse.storage import Folder
-from vse.workspace import Workspace
+from vse.stages import pipeline
+from vse.storage.folder import Folder
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import usable_cores
 
 pytestmark = [
     pytest.mark.benchmark,

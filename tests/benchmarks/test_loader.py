@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from vse import pipeline, registry
+from vse import registry
 from vse.config import override
-from vse.data.batches import Collator, windowed_batches
-from vse.data.examples import Examples, Texts
 from vse.data.ragged import Ragged
-from vse.prefetch import prefetched
 from vse.presets import preset
-from vse.storage import Folder
+from vse.stages import pipeline
+from vse.stages.train_worker import build_family
+from vse.storage.folder import Folder
+from vse.storage.prefetch import prefetched
+from vse.training.batches import Collator, windowed_batches
 from vse.training.checkpoint import Checkpoints
 from vse.training.compatibility import family_inputs
+from vse.training.examples import Examples, Texts
 from vse.training.inputs import make_collator, training_inputs
 from vse.training.loop import Hooks, Loop
-from vse.training.worker import build_family
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 COCO_IMAGES, REGIONS, CHANNELS = 113_287, 49, 2048

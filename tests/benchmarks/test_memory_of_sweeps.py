@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.processes import Family
 from tests.unit.sweeps import trials
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Entry, Ledger
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]

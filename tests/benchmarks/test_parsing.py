@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.parser_accuracy import read_gold, score
-from vse.language.components import extract
-from vse.language.parser import Parser, shared_parser
+from vse.text.components import extract
+from vse.text.parser import Parser, shared_parser
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -16,10 +16,10 @@ import torch
 from tests.benchmarks.clocks import costs, median_seconds
 from tests.synthetic import Synthetic, synthetic
 from vse import presets, registry
-from vse.arithmetic import use_reproducible_arithmetic
-from vse.data.batches import Batch
+from vse.determinism import use_reproducible_arithmetic
 from vse.features.arrays import ReadyMade
 from vse.training.allocator import keep_freed_memory
+from vse.training.batches import Batch
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
 from vse.training.inputs import initial_family

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from vse import registry
-from vse.language.sentence.pca import fit_pca
-from vse.language.word_vectors import WordVectors
+from vse.text.sentence.pca import fit_pca
+from vse.text.word_vectors import WordVectors
 
 
 @pytest.mark.slow

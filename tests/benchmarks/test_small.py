@@ -7,8 +7,8 @@ import pytest
 
 from vse import presets
 from vse.config import override
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.stages.train import run_training
+from vse.workspace.layout import Workspace
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 CHANCE = 100 / 50  # of images, R@1 of sentences on validation

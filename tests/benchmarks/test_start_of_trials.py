@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vse import pipeline, presets
-from vse.workspace import Workspace
+from vse import presets
+from vse.stages import pipeline
+from vse.workspace.layout import Workspace
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 PRESET, ROUNDS = "vsepp_tiny", 5
@@ -32,8 +33,8 @@ import torch
 from ray import tune
 from vse import presets
 from vse.config import override
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.stages.train import run_training
+from vse.workspace.layout import Workspace
 seed, root, found = sys.argv[1:]
 config = override(presets.preset({PRESET!r}), {{"seed": int(seed), "train.epochs": 1}})
 run_training(config, Workspace.open(root, json.loads(found)))

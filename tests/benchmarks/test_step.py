@@ -7,15 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-from vse import pipeline, registry
+from vse import registry
 from vse.config import flatten, override
 from vse.presets import preset
+from vse.stages import pipeline
+from vse.stages.train_worker import build_family
 from vse.training.allocator import keep_freed_memory
 from vse.training.config import OptimConfig
 from vse.training.inputs import make_collator, training_inputs
 from vse.training.step import Stepper
-from vse.training.worker import build_family
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 pytestmark = pytest.mark.benchmark
 BATCHES, ROUNDS = 2, 5

@@ -6,15 +6,16 @@ import pytest
 import torch
 
 from tests.benchmarks.clocks import costs, seconds
-from vse import pipeline, presets, registry
-from vse.arithmetic import use_reproducible_arithmetic
+from vse import presets, registry
 from vse.config import override
+from vse.determinism import use_reproducible_arithmetic
+from vse.stages import pipeline
+from vse.stages.train_worker import build_family
 from vse.training.allocator import keep_freed_memory
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import make_collator, training_inputs
 from vse.training.step import Stepper
-from vse.training.worker import build_family
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1200)]
 SMALL = {"data.num_train": 200, "data.num_val": 10, "data.num_test": 10, "data.num_shifted": 10}

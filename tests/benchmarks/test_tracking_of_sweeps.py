@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from vse.journal import Journal
 from vse.tracking.shipping import Shipper
-from vse.workspace import Workspace
+from vse.workspace.journal import Journal
+from vse.workspace.layout import Workspace
 
 pytestmark = pytest.mark.benchmark
 TRIALS, PART = 200, 50

@@ -11,9 +11,9 @@ from tests.benchmarks.clocks import median_seconds
 from tests.benchmarks.test_published_settings import LISTS, SIZES
 from tests.synthetic import Synthetic, synthetic
 from vse import presets, registry
-from vse.arithmetic import use_reproducible_arithmetic
 from vse.config import override
-from vse.storage import Folder
+from vse.determinism import use_reproducible_arithmetic
+from vse.storage.folder import Folder
 from vse.training import transfer
 from vse.training.checkpoint import Checkpoints
 from vse.training.compatibility import family_inputs

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sweeps import trials
-from vse import pipeline
 from vse.config import override
 from vse.presets import preset
-from vse.storage import Folder
+from vse.stages import pipeline
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 PRESET, TRIALS = "vsepp_tiny", 2

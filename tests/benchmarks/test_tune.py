@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.unit.sweeps import trials
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]

@@ -9,7 +9,7 @@ import pytest
 
 _READ = """
 import resource, sys, time
-from vse.language.word_vectors import word_vectors
+from vse.text.word_vectors import word_vectors
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before, started = peak(), time.time()
 found = word_vectors(sys.argv[1], [f"w{k}" for k in range(0, int(sys.argv[2]), 20)])

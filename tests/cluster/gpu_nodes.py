@@ -22,7 +22,7 @@ from vse.config import override
 from vse.errors import InputError, PlacementError
 from vse.presets import preset
 from vse.training.config import RunConfig
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 PATIENCE = 20  # seconds that workers wait for their places
 SIZES = {"data.num_train": 40, "data.num_val": 10, "data.num_test": 10, "data.num_shifted": 0, "train.epochs": 6}
@@ -39,7 +39,7 @@ def worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     """What `train_in_task` runs, computing on the CPU; the first process of it is lost after two epochs."""
     import ray
 
-    from vse.training.distributed import _worker
+    from vse.stages.train_ray import _worker
 
     place = Workspace.open(arguments["workspace"])
     kept = place.run(arguments["run"]).child("checkpoints", "epoch-0002")
@@ -54,7 +54,7 @@ def worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
             os._exit(1)
 
         threading.Thread(target=lose, daemon=True).start()
-    with mock.patch("vse.training.worker.training_device", return_value=torch.device("cpu")):
+    with mock.patch("vse.stages.train_worker.training_device", return_value=torch.device("cpu")):
         return _worker(arguments)
 
 
@@ -79,8 +79,8 @@ def main(folder: str) -> None:
     os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(PATIENCE)
     from ray.cluster_utils import Cluster
 
-    from vse.pipeline import prepare
-    from vse.training.run import run_name, run_training, trains_here
+    from vse.stages.pipeline import prepare
+    from vse.stages.train import run_name, run_training, trains_here
 
     place = Workspace.open(f"{folder}/w")
     alone, wanted = configured(), configured(train__gpus_per_worker=1)
@@ -90,7 +90,7 @@ def main(folder: str) -> None:
     cluster.add_node(num_cpus=2, num_gpus=2, labels={LIFECYCLE: "spot"})
     heard: list[float] = []
     with running_ray(Config(address=str(cluster.address))):
-        from vse.training.distributed import train_in_task, train_on_workers
+        from vse.stages.train_ray import train_in_task, train_on_workers
 
         told = {"here": num_gpus(), "elsewhere": not trains_here(wanted.train)}
         two = configured(train__workers=2, train__gpus_per_worker=1)

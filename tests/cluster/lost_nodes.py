@@ -13,8 +13,8 @@ from typing import Any
 from vse.cluster.runtime import Config, prepare_environment, running_ray
 from vse.config import override
 from vse.presets import preset
-from vse.storage import Folder
-from vse.workspace import Workspace
+from vse.storage.folder import Folder
+from vse.workspace.layout import Workspace
 
 TRIALS, NODES = 8, 3
 SIZES = {"data.num_train": 40, "data.num_val": 10, "data.num_test": 10, "data.num_shifted": 0, "train.epochs": 6}
@@ -22,7 +22,7 @@ SIZES = {"data.num_train": 40, "data.num_val": 10, "data.num_test": 10, "data.nu
 
 def train(changes: dict[str, Any]) -> dict[str, Any]:
     """One training; the trial's GPU is one in name only, so it computes on the CPU."""
-    from vse.training.run import run_training
+    from vse.stages.train import run_training
 
     config = override(preset("vsepp_tiny"), {**SIZES, "seed": changes["seed"]})
     result = run_training(config, Workspace.open(changes["workspace"]))

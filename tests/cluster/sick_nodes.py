@@ -15,7 +15,7 @@ from typing import Any
 
 from vse.cluster.runtime import Config, prepare_environment, running_ray
 from vse.errors import StorageError
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 TRIALS, NODES = 12, 3
 

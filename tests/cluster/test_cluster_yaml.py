@@ -103,7 +103,7 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
         (_drop(f"{SPOT}/node_config/UserData"), "gpu_spot: goes on costing when the head is gone"),
         (_drop(f"{GPU}/node_config/InstanceInitiatedShutdownBehavior"), "gpu: goes on costing when the head is gone"),
         (_drop("provider/security_group"), "port 22 open to the world"),
-        (_swap("vse.node_logs", "vse.nothing"), "worker_start_ray_commands: logs stay on the node"),
+        (_swap("vse.cluster.node_logs", "vse.nothing"), "worker_start_ray_commands: logs stay on the node"),
         (_put(f"{HEAD}/node_config/InstanceMarketOptions", {"MarketType": "spot"}), "head must not be a spot"),
         (_put(f"{HEAD}/max_workers", 1), "max_workers: 0"),
         (_put(f"{HEAD}/resources", {"CPU": 4, "GPU": 1}), "the head must offer no GPU"),

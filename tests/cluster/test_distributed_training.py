@@ -14,8 +14,8 @@ import pytest
 from safetensors.torch import load
 
 from tests.jobs.processes import command, environment, run, summary_of
-from vse.journal import read
-from vse.storage import Folder
+from vse.storage.folder import Folder
+from vse.workspace.journal import read
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -165,8 +165,8 @@ from vse import pipeline
 from vse.cluster.runtime import Config, running_ray
 from vse.config import override
 from vse.presets import preset
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.stages.train import run_training
+from vse.workspace.layout import Workspace
 
 config, workspace, told = override(preset("vsepp_tiny"), eval(sys.argv[2])), Workspace.open(sys.argv[1]), []
 pipeline.prepare(config, workspace)

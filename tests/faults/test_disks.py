@@ -15,9 +15,9 @@ from tests.jobs.processes import command, environment, run, summary_of
 from vse.errors import InputError, StorageError
 from vse.features.shards import write_shard
 from vse.features.store import FeatureStore, Output, commit
-from vse.journal import Journal, read
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
+from vse.workspace.journal import Journal, read
 
 PAGE = 4096
 SIZES = ("data.num_train=20", "data.num_val=6", "data.num_test=4", "data.num_shifted=0", "model.dim=32")

@@ -39,8 +39,8 @@ def _learn(changes: dict[str, Any], workspace: str) -> dict[str, Any]:
     """A trial that trains; the first one waits after its second epoch to be killed."""
     from vse.config import override
     from vse.presets import preset
-    from vse.training.run import run_training
-    from vse.workspace import Workspace
+    from vse.stages.train import run_training
+    from vse.workspace.layout import Workspace
 
     place = Workspace.open(workspace)
     small = {"data.num_train": 20, "data.num_val": 6, "data.num_test": 4, "data.num_shifted": 0, "train.epochs": 6}
@@ -60,7 +60,7 @@ def test_a_killed_trial(tmp_path: Path) -> None:
     import functools
 
     from vse.cluster.runtime import Config, running_ray
-    from vse.storage import Folder
+    from vse.storage.folder import Folder
     from vse.sweeps.experiment import run_sweep
     from vse.sweeps.ledger import Ledger
 

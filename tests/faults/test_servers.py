@@ -7,8 +7,8 @@ import pytest
 
 from tests.s3 import BUCKET, KEYS, address
 from tests.servers import Server, s3_server, serving
-from vse.object_store import ObjectStore
-from vse.storage import Folder
+from vse.storage.folder import Folder
+from vse.storage.object_store import ObjectStore
 
 
 @pytest.fixture

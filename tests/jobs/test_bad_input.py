@@ -25,9 +25,9 @@ from tests.jobs.odd_data import entry, write_arrays, write_entries, write_plain
 from tests.jobs.processes import run_without_ray
 from vse.features.small_backbone import SHIPPED
 from vse.presets import preset
-from vse.storage import Folder
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.stages.train import run_training
+from vse.storage.folder import Folder
+from vse.workspace.layout import Workspace
 
 KARPATHY = ("train", "--preset", "vsepp_tiny", "data=karpathy", "features.backbone=small", "data.root=HERE")
 PRECOMP = ("train", "--preset", "vsepp_tiny", "data=precomp", "features.backbone=arrays", "data.root=HERE")

@@ -14,12 +14,12 @@ from jsonschema import validate
 
 from tests.jobs.processes import run, run_many, run_unread, run_without_ray, summary_of
 from vse.config import override
-from vse.journal import read
 from vse.presets import preset
-from vse.summary import SCHEMA
+from vse.stages.train import run_training
 from vse.training.origin import Origin
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.workspace.journal import read
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import SCHEMA
 
 SIZES = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 12, "data.num_shifted": 4, "train.epochs": 1}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from jsonschema import validate
 
 from tests.jobs.processes import run_many
-from vse.summary import SCHEMA
+from vse.workspace.summary import SCHEMA
 
 SMALL = ["data.num_train=40", "data.num_val=4", "data.num_test=6", "data.num_shifted=0", "train.epochs=1"]
 

@@ -10,13 +10,13 @@ import pytest
 from jsonschema import validate
 
 from tests.jobs.processes import run, run_many, run_without_ray, summary_of
+from vse.adversaries.univse.attacks import ATTACKS
 from vse.config import override
-from vse.journal import read
-from vse.language.attacks import ATTACKS
 from vse.presets import preset
-from vse.summary import SCHEMA
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.stages.train import run_training
+from vse.workspace.journal import read
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import SCHEMA
 
 SIZES = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 5, "data.num_shifted": 4, "train.epochs": 1}
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.processes import Family, of_ray
 from tests.jobs.processes import command, environment
-from vse.journal import read
+from vse.workspace.journal import read
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -9,10 +9,10 @@ import pytest
 from jsonschema import validate
 
 from tests.jobs.processes import run_without_ray
-from tests.unit.language.lexicon.database import write
-from vse.language.lexicon.compact import knowledge
-from vse.language.lexicon.concreteness import ABSTRACT_SEEDS, CONCRETE_SEEDS, read_scores
-from vse.summary import SCHEMA
+from tests.unit.text.lexicon.database import write
+from vse.text.lexicon.compact import knowledge
+from vse.text.lexicon.concreteness import ABSTRACT_SEEDS, CONCRETE_SEEDS, read_scores
+from vse.workspace.summary import SCHEMA
 
 Found = dict[str, tuple[int | None, str, str]]
 CAPTIONS = ["A dog on a bus", "a dog and a notion", "the kayak on a bus", "a whim and a notion", "zorp zorp"]

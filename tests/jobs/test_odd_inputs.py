@@ -14,7 +14,7 @@ import pytest
 from tests.jobs.odd_data import ABSOLUTE, CAPTIONS, EMPTY, HALF, HANDLED, REJECTED, write_arrays, write_odd
 from tests.jobs.processes import run_many
 from tests.jobs.tracking_server import serving
-from vse.journal import read
+from vse.workspace.journal import read
 
 PROGRESS = ("features: ", "train vsepp on ", "run vsepp-", "epoch ", "note: epoch ")
 SHARED = ["features.backbone=small", "train.batch_size=32"]

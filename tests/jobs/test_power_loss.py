@@ -14,17 +14,17 @@ import pytest
 
 from vse.config import canonical, override
 from vse.errors import InputError
-from vse.journal import read
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_run
 from vse.presets import preset
-from vse.storage import Folder
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
+from vse.stages.train import run_training
+from vse.stages.trained import read_config
+from vse.storage.folder import Folder
 from vse.sweeps import frame
 from vse.sweeps.ledger import Ledger, open_sweep
-from vse.trained import read_config
 from vse.training.config import RunConfig
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.workspace.journal import read
+from vse.workspace.layout import Workspace
 
 CUTS: dict[str, Callable[[bytes], bytes]] = {"half": lambda data: data[: len(data) // 2], "empty": lambda data: b""}
 DATA = (

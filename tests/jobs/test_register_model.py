@@ -7,11 +7,11 @@ import pytest
 from jsonschema import validate
 
 from tests.jobs.processes import run_many
-from tests.unit.test_embedder import train
-from vse.journal import read
-from vse.served_model import offer_model
-from vse.summary import SCHEMA
-from vse.workspace import Workspace
+from tests.unit.inference.test_embedder import train
+from vse.inference.served_model import offer_model
+from vse.workspace.journal import read
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import SCHEMA
 
 Answer = tuple[int | None, str, str]
 

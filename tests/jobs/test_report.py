@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.jobs.processes import run_many
 from tests.jobs.tracking_server import Memory, serving
 from tests.unit.tracking.test_shipping import write_run
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 
 def test_it_sends_what_waits(tmp_path: Path) -> None:

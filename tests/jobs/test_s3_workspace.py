@@ -8,7 +8,7 @@ import pytest
 
 from tests import s3
 from tests.jobs.processes import run, summary_of
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 TINY = ("--preset", "vsepp_tiny", "data.num_train=40", "data.num_val=10", "data.num_test=10", "data.num_shifted=0")
 

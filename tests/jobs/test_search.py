@@ -9,13 +9,13 @@ from jsonschema import validate
 from PIL import Image
 
 from tests.jobs.processes import run_many, run_without_ray
+from tests.unit.inference.test_embedder import train
 from tests.unit.report.test_html import Outline
-from tests.unit.test_embedder import train
-from vse import pipeline
 from vse.data.images import open_image
-from vse.summary import SCHEMA
-from vse.trained import load_run
-from vse.workspace import Workspace
+from vse.stages import pipeline
+from vse.stages.trained import load_run
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import SCHEMA
 
 Answer = tuple[int | None, str, str]
 COMMA = "two dogs, one of them black"

@@ -12,8 +12,8 @@ import pytest
 
 from tests.jobs.processes import ROOT, run_many
 from tests.jobs.tracking_server import Memory, serving
-from vse.node_logs import copy_logs
-from vse.storage import Folder
+from vse.cluster.node_logs import copy_logs
+from vse.storage.folder import Folder
 
 VARIABLES = {
     "AWS_ACCESS_KEY_ID": "AKIAQPLANTED7EXAMPLE",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.processes import command, environment, run_without_ray
-from tests.unit.test_status import write_run
+from tests.unit.status.test_overview import write_run
 
 
 @pytest.fixture

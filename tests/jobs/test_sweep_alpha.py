@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from vse.journal import read
 from vse.report.curve import from_dict
-from vse.storage import Folder
+from vse.storage.folder import Folder
+from vse.workspace.journal import read
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE = "from ray import tune\nSPACE = {'model.alpha': tune.grid_search([0.0, 0.5, 0.75, 1.0])}\n"
@@ -88,9 +88,9 @@ def test_from_an_empty_workspace_to_the_curve(done: tuple[Path, Path]) -> None:
 
 
 def test_every_alpha_is_what_measuring_a_run_at_it_gives(done: tuple[Path, Path]) -> None:
-    from vse.measuring.options import MeasureOptions
-    from vse.measuring.stage import measure_run
-    from vse.workspace import Workspace
+    from vse.stages.measuring.options import MeasureOptions
+    from vse.stages.measuring.stage import measure_run
+    from vse.workspace.layout import Workspace
 
     workspace, summary = done
     results = from_dict(json.loads(summary.with_name("results.json").read_text()))

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from tests.jobs.sweeping import command, environment, ledger, outcome, run, summary_of
-from vse.journal import read
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
+from vse.workspace.journal import read
 
 SPACE = """
 from ray import tune

@@ -12,9 +12,9 @@ import pytest
 from jsonschema import validate
 
 from tests.jobs.processes import command, environment, run, run_without_ray, summary_of
-from vse.environment import gpus
-from vse.journal import read
-from vse.summary import SCHEMA
+from vse.workspace.journal import read
+from vse.workspace.provenance import gpus
+from vse.workspace.summary import SCHEMA
 
 SIZES = ("data.num_train=20", "data.num_val=6", "data.num_test=4", "data.num_shifted=0")
 TINY = ("--preset", "vsepp_tiny", *SIZES)
@@ -221,7 +221,7 @@ def test_a_dry_run_refuses_what_does_not_train_together(refused: dict[str, tuple
 
 
 def test_a_training_that_diverges_is_one_line_and_status_one(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    """What nobody foresaw has a traceback as well: see tests/unit/test_command.py."""
+    """What nobody foresaw has a traceback as well: see tests/unit/cli/test_command.py."""
     shutil.copytree(done[0] / "datasets", tmp_path / "workspace" / "datasets")
     result = run("train", tmp_path / "workspace", *TINY, "optim.lr=1e38", "optim.clip=0", "model.dim=16")
     assert result.returncode == 1, result.stderr

@@ -14,14 +14,14 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.synthetic import Synthetic, gradients, make_family, make_objective, synthetic
-from vse.data.batches import Collator, Truth, blocks, epoch_batches, worker_share
-from vse.data.companions import Unpaired, known_images
 from vse.evaluation import retrieval
 from vse.evaluation.metrics import RetrievalCounter
 from vse.models.family import Family
 from vse.objectives.objective import Objective
-from vse.training import worker
+from vse.stages import train_worker as worker
+from vse.training.batches import Collator, Truth, blocks, epoch_batches, worker_share
 from vse.training.collectives import gather
+from vse.training.companions import Unpaired, known_images
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper, step_losses
 

@@ -9,13 +9,14 @@ from typing import Any
 import torch.distributed as dist
 
 from tests.parity.distributed_worker import end
-from vse import pipeline
 from vse.config import override
 from vse.errors import InputError, StorageError
 from vse.presets import preset
-from vse.training import loop, worker
+from vse.stages import pipeline
+from vse.stages import train_worker as worker
+from vse.training import loop
 from vse.training.config import RunConfig
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 LOST = 77  # exit status of a worker that was told to disappear
 

@@ -21,10 +21,10 @@ from tests.parity.distributed_worker import DATA, cases, end, made
 from tests.synthetic import synthetic
 from tests.unit.training.test_loop import Run
 from vse import registry
-from vse.data.batches import worker_share
+from vse.stages.train_worker import validate
+from vse.training.batches import worker_share
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper
-from vse.training.worker import validate
 
 CPU = torch.device("cpu")
 TRAINED = ("vsepp", "jwae")  # of one phase and of two

@@ -13,10 +13,10 @@ import pytest
 from safetensors.torch import load
 
 from tests.parity.elastic_worker import LOST, configured
-from vse import pipeline
 from vse.config import override
-from vse.training.run import run_name
-from vse.workspace import Workspace
+from vse.stages import pipeline
+from vse.stages.train import run_name
+from vse.workspace.layout import Workspace
 
 _counter = itertools.count()
 

@@ -18,9 +18,9 @@ import pytest
 
 from vse.config import override
 from vse.presets import preset
+from vse.stages.train import run_training
 from vse.training.inputs import REVISION
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"

@@ -4,70 +4,26 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-# Rooms (files or folders of the package) from the ground up; a room may import its own floor and those below it.
-FLOORS: tuple[frozenset[str], ...] = (
-    frozenset({"config", "registry", "errors", "redaction", "progress", "journal", "environment", "storage"})
-    | {
-        "capacity",
-        "values",
-        "object_store",
-        "sealed_folder",
-        "node_cache",
-        "named_files",
-        "file_lock",
-        "scratch",
-        "arithmetic",
-        "columns",
-        "escaping",
-        "interrupts",
-        "paths",
-        "reading",
-        "placeholders",
-        "prefetch",
-        "lease",
-        "memory_shortage",
-        "markdown",
-        "checksums",
-        "damage",
-    },
-    frozenset({"data", "language", "models", "objectives", "evaluation", "features", "training", "workspace"})
-    | {"summary"},
-    frozenset({"cluster", "prometheus", "tracking"}),
-    frozenset({"presets", "pipeline", "adversaries", "trained", "measuring", "artefacts", "embedder", "served_model"})
-    | {"judging", "reach", "search", "before_stages"},
-    frozenset({"studies"}),
-    frozenset({"sweeps", "report", "command", "hints", "addresses", "run_names", "status", "status_screen"})
-    | {"preflight", "node_logs"},
+# Modules and folders of the package from the ground up. Each may import those before it in this list.
+ORDER = (
+    *("errors", "registry", "values", "config", "determinism", "display", "storage", "text", "data", "workspace"),
+    *("adversaries", "features", "models", "objectives", "training", "evaluation", "presets", "tracking", "cluster"),
+    *("stages", "inference", "cli", "studies", "report", "sweeps", "status", "preflight", "assets"),
 )
-# Modules that bind a stage of a pure room to Ray or to the stages before it, and so stand where the pipeline stands
-ABOVE_THEIR_ROOM = frozenset(
-    {
-        "features.extraction",
-        "features.distributed",
-        "language.parsing",
-        "language.parsing_ray",
-        "language.pool_ray",
-        "language.contrast.page",
-        "language.contrast.stage",
-        "language.contrast.stage_ray",
-        "training.run",
-        "training.distributed",
-        "training.process_group",
-        "training.timing",
-        "training.worker",
-    }
-)
-_STAGES = 3
+LOOSE = 6  # modules in no folder, at most
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "mlflow": ("tracking",),
-    "spacy": ("language.parser", "language.parser_training"),
+    "spacy": ("text.parser", "assets.parser_training"),
     "torchvision": ("features",),
-    "argparse": ("command",),
-    "fcntl": ("file_lock",),
+    "argparse": ("cli.command",),
+    "fcntl": ("storage.file_lock",),
 }
 NOT_EACH_OTHER = (("models", "objectives"), ("objectives", "models"))
 PURE_OF = ("ray", "mlflow", "argparse", "hyperopt")
-PURE_ROOMS = ("data", "language", "models", "objectives", "evaluation", "config", "registry", "errors", "training")
+PURE = (
+    *("errors", "registry", "values", "config", "determinism", "text", "data", "adversaries", "models", "objectives"),
+    *("training", "evaluation"),
+)
 # What lies in datasets/<name>/annotations is ground truth; one function of training may ask a source what is true of
 # its images, for the control arm `mask=truth`.
 GROUND_TRUTH = ("annotations", "read_annotations", "write_annotations", "true_pairs", "truth_matrix", "holds")
@@ -101,17 +57,45 @@ def imports_of(source: str, module: str, *, package: str = "vse") -> Iterator[tu
                 yield str(node.args[0].value), node.lineno
 
 
-def floor_of(module: str) -> int:
-    """The floor a module stands on; raises KeyError for a room nobody gave a place."""
+def rank_of(module: str) -> int:
+    """The place of a module's folder in `ORDER`; raises KeyError for a folder that has none."""
     room = module.split(".")[0]
-    for level, rooms in enumerate(FLOORS):
-        if room in rooms:
-            return max(level, _STAGES) if _stands_higher(module) else level
-    raise KeyError(room)
+    if room not in ORDER:
+        raise KeyError(room)
+    return ORDER.index(room)
 
 
-def _stands_higher(module: str) -> bool:
-    return any(module == name or module.startswith(name + ".") for name in ABOVE_THEIR_ROOM)
+def circles(package: Path) -> list[list[str]]:
+    """Groups of modules that import each other, directly or by way of others; imports inside functions count."""
+    modules = {module_name(path, package): path for path in sorted(package.rglob("*.py"))}
+    imports = {
+        module: {
+            target
+            for name, _ in imports_of(path.read_text(encoding="utf-8"), _inside(module, path))
+            if (target := _target(name, modules)) and target != module
+        }
+        for module, path in modules.items()
+    }
+    left = dict(imports)
+    while ends := [module for module, targets in left.items() if not targets & left.keys()]:
+        for module in ends:
+            del left[module]
+    while starts := [module for module in left if not any(module in targets for targets in left.values())]:
+        for module in starts:
+            del left[module]
+    return [sorted(left)] if left else []
+
+
+def _inside(module: str, path: Path) -> str:
+    return f"{module}.__init__" if path.name == "__init__.py" else module
+
+
+def _target(name: str, modules: dict[str, Path]) -> str:
+    """The module of the package that an imported name is, or lies in; empty for others."""
+    target = name.removeprefix("vse.") if name.startswith("vse.") else ""
+    while target and target not in modules:  # `from vse.config import knob` names a thing inside a module
+        target = target.rpartition(".")[0]
+    return target
 
 
 def breaches(package: Path) -> Iterator[str]:
@@ -130,23 +114,18 @@ def _import_breaches(module: str, name: str, modules: dict[str, Path]) -> Iterat
         if top == library and not any(module == p or module.startswith(p + ".") for p in places):
             yield f"{module} imports {library}, which only {' and '.join(places)} may"
     room = module.split(".")[0]
-    if top in PURE_OF and room in PURE_ROOMS and not _stands_higher(module):
+    if top in PURE_OF and room in PURE:
         yield f"{module} is pure and imports {top}"
-    if top != "vse" or not module:
-        return
-    target = name.removeprefix("vse.")
-    while target and target not in modules:  # `from vse.config import knob` names a thing inside a module
-        target = target.rpartition(".")[0]
-    if not target:
+    if not module or not (target := _target(name, modules)):
         return
     for one, other in NOT_EACH_OTHER:
         if room == one and target.split(".")[0] == other:
             yield f"{module} imports {target}; {one} and {other} meet in training.step"
     try:
-        if floor_of(target) > floor_of(module):
-            yield f"{module} imports {target}, which stands above it"
+        if rank_of(target) > rank_of(module):
+            yield f"{module} imports {target}, which comes after it"
     except KeyError as error:
-        yield f"{error.args[0]} has no place in FLOORS"
+        yield f"{error.args[0]} has no place in ORDER"
     if room == "training" and target in ("data.annotations", "data.scenes.truth"):
         yield f"{module} imports {target}; training never sees ground truth"
 

@@ -5,24 +5,24 @@ import pytest
 
 from tests.unit.report.results import made_up
 from tests.unit.report.test_study_figure import LEVELS, findings, texts
-from vse import pipeline
-from vse.adversaries import attack_split
+from vse.adversaries.univse.attacks import ATTACKS, OF_PAPER
+from vse.adversaries.univse.edits import Change, Edit, Editor
 from vse.config import override
 from vse.evaluation.alpha import choose_alpha
 from vse.evaluation.per_image import counts_of, terms_of
-from vse.language.attack_edits import Change, Edit, Editor
-from vse.language.attacks import ATTACKS, OF_PAPER
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.report.alpha_figure import alpha_figure
 from vse.report.html import Provenance, alpha_page
 from vse.report.study_figure import study_figure
 from vse.report.tables import alpha_table
+from vse.stages import pipeline
+from vse.stages.attack import attack_split
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
 from vse.studies.performing import perform
 from vse.studies.tables import read_table
 from vse.studies.tasks import Task
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 TIMES = ("night", "dawn", "noon")
 CONFIG = override(preset("univse_tiny"), {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 3})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.boundaries import ONLY_IN, breaches, imports_of
+from tests.unit.boundaries import LOOSE, ONLY_IN, breaches, circles, imports_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "platform" / "vse"
@@ -35,7 +35,7 @@ def test_imports_point_one_way() -> None:
 @pytest.mark.parametrize(
     ("file", "source", "words"),
     [
-        ("config.py", "from vse import sweeps", "stands above"),
+        ("config.py", "from vse import sweeps", "comes after"),
         ("models/vsepp.py", "def f():\n    from vse.objectives import ranking", "meet in training.step"),
         ("objectives/ranking.py", "import vse.models.vsepp", "meet in training.step"),
         ("models/vsepp.py", "from ..objectives import ranking", "meet in training.step"),
@@ -43,14 +43,14 @@ def test_imports_point_one_way() -> None:
         ("training/step.py", "from ray import train", "pure and imports ray"),
         ("training/loop.py", "import mlflow", "only tracking"),
         ("data/coco.py", "import importlib\nimportlib.import_module('mlflow.entities')", "only tracking"),
-        ("language/components.py", "import spacy.tokens", "only language.parser"),
+        ("text/components.py", "import spacy.tokens", "only text.parser"),
         ("models/vsepp.py", "from torchvision import models", "only features"),
-        ("pipeline.py", "import argparse", "only command"),
+        ("stages/pipeline.py", "import argparse", "only cli.command"),
         ("sweeps/alpha.py", "import ray\nray.init()", "ray.init"),
         ("training/step.py", "from vse.data import annotations", "never sees ground truth"),
         ("training/loop.py", "def f(source):\n    return source.true_pairs('train')", "reads ground truth"),
         ("training/inputs.py", "def f(source):\n    return source.annotations()", "reads ground truth"),
-        ("brand_new_room.py", "from vse.config import knob", "no place in FLOORS"),
+        ("brand_new_room.py", "from vse.config import knob", "no place in ORDER"),
     ],
 )
 def test_a_breach_is_found(tmp_path: Path, file: str, source: str, words: str) -> None:
@@ -68,17 +68,36 @@ def test_a_breach_is_found(tmp_path: Path, file: str, source: str, words: str) -
     [
         ("cluster/runtime.py", "import ray\nray.init()"),
         ("tracking/store.py", "import mlflow"),
-        ("training/run.py", "import ray"),
+        ("stages/train.py", "import ray"),
         ("training/inputs.py", "def _truth(source):\n    return source.true_pairs('train')"),
         ("features/backbones.py", "import torchvision"),
-        ("pipeline.py", "from vse.training import run"),
+        ("stages/pipeline.py", "from vse.stages import train"),
     ],
 )
 def test_what_is_allowed_is_no_breach(tmp_path: Path, file: str, source: str) -> None:
-    for name, text in (("training/run.py", ""), (file, source)):
+    for name, text in (("stages/train.py", ""), (file, source)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert list(breaches(tmp_path)) == []
+
+
+def test_no_modules_import_each_other() -> None:
+    assert circles(PACKAGE) == []
+
+
+def test_a_circle_is_found(tmp_path: Path) -> None:
+    for name, source in {
+        "a": "from vse import b",
+        "b": "def f():\n    import vse.c",
+        "c": "from vse.a import x",
+        "d": "import vse.a",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    assert circles(tmp_path) == [["a", "b", "c"]]
+
+
+def test_modules_lie_in_folders() -> None:
+    assert len([path for path in PACKAGE.glob("*.py") if path.name != "__init__.py"]) <= LOOSE
 
 
 def test_jobs_and_search_spaces_leave_libraries_to_the_package() -> None:

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from vse import command
+from vse.cli import command
 from vse.errors import PlacementError, StorageError, by_reason, first_line, storage_failure
 
 

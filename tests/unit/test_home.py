@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from tests import photographs
-from vse import artefacts, named_files, registry
+from vse import registry
+from vse.adversaries.caption_pairs import read_pairs
 from vse.config import override
-from vse.language.caption_pairs import read_pairs
-from vse.language.lexicon.concreteness import read_scores
-from vse.language.word_vector_training import read_captions
+from vse.storage import user_files as named_files
+from vse.studies import artefact_test as artefacts
+from vse.text.lexicon.concreteness import read_scores
+from vse.text.word_vector_training import read_captions
 
 REPOSITORY = Path(__file__).parents[2]
 

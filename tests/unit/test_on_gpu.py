@@ -15,22 +15,23 @@ from PIL import Image
 from tests.gpu import TRUE, a_gpu
 from tests.unit.evaluation.models import Mixed
 from tests.unit.evaluation.test_alpha import ALPHAS, planted
-from vse import embedder, pipeline, trained
-from vse.arithmetic import use_reproducible_arithmetic
 from vse.config import override
-from vse.embedder import Embedder
+from vse.determinism import use_reproducible_arithmetic
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import AttackSet
 from vse.features.small_backbone import SmallBackbone
-from vse.measuring import stage
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_ensemble, measure_run
+from vse.inference import embedder
+from vse.inference.embedder import Embedder
 from vse.presets import preset
-from vse.storage import Folder
-from vse.training import run as training
+from vse.stages import pipeline, trained
+from vse.stages import train as training
+from vse.stages.measuring import stage
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_ensemble, measure_run
+from vse.stages.train import Result, run_training
+from vse.storage.folder import Folder
 from vse.training.config import RunConfig
-from vse.training.run import Result, run_training
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 SIZES = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 8, "data.num_shifted": 4, "model.dim": 32}
 SIZES |= {"train.epochs": 2, "train.batch_size": 64, "train.precision": "float64"}

@@ -13,20 +13,20 @@ import pytest
 import torch
 
 from tests.unit.unsafe_loading import unsafe
-from vse import pipeline
-from vse.adversaries import attack_split
-from vse.checksums import CHECKSUM, as_json, sha256_of, with_checksum
 from vse.config import override
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_run
 from vse.presets import preset
-from vse.storage import MANIFEST, Folder
+from vse.stages import pipeline
+from vse.stages.attack import attack_split
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
+from vse.stages.train import run_training
+from vse.stages.trained import load_run
+from vse.storage.checksums import CHECKSUM, as_json, sha256_of, with_checksum
+from vse.storage.folder import MANIFEST, Folder
 from vse.sweeps.code_files import open_codes, store_codes
 from vse.sweeps.ledger import FILE_NAME, Ledger
 from vse.tracking.shipping import Shipper
-from vse.trained import load_run
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {

@@ -17,20 +17,21 @@ from PIL import Image
 
 from tests import photographs
 from tests.synthetic import synthetic, with_word_vectors
-from vse import pipeline, presets, registry
+from vse import presets, registry
 from vse.config import flatten, override
 from vse.data.karpathy import Karpathy
 from vse.data.table import Table
 from vse.features.torchvision_backbone import FAMILIES
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_with_outcomes
 from vse.objectives.ranking import Ranking
 from vse.presets import catalogue
+from vse.stages import pipeline
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_with_outcomes
+from vse.stages.train import run_training
 from vse.tracking.shipping import ship_all
 from vse.training.config import OptimConfig
-from vse.training.run import run_training
 from vse.training.step import Stepper
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

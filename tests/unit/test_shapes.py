@@ -28,5 +28,5 @@ def test_other_kinds_of_numbers_are_refused() -> None:
 
 def test_the_modules_that_state_shapes_are_known() -> None:
     assert {same_meaning.__module__, pool_regions.__module__} <= set(SHAPED)
-    assert {"vse.language.components", "vse.config"}.isdisjoint(SHAPED)
+    assert {"vse.text.components", "vse.config"}.isdisjoint(SHAPED)
     assert not any(name.endswith("__init__") for name in SHAPED)  # its functions would go unchecked

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import override
 from vse.errors import InputError
-from vse.features import extraction
-from vse.language import parsing
 from vse.presets import preset
-from vse.storage import Folder
-from vse.workspace import Workspace
+from vse.stages import extract as extraction
+from vse.stages import parse as parsing
+from vse.storage.folder import Folder
+from vse.workspace.layout import Workspace
 
 
 class BegunError(Exception):

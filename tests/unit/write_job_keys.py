@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-import vse
-from vse import command
+from vse.cli import command, hints
+from vse.cli.hints import JOB_KEYS
 from vse.config import walk
-from vse.hints import JOB_KEYS
 
 JOBS = Path(__file__).parents[2] / "jobs"
-FILE = Path(vse.__file__).with_name(JOB_KEYS)
+FILE = Path(hints.__file__).with_name(JOB_KEYS)
 
 
 def declared() -> dict[str, dict[str, Any]]:

@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vse.capacity import Capacity, Kind, launched_plan, living, planned
+from vse.cluster.capacity import Capacity, Kind, launched_plan, living, planned
 from vse.cluster.hosts import joined, listed, up_for, wait_for
 from vse.cluster.runtime import Config, cluster_address, placement_seconds, running_ray, started_here
-from vse.environment import gpus, usable_cores
 from vse.errors import InputError, PlacementError
 from vse.training.config import check_gpus
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import gpus, usable_cores
 
 log = logging.getLogger(__name__)
 

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vse.capacity import LAUNCHED, launched_plan, planned
 from vse.cluster.address import check_answers
+from vse.cluster.capacity import LAUNCHED, launched_plan, planned
 from vse.cluster.node_watch import watched
 from vse.config import knob
-from vse.environment import gpus, usable_cores
+from vse.display.escaping import one_line
 from vse.errors import InputError, first_line
-from vse.escaping import one_line
-from vse.prometheus import show_progress
-from vse.scratch import LOGS_STAY, scratch_folder
+from vse.storage.scratch import LOGS_STAY, scratch_folder
+from vse.tracking.prometheus import show_progress
+from vse.workspace.provenance import gpus, usable_cores
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vse import named_files
 from vse.data.ragged import Ragged
 from vse.errors import InputError, first_line
-from vse.placeholders import refuse_placeholder
+from vse.storage import user_files as named_files
+from vse.storage.placeholders import refuse_placeholder
 
 ENDINGS = (".npy", ".npz", ".pt", ".pth")
 _NAMED = re.compile(r"(.+\.(?:npz|pt|pth)(?:\?[^#]*)?):([^:/]+)", re.IGNORECASE)

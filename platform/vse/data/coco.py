@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from vse import named_files
 from vse.config import knob
 from vse.data.caption_ids import GivenCaption, gather_captions, given_id
 from vse.data.notices import notice
@@ -25,8 +24,9 @@ from vse.data.sources import (
     readable_name,
 )
 from vse.errors import InputError
-from vse.paths import local_path
 from vse.registry import register
+from vse.storage import user_files as named_files
+from vse.storage.paths import local_path
 
 
 @register("source", "coco")

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from vse import named_files
 from vse.data.picture_files import ENDINGS
 from vse.data.places import AddressError, LinkError, below, spellings
 from vse.errors import InputError
-from vse.object_store import ObjectStore
+from vse.storage import user_files as named_files
+from vse.storage.object_store import ObjectStore
 
 _MOST = 1_000_000  # files of a folder that is searched
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import PIL.features
 
-from vse import named_files
 from vse.errors import InputError
-from vse.object_store import ObjectStore
+from vse.storage import user_files as named_files
+from vse.storage.object_store import ObjectStore
 
 _OPTIONAL = {".avif": "avif", ".j2k": "jpg_2000", ".jp2": "jpg_2000", ".webp": "webp"}  # if Pillow was built with it
 _ALWAYS = (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff")

@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from vse import named_files
 from vse.config import knob
 from vse.data.array_files import ENDINGS, read_array, split_name
 from vse.data.places import below
@@ -19,7 +18,8 @@ from vse.data.sources import Gathered, Source, SourceConfig, arranged, folder, i
 from vse.data.tables.decoding import decode
 from vse.errors import InputError
 from vse.registry import register
-from vse.storage import Folder
+from vse.storage import user_files as named_files
+from vse.storage.folder import Folder
 
 _CHECKED_GROUPS = 64
 

@@ -4,11 +4,11 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Any
 
-from vse import named_files
 from vse.data.sources import read_json
 from vse.errors import InputError
-from vse.paths import local_path
-from vse.storage import Folder
+from vse.storage import user_files as named_files
+from vse.storage.folder import Folder
+from vse.storage.paths import local_path
 
 _TABLES = ("*.csv", "*.tsv", "*.json", "*.jsonl")
 _FORMS = (

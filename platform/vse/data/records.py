@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from vse.config import fingerprint
 from vse.errors import InputError
-from vse.node_cache import read_committed
-from vse.storage import Folder
+from vse.storage.folder import Folder
+from vse.storage.node_cache import read_committed
 
 _COLUMNS = {"images.parquet": ("id", "uri", "split"), "captions.parquet": ("id", "image", "text")}
 

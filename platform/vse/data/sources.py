@@ -12,16 +12,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vse import named_files, registry
+from vse import registry
 from vse.config import knob
 from vse.data.folds import cross_validated, limited
 from vse.data.places import Root
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
-from vse.language.tokens import as_caption, composed, revision_of, words
-from vse.paths import local_path
 from vse.registry import ComponentConfig
-from vse.storage import Folder
+from vse.storage import user_files as named_files
+from vse.storage.folder import Folder
+from vse.storage.paths import local_path
+from vse.text.tokens import as_caption, composed, revision_of, words
 
 Truth = Callable[[str, str], bool | None]
 """(image id, text) -> whether the text is true of the image; None where that is not known."""

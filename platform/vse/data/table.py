@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vse import named_files
 from vse.config import knob
 from vse.data.notices import notice
 from vse.data.records import Caption, Image, Records
@@ -30,7 +29,8 @@ from vse.data.tables.delimited import delimited
 from vse.data.tables.json_forms import json_table
 from vse.errors import InputError
 from vse.registry import register
-from vse.storage import Folder
+from vse.storage import user_files as named_files
+from vse.storage.folder import Folder
 
 
 @register("source", "table")

@@ -18,11 +18,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vse.adversaries.univse.attacks import ATTACKS
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked, AttackSet, pair_wins
 from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, refuse_nan
 from vse.evaluation.retrieval import Blocks, Encoded, ScoresParts, as_owner, num_items, pair_parts, part_blocks
-from vse.language.attacks import ATTACKS
 
 SENTENCE, BAG, DOT = "sentence", "bag", "dot"
 """Names of the score parts: cosines of u_sent and u_comp with the image, and u_sent · u_comp as one row."""

@@ -27,7 +27,7 @@ from vse.evaluation.retrieval import (
     slice_items,
     spans,
 )
-from vse.language.tokens import words
+from vse.text.tokens import words
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

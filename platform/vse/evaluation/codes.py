@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vse.data.batches import blocks, image_batch, text_batch
-from vse.data.examples import Examples, Texts
 from vse.models.family import Batch, Encoded, Family
+from vse.training.batches import blocks, image_batch, text_batch
+from vse.training.examples import Examples, Texts
 
 Encode = Callable[[Batch], Encoded]
 IMAGES_AT_ONCE = 64

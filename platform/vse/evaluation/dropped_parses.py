@@ -7,8 +7,8 @@ import numpy as np
 
 from vse.config import fingerprint
 from vse.data import keyed
-from vse.language.components import Components
-from vse.language.parse import Parse
+from vse.text.components import Components
+from vse.text.parse import Parse
 from vse.training.inputs import Parses
 
 

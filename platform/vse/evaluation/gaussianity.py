@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vse.data.examples import Examples
 from vse.evaluation.codes import Encode, encode_captions, encode_images
 from vse.models import noise
 from vse.models.discriminator import Discriminator
 from vse.models.family import Batch, Encoded, Family
+from vse.training.examples import Examples
 
 Judge = Callable[[Tensor], Tensor]  # vectors (items, dim) -> logits (items,), positive for the prior
 LEVEL = 0.05  # of the Kolmogorov-Smirnov test

@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vse.adversaries.univse.attacks import ATTACKS
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked
 from vse.evaluation.metrics import RECALLS, Ranks, Retrieval
-from vse.language.attacks import ATTACKS
 
 PerImage = dict[str, np.ndarray]
 """Metric name without split -> (images, 2): expected hits and number of queries of each image."""

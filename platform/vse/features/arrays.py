@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from vse import named_files
 from vse.config import knob
 from vse.data.array_files import read_array, split_name
 from vse.data.places import below
 from vse.data.ragged import Ragged
 from vse.data.records import Image, Records
+from vse.display.progress import Progress
 from vse.errors import InputError
 from vse.features.backbone import REVISION, Backbone
 from vse.features.forward import shard_rows
 from vse.features.shards import Output, Receipt, half, out_of_range, read_receipts, write_shard
 from vse.features.store import FeatureStore, commit
 from vse.features.watch import Watch
-from vse.progress import Progress
 from vse.registry import ComponentConfig, register
-from vse.storage import Folder
+from vse.storage import user_files as named_files
+from vse.storage.folder import Folder
 
 log = logging.getLogger(__name__)
 _SAMPLE = 1 << 20

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from vse import named_files
 from vse.errors import InputError
 from vse.features.transforms import Transform
+from vse.storage import user_files as named_files
 
 REVISION = 1  # raise it when the same backbone and weights would give other features
 

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 
 from vse import registry
-from vse.arithmetic import use_reproducible_arithmetic
+from vse.determinism import use_reproducible_arithmetic
 from vse.features.shards import Receipt, half, write_shard
 from vse.registry import ComponentConfig
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 SHARD_BYTES = 48_000_000  # of features; S3 and Parquet like tens of megabytes, and a lost node loses one shard's work
 

@@ -12,7 +12,7 @@ from vse.features.arrays import ReadyMade
 from vse.features.store import REJECTS, write_rejects
 from vse.features.watch import TooManyRejects, allowance
 from vse.registry import ComponentConfig
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 log = logging.getLogger(__name__)
 

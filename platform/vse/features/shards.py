@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vse.checksums import sha256_of
 from vse.errors import DamagedError, InputError
-from vse.reading import read_each
-from vse.storage import Folder
+from vse.storage.checksums import sha256_of
+from vse.storage.folder import Folder
+from vse.storage.parallel_reads import read_each
 
 log = logging.getLogger(__name__)
 

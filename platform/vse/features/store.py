@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.config import fingerprint
-from vse.damage import remove_damaged
 from vse.errors import DamagedError, InputError
 from vse.features.shards import Output, Receipt, images_without_file, read_receipts, read_shard
-from vse.node_cache import mapped_array, read_checked
-from vse.reading import read_ahead
-from vse.storage import Folder
+from vse.storage.damage import remove_damaged
+from vse.storage.folder import Folder
+from vse.storage.node_cache import mapped_array, read_checked
+from vse.storage.parallel_reads import read_ahead
 
 REVISION = 1
 INDEX, REJECTS = "index.parquet", "rejects.parquet"

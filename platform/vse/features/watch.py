@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from vse.data.images import MISSING
+from vse.display.progress import Progress
 from vse.errors import InputError, by_reason, grouped_reasons
 from vse.features.store import REJECTS, write_rejects
-from vse.progress import Progress
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 
 class TooManyRejects(InputError):  # noqa: N818  (reads as the finding it is)

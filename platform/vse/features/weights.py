@@ -15,9 +15,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from vse import named_files
 from vse.errors import InputError, first_line
-from vse.placeholders import refuse_placeholder
+from vse.storage import user_files as named_files
+from vse.storage.placeholders import refuse_placeholder
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vse.config import knob
-from vse.data.vocabulary import UNKNOWN
 from vse.errors import InputError
 from vse.models import noise
 from vse.models.encoders import WordTable, linear_xavier, present, unit
@@ -23,6 +22,7 @@ from vse.models.gru import within
 from vse.models.pooling import pool_regions
 from vse.models.transformer import EncoderLayer
 from vse.registry import ComponentConfig, register
+from vse.text.vocabulary import UNKNOWN
 
 PADDING = 920  # stream of the random left padding
 

@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vse.data.vocabulary import UNKNOWN
 from vse.models import noise
 from vse.models.gru import within
+from vse.text.vocabulary import UNKNOWN
 
 NONE = -100  # no word, which a cross entropy leaves out
 DROPPED = 911  # stream of word dropout

@@ -13,7 +13,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vse.config import knob
-from vse.data.vocabulary import UNKNOWN
 from vse.models import noise
 from vse.models.encoders import WordTable, distinct, linear_xavier, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
@@ -21,6 +20,7 @@ from vse.models.gpo import GPO
 from vse.models.gru import within
 from vse.models.word_states import WordStates
 from vse.registry import ComponentConfig, register
+from vse.text.vocabulary import UNKNOWN
 
 REGIONS, WORDS = 910, 911  # streams of size augmentation
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vse.language.negatives import NegativeCounts
+from vse.adversaries.negatives import NegativeCounts
 
 Encoded = Mapping[str, Tensor]
 

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vse.adversaries.negatives import NegativeCounts
 from vse.config import knob
 from vse.errors import InputError
-from vse.language.negatives import NegativeCounts
 from vse.objectives.hinge import same_meaning
 from vse.objectives.hinge_objective import HingeConfig
 from vse.objectives.matching import MATCH, MATCHES, MatchingObjective

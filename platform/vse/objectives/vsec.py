@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from vse.adversaries.vsec.rules import BALANCES
 from vse.config import knob
-from vse.language.contrast.rules import BALANCES
 from vse.objectives.hinge_objective import HingeConfig, HingeObjective
 from vse.objectives.objective import ContrastDraws, Encoded, batch_scores, products, single
 from vse.registry import register

@@ -8,9 +8,9 @@ from importlib import metadata
 from typing import Any
 
 from vse.errors import InputError, first_line
-from vse.paths import local_path
 from vse.preflight.checks import Check
 from vse.preflight.lint import part, problems
+from vse.storage.paths import local_path
 
 
 def read_cluster_file(path: str) -> dict[str, Any]:

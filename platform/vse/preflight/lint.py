@@ -213,8 +213,8 @@ def _commands(config: Mapping[str, Any], ray_version: str, constraints: str) -> 
         if not _private(host):
             yield f"a service would listen on {host}, which is not a private address"
     for key in ("head_start_ray_commands", "worker_start_ray_commands"):
-        if "-m vse.node_logs" not in _commands_of(config, key):
-            yield f"{key}: logs stay on the node, and are lost with it; start vse.node_logs"
+        if "-m vse.cluster.node_logs" not in _commands_of(config, key):
+            yield f"{key}: logs stay on the node, and are lost with it; start vse.cluster.node_logs"
     if not all(re.search(r"\bOMP_NUM_THREADS=1\b", command) for command in map(str, start) if "ray start" in command):
         yield "start commands: OMP_NUM_THREADS is not 1, though Ray starts a task for every core"
     if "mlflow server" in everything and "MLFLOW_TRACKING_URI=http://" not in everything:

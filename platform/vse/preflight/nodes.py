@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vse.cluster.hosts import Nodes, joined, listed, wait_for
-from vse.environment import gpus, versions
 from vse.errors import InputError, first_line
 from vse.preflight.checks import Check, State
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import gpus, versions
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from vse.capacity import launched_plan
+from vse.cli.command import Request
+from vse.cluster.capacity import launched_plan
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_address, running_ray, set_up_logging
-from vse.command import Request
 from vse.config import knob
 from vse.errors import InputError
 from vse.preflight.aws import check_account
@@ -18,8 +18,8 @@ from vse.preflight.checks import Check, table, verdict
 from vse.preflight.cluster_file import check_cluster_file, check_token, read_cluster_file
 from vse.preflight.lint import part
 from vse.preflight.nodes import bring_up, check_hosts, check_nodes, check_this_machine
-from vse.redaction import redact_text
 from vse.tracking.shipping import tracking_uri
+from vse.workspace.redaction import redact_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,11 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-import vse.data
-import vse.features.backbones
-import vse.language.parser
-import vse.models
-import vse.objectives  # noqa: F401  (components register themselves)
 from vse import registry
 from vse.config import flatten, from_dict, override
 from vse.data.karpathy import Karpathy

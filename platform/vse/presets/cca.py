@@ -6,13 +6,13 @@ Nothing is trained by steps: objective, rate and epochs of these configurations 
 from dataclasses import replace
 
 from vse.data.karpathy import Karpathy
-from vse.language.sentence.kinds import HGLMM, Mean
 from vse.models.cca import CCA
 from vse.objectives.ranking import Ranking
 from vse.presets.catalogue import published
 from vse.presets.jwae import vgg_and_vectors
 from vse.presets.vsepp import COCO, FLICKR30K
 from vse.registry import ComponentConfig
+from vse.text.sentence.kinds import HGLMM, Mean
 from vse.training.config import RunConfig
 
 

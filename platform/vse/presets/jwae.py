@@ -16,7 +16,6 @@ from typing import Any
 from vse.config import flatten, override
 from vse.data.karpathy import Karpathy
 from vse.features.torchvision_backbone import TorchvisionBackbone
-from vse.language.sentence.kinds import HGLMM, Mean
 from vse.models.jwae import JWAE
 from vse.models.jwae_scan import JWAESCAN
 from vse.objectives.jwae import JWAELoss
@@ -29,6 +28,7 @@ from vse.presets.scan import (
 )
 from vse.presets.vsepp import COCO, FLICKR30K, vsepp_coco
 from vse.registry import ComponentConfig
+from vse.text.sentence.kinds import HGLMM, Mean
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig
 
 _MSE = {"match": "mse", "lambda1": 1.0, "lambda2": 1.0, "lambda3": 0.2, "lambda4": 0.2}  # λ of jWAE-MSE (section 5.1)

@@ -6,7 +6,6 @@ Our reading: their paper is not among our sources, every number is ours. Adam 1e
 from dataclasses import replace
 
 from vse.data.karpathy import Karpathy
-from vse.language.sentence.kinds import HGLMM
 from vse.models.embedding_network import EmbeddingNetwork
 from vse.models.similarity_network import SimilarityNetwork
 from vse.objectives.embedding_network import EmbeddingNetworkLoss
@@ -15,6 +14,7 @@ from vse.presets.catalogue import published
 from vse.presets.jwae import vgg_and_vectors
 from vse.presets.vsepp import COCO, FLICKR30K
 from vse.registry import ComponentConfig
+from vse.text.sentence.kinds import HGLMM
 from vse.training.config import OptimConfig, RunConfig
 
 

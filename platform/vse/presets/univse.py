@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from vse.adversaries.pools import PoolConfig
 from vse.config import override
 from vse.data.karpathy import Karpathy
-from vse.language.pools import PoolConfig
 from vse.models.univse import UniVSE
 from vse.objectives.univse import UniVSELoss
 from vse.presets.catalogue import TINY, Changes, ablates, published

@@ -7,10 +7,10 @@ from vse.data.karpathy import Karpathy
 from vse.data.scenes.source import Scenes
 from vse.features.small_backbone import SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
-from vse.language.parser import Parser
 from vse.models.vsepp import VSEPP
 from vse.objectives.ranking import Ranking
 from vse.presets.catalogue import TINY, Changes, ablates, published
+from vse.text.parser import Parser
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TextConfig, TrainConfig
 
 COCO = Karpathy.Config(file="dataset_coco.json")

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from vse.adversaries.univse.attacks import ATTACKS, OF_PAPER
 from vse.evaluation.intervals import Interval, interval
-from vse.language.attacks import ATTACKS, OF_PAPER
 from vse.report.curve import AlphaResults, Arm
 from vse.report.metric_names import WAYS
 from vse.report.style import GRID, INK, REFERENCE, SOFT, STYLE, SWEPT, WIDTH, legend_columns, rendered

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vse import markdown
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import dotted, fingerprint, flatten, knob, typed
-from vse.environment import environment
+from vse.display import markdown
 from vse.errors import DamagedError, InputError
-from vse.measuring.options import Size
 from vse.report import response
 from vse.report.alpha_figure import alpha_figure
 from vse.report.curve import AlphaResults, from_dict
@@ -25,12 +23,14 @@ from vse.report.published_page import Run, published_section, unrecognised
 from vse.report.response_build import BEST, write_response
 from vse.report.tables import alpha_table, curve_csv, metrics_csv
 from vse.report.terminal import told_size
-from vse.storage import Folder
-from vse.summary import FILE_NAME as SUMMARY
-from vse.summary import summarised, write_summary
+from vse.stages.measuring.options import Size
+from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
 from vse.training.origin import Origin, read_origin
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import environment
+from vse.workspace.summary import FILE_NAME as SUMMARY
+from vse.workspace.summary import summarised, write_summary
 
 SPLIT = "test"
 RESULTS = "results.json"

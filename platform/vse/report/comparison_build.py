@@ -8,17 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from vse import pipeline
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import fingerprint, flatten, knob, to_dict
-from vse.environment import environment
+from vse.display.escaping import one_line
+from vse.display.markdown import block, commands
 from vse.errors import InputError
-from vse.escaping import one_line
-from vse.markdown import block, commands
-from vse.measuring.checks import check_measure, foresee_measure
-from vse.measuring.members import difference
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import Measured, carry_out, kept_measures, plan_measure
 from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
 from vse.report.comparison_figure import comparison_figure
@@ -26,12 +20,18 @@ from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, 
 from vse.report.description import files_text, page_link
 from vse.report.html import Provenance
 from vse.report.measured import told
-from vse.storage import Folder
-from vse.summary import write_summary
-from vse.trained import read_config
+from vse.stages import pipeline
+from vse.stages.measuring.checks import check_measure, foresee_measure
+from vse.stages.measuring.members import difference
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import Measured, carry_out, kept_measures, plan_measure
+from vse.stages.trained import read_config
+from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
 from vse.training.origin import read_origin
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import environment
+from vse.workspace.summary import write_summary
 
 TOGETHER, APART = "together", "apart"
 WITHOUT_OUTCOMES = ("true_pairs", "gaussian", "pairs")

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from vse.display.markdown import artifact, block, commands, escaped, run, table
 from vse.evaluation.intervals import interval
-from vse.markdown import artifact, block, commands, escaped, run, table
-from vse.measuring.options import Size
-from vse.redaction import redact_text
 from vse.report.curve import AlphaResults
 from vse.report.metric_names import WAYS, name_of
 from vse.report.response import OBJECTIVE, Point, ResponseResults
 from vse.report.tables import alpha_table
 from vse.report.terminal import lines
-from vse.storage import Folder
+from vse.stages.measuring.options import Size
+from vse.storage.folder import Folder
+from vse.workspace.redaction import redact_text
 
 HEADLINE = ("rsum", "i2t/r1", "t2i/r1", "attack_object/r1", "attack_attribute/r1", "attack_relation/r1")
 PAGE = "report.html"

@@ -11,7 +11,7 @@ from vse.config import flatten, knob
 from vse.errors import InputError
 from vse.evaluation.gaussianity import KeepsCodes
 from vse.evaluation.intervals import interval
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.training.compatibility import check_objective
 from vse.training.config import RunConfig
 

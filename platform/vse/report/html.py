@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from vse.escaping import visible
+from vse.adversaries.univse.attacks import ATTACKS
+from vse.display.escaping import visible
 from vse.evaluation.intervals import interval
-from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Metrics
 from vse.report.metric_names import WAYS
 from vse.report.tables import PLAIN, Table, attack_groups, plain_table

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from vse.measuring.caption_pairs import PAIRS_REVISION
-from vse.measuring.options import Size
-from vse.storage import Folder
+from vse.stages.measuring.caption_pairs import PAIRS_REVISION
+from vse.stages.measuring.options import Size
+from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints, weights_of
 
 _OF_TRAINING = ("train", "val")  # what training tells of every epoch begins with these

@@ -1,6 +1,6 @@
 """Metrics in words, as figures and pages say them."""
 
-from vse.language.attacks import PRINTED
+from vse.adversaries.univse.attacks import PRINTED
 
 WAYS = {"i2t": "image → sentence", "t2i": "sentence → image"}
 RECALLS = {"r1": "R@1", "r5": "R@5", "r10": "R@10"}

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from vse.language.attacks import ATTACKS
+from vse.adversaries.univse.attacks import ATTACKS
 
 RETRIEVAL = ("rsum", *(f"{way}/{metric}" for way in ("i2t", "t2i") for metric in ("r1", "r5", "r10", "medr", "meanr")))
 _KINDS = ("retrieval", "attacks", "pairs", "others")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from vse.adversaries.univse.attacks import OF_PAPER
 from vse.errors import InputError, did_you_mean
-from vse.language.attacks import OF_PAPER
 from vse.report.metric_names import RECALLS, WAYS
 from vse.report.tables import Column
 
@@ -84,7 +84,7 @@ def _columns() -> Iterator[Column]:
     yield from (Column(f"phrase/{key}", title, "phrase → box") for key, title in recalls)
 
 
-COLUMNS = tuple(_columns())  # metrics that are ours too have the name that `vse.measuring` gives them behind the split
+COLUMNS = tuple(_columns())  # metrics that are ours too are named as by `vse.stages.measuring`, less the split
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "paper": tuple(PAPERS),
     "protocol": tuple(SETTINGS),

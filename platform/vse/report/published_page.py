@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from vse import presets
+from vse.adversaries.univse.attacks import PRINTED
 from vse.config import override, to_dict
 from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
-from vse.language.attacks import PRINTED
 from vse.report.benchmarks import benchmark_of, configured_name
 from vse.report.measured import evaluated
 from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, Line, read_published

@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vse.environment import environment
 from vse.report.html import Provenance
 from vse.report.importance import importance
 from vse.report.response import ResponseResults
 from vse.report.response_figures import importance_figure, interaction_figure, response_figure
 from vse.report.response_page import points_csv, response_page
-from vse.storage import Folder
+from vse.storage.folder import Folder
+from vse.workspace.provenance import environment
 
 RESULTS = "results.json"
 BEST = "best.json"

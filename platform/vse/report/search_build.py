@@ -5,19 +5,19 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import fingerprint, flatten, to_dict
-from vse.environment import command_line, environment
+from vse.display.escaping import one_line
 from vse.errors import InputError
-from vse.escaping import one_line
-from vse.redaction import redact_text
+from vse.inference.image_search import Answer, Hit, Options, SearchResult, check_search, place_of, search
 from vse.report.build import placed
 from vse.report.html import Provenance
 from vse.report.search_page import search_page
 from vse.report.thumbnails import thumbnail
-from vse.search import Answer, Hit, Options, SearchResult, check_search, place_of, search
-from vse.summary import write_summary
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import command_line, environment
+from vse.workspace.redaction import redact_text
+from vse.workspace.summary import write_summary
 
 PAGE = "search.html"
 REVISION = 1  # raise it when the same search would find something else

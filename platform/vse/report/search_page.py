@@ -3,8 +3,8 @@
 import html
 from collections.abc import Callable
 
+from vse.inference.image_search import Answer, Hit, SearchResult
 from vse.report.html import Provenance, details, header, page, provenance_parts
-from vse.search import Answer, Hit, SearchResult
 
 MOST = 100  # sentences on one page: a thousand would make it a hundred megabytes
 _MISSED = 3  # images that are true and stand further down

@@ -4,16 +4,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vse.environment import environment
-from vse.markdown import commands, table
+from vse.display.markdown import commands, table
 from vse.report.description import files_text, page_link
 from vse.report.html import Provenance
 from vse.report.pairs_figure import pairs_figure
 from vse.report.study_figure import study_figure
 from vse.report.study_page import KEYS, study_page, to_csv
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.studies.study import StudyArm
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import environment
 
 RESULTS, TABLE, PAGE = "results.json", "table.csv", "report.html"
 SYSTEMS, PAIRS = "systems", "pairs"

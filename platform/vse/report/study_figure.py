@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
-from vse.language.attacks import ATTACKS
+from vse.adversaries.univse.attacks import ATTACKS
 from vse.report.metric_names import WAYS
 from vse.report.style import GRID, INK, MARKS, PALETTE, SOFT, STYLE, WIDTH, rendered
 from vse.studies.labels import label_of

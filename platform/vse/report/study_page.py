@@ -6,9 +6,9 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.vsec.rules import CLASSES
 from vse.evaluation.intervals import Interval
-from vse.language.attacks import ATTACKS
-from vse.language.contrast.rules import CLASSES
 from vse.report.html import Provenance, figure, header, page, provenance_parts
 from vse.report.metric_names import RECALLS, WAYS
 from vse.report.tables import Column, Row, Table

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vse.adversaries.univse.attacks import ATTACKS
 from vse.evaluation.intervals import Interval, interval
-from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Metrics
 from vse.report.metric_names import RECALLS, WAYS, name_of
 from vse.report.order import grouped, parts

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from vse.measuring.options import Size
 from vse.report.order import RETRIEVAL, grouped, parts
+from vse.stages.measuring.options import Size
 
 _RANKS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "medr", "meanr": "meanr"}
 _ATTACKED = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "pair_accuracy": "pairs"}

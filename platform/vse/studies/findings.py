@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from vse.adversaries.univse.attacks import ATTACKS, WORDS
+from vse.adversaries.vsec.rules import CLASSES
 from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.evaluation.intervals import interval
 from vse.evaluation.per_image import PerImage, counts_of, terms_of
 from vse.evaluation.statistics import Sample, bootstrap
-from vse.language.attacks import ATTACKS, WORDS
-from vse.language.contrast.rules import CLASSES
 from vse.studies.claims import CHOSEN_ALPHA, Arm, Claim, RunOf, answer, registered_hash
 from vse.studies.planner import Planner
 from vse.studies.sweep_claims import SWEEP_CLAIMS

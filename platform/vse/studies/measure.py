@@ -8,8 +8,8 @@ is attacked.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vse import pipeline
-from vse.adversaries import attack_split, contrast_split, first_of_each
+from vse.adversaries.univse.attacks import WORDS
+from vse.adversaries.vsec.rules import CLASSES
 from vse.config import override
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import Attacked, AttackSet, attack, own_pairs
@@ -18,14 +18,14 @@ from vse.evaluation.metrics import Retrieval, RetrievalCounter
 from vse.evaluation.own_pool import evaluate_own_pool
 from vse.evaluation.per_image import own_pools, pair_accuracy, per_image
 from vse.evaluation.retrieval import count_retrieval, retrieve
-from vse.language.attacks import WORDS
-from vse.language.contrast.rules import CLASSES
 from vse.models.family import Family
+from vse.stages import pipeline
+from vse.stages.attack import attack_split, contrast_split, first_of_each
+from vse.stages.trained import Trained, encode_adversaries, encode_split
 from vse.studies.tables import Key, Tables, alpha_key
 from vse.studies.tasks import Task
-from vse.trained import Trained, encode_adversaries, encode_split
 from vse.training.inputs import Material
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 Found = Mapping[str, tuple[Retrieval, Mapping[str, Attacked]]]
 """`alpha_key` -> plain retrieval, and retrieval under each attack."""

@@ -6,14 +6,14 @@ from torch import Tensor
 
 from vse.config import to_dict
 from vse.errors import Diverged
-from vse.storage import Folder
+from vse.stages.train import run_training
+from vse.stages.trained import load_run
+from vse.storage.folder import Folder
 from vse.studies.measure import measure
 from vse.studies.tables import packed
 from vse.studies.tasks import Task
-from vse.trained import load_run
 from vse.training.code import this_code
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 def perform(task: Task) -> str:

@@ -11,7 +11,7 @@ from vse.errors import InputError, did_you_mean
 from vse.studies.study import Changes, Study, StudyArm
 from vse.studies.tasks import Task, read_summary
 from vse.training.config import RunConfig
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 @dataclass(frozen=True)

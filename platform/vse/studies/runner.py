@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 
-from vse.interrupts import terminated
+from vse.cli.interrupts import terminated
 from vse.studies.performing import perform
 from vse.studies.tasks import Task, read_summary
 

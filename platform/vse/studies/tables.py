@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.evaluation.per_image import PerImage
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.studies.tasks import Task
 
 

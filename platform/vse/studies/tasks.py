@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vse.config import fingerprint
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.training.code import Code
 from vse.training.config import RunConfig
 

@@ -12,16 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vse import markdown, pipeline, registry
-from vse.adversaries import attack_split, some_adversaries
-from vse.command import Request
+from vse import registry
+from vse.cli.command import Request
 from vse.config import fingerprint, flatten, to_dict
+from vse.display import markdown
 from vse.errors import InputError, PlacementError, TrialsFailedError
-from vse.journal import Journal, read
+from vse.inference.served_model import offer_best
 from vse.report.curve import AlphaResults
 from vse.report.description import trial_text
-from vse.served_model import offer_best
-from vse.storage import Folder
+from vse.stages import pipeline
+from vse.stages.attack import attack_split, some_adversaries
+from vse.storage.folder import Folder
 from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan, trial_label
 from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
 from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
@@ -31,6 +32,7 @@ from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, t
 from vse.sweeps.ledger import Entry, trial_id
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import REVISION
+from vse.workspace.journal import Journal, read
 
 log = logging.getLogger(__name__)
 

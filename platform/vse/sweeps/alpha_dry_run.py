@@ -2,15 +2,15 @@
 
 from collections import Counter
 
-from vse.command import Request
-from vse.environment import usable_cores
-from vse.reach import check_training
+from vse.cli.command import Request
+from vse.stages.local_inputs import check_training
 from vse.sweeps.alpha_plan import Plan, make_plan
 from vse.sweeps.alpha_trials import SPLITS
 from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.ledger import Ledger, sweep_name
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import usable_cores
 
 
 def describe_plan(request: Request) -> list[str]:

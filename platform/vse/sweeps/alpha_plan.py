@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vse import presets, registry
+from vse.cli.command import Request
 from vse.cluster.runtime import Config as RayConfig
-from vse.command import Request
 from vse.config import canonical, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.evaluation.alpha import AlphaRule

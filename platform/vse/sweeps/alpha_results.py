@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vse.adversaries.univse.attacks import ATTACKS
 from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, attacks_of, choose_alpha
 from vse.evaluation.intervals import interval
-from vse.language.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Arm, by_seed
 from vse.sweeps.ledger import Entry, Ledger, trial_id
 

@@ -5,19 +5,19 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
-from vse import pipeline
-from vse.adversaries import attack_split
 from vse.config import override
-from vse.damage import remove_damaged
 from vse.errors import DamagedError
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_run
 from vse.presets import from_data
-from vse.storage import Folder
+from vse.stages import pipeline
+from vse.stages.attack import attack_split
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
+from vse.storage.damage import remove_damaged
+from vse.storage.folder import Folder
 from vse.sweeps.epochs import Epochs
 from vse.sweeps.trial_process import say
 from vse.training.config import RunConfig
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 SPLITS = ("val", "test")
 WORDS = "shared"  # adversaries take words that training negatives use too
@@ -50,7 +50,7 @@ def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
 
 def _train(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
     """One run of one arm and seed, from wherever it stands to its checkpoint."""
-    from vse.training.run import run_training
+    from vse.stages.train import run_training
 
     arm, seed = changes["arm"], changes["seed"]
     config = setting.config(arm, seed)
@@ -88,7 +88,7 @@ def _measure(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
 
 
 def _learned_alpha(run: Folder) -> float | None:
-    from vse.trained import load_run
+    from vse.stages.trained import load_run
 
     trained = load_run(run)
     if not getattr(trained.config.model, "learn_alpha", False):
@@ -98,8 +98,8 @@ def _learned_alpha(run: Folder) -> float | None:
 
 def _encode(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
     """Codes of a run for all its splits, once; the α trials of its seed only score them."""
+    from vse.stages.trained import load_run
     from vse.sweeps.code_files import store_codes
-    from vse.trained import load_run
 
     workspace = setting.at()
     run = workspace.run(changes["run"])
@@ -134,7 +134,7 @@ def _curves(
 ) -> dict[float, dict[str, float]]:
     """All α of a run from score parts that are computed once. The trials of one process share them: the matrix products
     cost more than everything that α adds."""
-    from vse.trained import load_run
+    from vse.stages.trained import load_run
 
     folder = Workspace.open(workspace).run(run)
     family = load_run(folder).family

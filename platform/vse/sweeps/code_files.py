@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vse.adversaries import Adversaries
 from vse.config import fingerprint
 from vse.errors import DamagedError
 from vse.evaluation.attacks import AttackSet
 from vse.evaluation.codes import Codes
 from vse.models.family import Encoded, Family
-from vse.node_cache import committed_path
-from vse.storage import Folder
-from vse.trained import Trained, encode_adversaries, encode_split
+from vse.stages.attack import Adversaries
+from vse.stages.trained import Trained, encode_adversaries, encode_split
+from vse.storage.folder import Folder
+from vse.storage.node_cache import committed_path
 from vse.training.inputs import Material
 
 REVISION = 1  # part of the folder's name: raise it when the same checkpoint would be encoded otherwise

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from vse.progress import Parts
+from vse.display.progress import Parts
 
 
 @dataclass(frozen=True, slots=True)

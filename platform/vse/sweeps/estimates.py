@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vse import pipeline
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import to_dict
-from vse.environment import gpus
 from vse.errors import InputError, NotMadeError
-from vse.reading import read_each
-from vse.sealed_folder import SealedFolder
+from vse.stages import pipeline
+from vse.storage.parallel_reads import read_each
+from vse.storage.read_only import SealedFolder
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import gpus
 
 ENOUGH = 20  # runs to take the median of; a workspace may have thousands, each of which is two requests to a store
 _BATCH = 64  # runs that are asked before these are counted
@@ -94,7 +94,7 @@ def _of_steps(config: RunConfig, workspace: Workspace, request: Request) -> Esti
         material = pipeline.prepare(config, Workspace(SealedFolder(workspace.root.uri)))
     except NotMadeError as error:
         return Estimate(None, _lacking(str(error), config, workspace, request))
-    from vse.training.timing import time_training  # torch is slow to import, and mostly not needed
+    from vse.sweeps.timing import time_training  # torch is slow to import, and mostly not needed
 
     timing = time_training(config, material)
     if timing is None:

@@ -18,12 +18,12 @@ from ray.tune.execution import class_cache
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import ConcurrencyLimiter
 
-from vse.capacity import Capacity, living
+from vse.cluster.capacity import Capacity, living
 from vse.cluster.placement import capacity
 from vse.cluster.runtime import LIFECYCLE, SPOT
+from vse.display.progress import Progress
 from vse.errors import TrialsFailedError
-from vse.progress import Progress
-from vse.scratch import scratch_folder
+from vse.storage.scratch import scratch_folder
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger
 from vse.sweeps.need import DRIVER_CPUS, Need

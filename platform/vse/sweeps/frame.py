@@ -10,21 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from vse.cli.command import Request
 from vse.cluster.placement import capacity, check_shared, preflight
 from vse.cluster.runtime import cluster_address, running_ray, set_up_logging, steady_nodes
-from vse.command import Request
 from vse.config import flatten
-from vse.environment import run_tags, usable_cores
+from vse.display.markdown import commands, escaped
 from vse.errors import InputError, TakenOver
-from vse.journal import Journal, Status, read
-from vse.lease import Held
-from vse.markdown import commands, escaped
-from vse.reach import check_reach
-from vse.redaction import redact_text
 from vse.report.build import command_of
-from vse.storage import Folder
-from vse.summary import FILE_NAME as SUMMARY
-from vse.summary import write_summary
+from vse.stages.local_inputs import check_reach
+from vse.storage.folder import Folder
+from vse.storage.lease import Held
 from vse.sweeps.ledger import Ledger, open_sweep, sole_owner
 from vse.sweeps.need import Need
 from vse.sweeps.proposals import DIVERGED
@@ -32,7 +27,12 @@ from vse.tracking.shipping import Shipper
 from vse.training.code import warning
 from vse.training.config import RunConfig, TrainConfig
 from vse.training.killed import end_killed_below
-from vse.workspace import Workspace
+from vse.workspace.journal import Journal, Status, read
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import run_tags, usable_cores
+from vse.workspace.redaction import redact_text
+from vse.workspace.summary import FILE_NAME as SUMMARY
+from vse.workspace.summary import write_summary
 
 log = logging.getLogger(__name__)
 

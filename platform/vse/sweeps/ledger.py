@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from vse.checksums import as_json, with_checksum, without_checksum
 from vse.config import canonical, dotted, fingerprint
 from vse.errors import InputError
-from vse.lease import Held
-from vse.storage import Folder
+from vse.storage.checksums import as_json, with_checksum, without_checksum
+from vse.storage.folder import Folder
+from vse.storage.lease import Held
 from vse.sweeps.need import Need
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 FILE_NAME = "ledger.jsonl"
 DEFINITION = "definition.json"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vse.capacity import Capacity
+from vse.cluster.capacity import Capacity
 from vse.errors import InputError
 
 DRIVER_CPUS = 0.1  # of a trial that only waits for workers of its own

@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 from vse import registry
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import fingerprint
-from vse.reach import check_training
+from vse.stages.local_inputs import check_training
 from vse.sweeps.budget import typical
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.frame import most, side_by_side
@@ -15,7 +15,7 @@ from vse.sweeps.objective_plan import Plan, make_plan, point_of, told_by
 from vse.sweeps.objective_trials import SEED
 from vse.sweeps.search import first_draws
 from vse.sweeps.space import canonical_point, label
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 SHOWN = 200  # trials that are listed one by one
 

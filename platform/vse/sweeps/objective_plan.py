@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vse import registry
-from vse.before_stages import check
+from vse.cli.command import Request
 from vse.cluster.runtime import Config as RayConfig
-from vse.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
+from vse.stages.checks import check
 from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import DEFINITION, Entry, Ledger, definition_of, stem
@@ -19,7 +19,7 @@ from vse.sweeps.search import check_searchable
 from vse.sweeps.space import Space, canonical_point, check_space, expand, label, load_space, placements
 from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, identity
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 METHODS = ("grid", "random", "hyperopt", "asha")
 RUNS = ("all", "new", "failed")

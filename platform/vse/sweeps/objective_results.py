@@ -9,21 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from vse import pipeline, presets, registry
-from vse.command import Request
+from vse import presets, registry
+from vse.cli.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
 from vse.errors import DamagedError
 from vse.evaluation.per_image import PerImage, counts_of
 from vse.evaluation.statistics import Sample
 from vse.report.curve import by_seed
 from vse.report.response import OBJECTIVE, Point, ResponseResults, choose
+from vse.stages import pipeline
+from vse.stages.trained import load_run
 from vse.studies.sweep_claims import SWEEP_CLAIMS, arm_name, verdicts
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.objective_plan import Plan
 from vse.sweeps.objective_trials import SEED, measure_test, read_hits
 from vse.sweeps.space import label
-from vse.trained import load_run
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 log = logging.getLogger(__name__)
 

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from vse import pipeline
-from vse.adversaries import attack_split, some_adversaries
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import fingerprint, flatten, override, to_dict
 from vse.errors import InputError, PlacementError, TrialsFailedError
-from vse.journal import Journal, read
+from vse.inference.served_model import offer_best
 from vse.report.description import trial_text
 from vse.report.response import OBJECTIVE, ResponseResults
-from vse.served_model import offer_best
+from vse.stages import pipeline
+from vse.stages.attack import attack_split, some_adversaries
 from vse.sweeps.alpha_results import child_id
 from vse.sweeps.budget import length
 from vse.sweeps.estimates import estimate_before_trials, expectation
@@ -35,6 +34,7 @@ from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
 from vse.training.inputs import REVISION
 from vse.training.killed import close_killed
+from vse.workspace.journal import Journal, read
 
 log = logging.getLogger(__name__)
 

@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from vse import pipeline
-from vse.checksums import entry_of
+from vse.adversaries.univse.attacks import ATTACKS
 from vse.config import fingerprint, override
 from vse.errors import DamagedError, InputError
 from vse.evaluation.per_image import PerImage, per_image
 from vse.evaluation.retrieval import retrieve
-from vse.language.attacks import ATTACKS
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_run
 from vse.presets import from_data
-from vse.storage import Folder
+from vse.stages import pipeline
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
+from vse.stages.trained import device_of, encode_split, load_run
+from vse.storage.checksums import entry_of
+from vse.storage.folder import Folder
 from vse.sweeps.epochs import Epochs
 from vse.sweeps.space import label
 from vse.sweeps.trial_process import say, tell
-from vse.trained import device_of, encode_split, load_run
 from vse.training.checkpoint import Checkpoints, read_progress
 from vse.training.config import RunConfig
 from vse.training.inputs import Material
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 SEED, MATERIAL = "seed", "material"  # keys of a trial beside what is searched
 WORDS = "shared"  # adversaries take words that training negatives use too
@@ -64,7 +64,7 @@ class Setting:
 
 def run_trial(changes: dict[str, Any], setting: Setting) -> dict[str, Any]:
     """Train from wherever the run stands, measure, and say what the trial found."""
-    from vse.training.run import run_name, run_training
+    from vse.stages.train import run_name, run_training
 
     config, workspace = setting.configured(changes), setting.at()
     material = pipeline.prepare(config, workspace)

@@ -10,10 +10,9 @@ from typing import Any
 from ray import tune
 from ray.tune.experiment import Trial
 
+from vse.cluster.memory_shortage import LOWER, memory_shortage
+from vse.display.progress import Progress
 from vse.errors import InputError, PlacementError, StorageError
-from vse.memory_shortage import LOWER, memory_shortage
-from vse.progress import Progress
-from vse.redaction import redact_text
 from vse.sweeps.budget import Meter
 from vse.sweeps.epochs import EpochCounter, Epochs
 from vse.sweeps.ledger import Entry, Ledger, trial_id
@@ -23,6 +22,7 @@ from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
 from vse.sweeps.trial_process import EPOCHS, PAYLOAD, PEAK, SAID, SO_FAR, WAITED
 from vse.sweeps.waiting import Waiting
+from vse.workspace.redaction import redact_text
 
 Listener = Callable[[Entry], None]
 

@@ -5,11 +5,11 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 
+from vse.display.progress import Progress
 from vse.errors import InputError
-from vse.progress import Progress
-from vse.prometheus import show_trials
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
+from vse.tracking.prometheus import show_trials
 
 FILE_NAME = "standing.json"
 EVERY = 2.0  # seconds between two writings

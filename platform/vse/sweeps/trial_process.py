@@ -11,8 +11,8 @@ from typing import Any
 import ray
 from ray import tune
 
-from vse import progress
 from vse.cluster.runtime import enter_trial, in_trial
+from vse.display import progress
 from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError, TakenOver, storage_failure
 from vse.sweeps.epochs import Epochs
 

@@ -11,7 +11,7 @@ import ray
 from ray.tune.experiment import Trial
 from ray.util import placement_group_table
 
-from vse.capacity import living
+from vse.cluster.capacity import living
 from vse.cluster.runtime import placement_seconds
 from vse.errors import PlacementError
 from vse.sweeps.leftovers import give_back_places

@@ -12,7 +12,7 @@ import uuid
 from contextlib import closing
 from pathlib import Path
 
-from vse.redaction import redact_text
+from vse.workspace.redaction import redact_text
 
 _ACTIVE = "active"  # the stage of a run that is not deleted
 _PATIENCE = 10.0  # seconds to wait for a lock of another process

@@ -1,7 +1,7 @@
 """Packed models in MLflow's registry: one version per digest, an alias, a signature and an input example.
 
-A version is a python_function model with `vse.served_model` as its loader and the package's code beside it: nothing is
-pickled, and it loads where this project is not installed.
+A version is a python_function model with `vse.inference.served_model` as its loader and the package's code next to it:
+nothing is pickled, and it loads where this project is not installed.
 """
 
 import io
@@ -16,7 +16,7 @@ from vse.errors import InputError, first_line
 
 DIGEST_TAG = "vse.digest"
 _OFFERED_TAG = "vse.offered."  # and the alias: of a registered model, when the offer was made that the alias follows
-_LOADER = "vse.served_model"
+_LOADER = "vse.inference.served_model"
 _PACKAGE = Path(__file__).parents[1]
 # What reading pictures and sentences imports; versions are those that are installed here.
 REQUIREMENTS = ("jaxtyping", "mlflow", "numpy", "pandas", "pillow", "pyarrow", "safetensors", "spacy", "torch")

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vse import journal
 from vse.errors import InputError, first_line
-from vse.journal import Story
-from vse.redaction import redact_text
-from vse.storage import MANIFEST, Folder
+from vse.storage.folder import MANIFEST, Folder
 from vse.tracking.state import Sent
 from vse.tracking.store import LONGEST_TEXT, RunRefusedError, clean_key
 from vse.tracking.view import ENVIRONMENT, description, environment, visible
-from vse.workspace import Workspace
+from vse.workspace import journal
+from vse.workspace.journal import Story
+from vse.workspace.layout import Workspace
+from vse.workspace.redaction import redact_text
 
 
 def one_line(error: Exception) -> str:

@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vse import journal, prometheus
 from vse.errors import InputError, StorageError
-from vse.file_lock import take
-from vse.object_store import Info
-from vse.redaction import redact_text
-from vse.storage import Folder
+from vse.storage.file_lock import take
+from vse.storage.folder import Folder
+from vse.storage.object_store import Info
+from vse.tracking import prometheus
 from vse.tracking.embedded import (
     file_is_active,
     file_knows,
@@ -34,7 +33,9 @@ from vse.tracking.embedded import (
 from vse.tracking.run import RunShipper, Waiting, one_line
 from vse.tracking.state import Sent, newest, read_state, write_state
 from vse.training.run_story import tell_lost_end
-from vse.workspace import Workspace
+from vse.workspace import journal
+from vse.workspace.layout import Workspace
+from vse.workspace.redaction import redact_text
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from vse.journal import Story
-from vse.markdown import artifact, escaped
-from vse.redaction import redact_text
+from vse.display.markdown import artifact, escaped
+from vse.workspace.journal import Story
+from vse.workspace.redaction import redact_text
 
 # What runs are filtered by. All else that tells runs apart is a parameter or the data set, which MLflow filters as well
 VISIBLE = (

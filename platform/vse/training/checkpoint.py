@@ -13,12 +13,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from vse.checksums import as_json, entry_of
-from vse.damage import damaged_files
 from vse.errors import InputError, StorageError
-from vse.lease import Held
 from vse.models.family import Family
-from vse.storage import Folder
+from vse.storage.checksums import as_json, entry_of
+from vse.storage.damage import damaged_files
+from vse.storage.folder import Folder
+from vse.storage.lease import Held
 
 VERSION = 1  # raise it when a checkpoint written before can no longer be read
 # Parts of parameters' names that have changed since, former -> present

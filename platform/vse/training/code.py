@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import vse
-from vse.environment import code_digits, git_state
 from vse.registry import ComponentConfig
 from vse.training.sources import Sources
+from vse.workspace.provenance import code_digits, git_state
 
-_BEGINS = "training.run"
+_BEGINS = "stages.train"
 Code = Mapping[str, Any]
 """`digest` of the sources that a run reads, whose own `components` are named, and, where they lie in a repository, its
 `commit` and whether files are `changed` from it."""

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass, field
 
+from vse.adversaries.pools import PoolConfig
+from vse.adversaries.vsec.rules import NAMED, Rules
 from vse.config import group, knob, override, part
 from vse.errors import InputError
-from vse.language.contrast.rules import NAMED, Rules
-from vse.language.pools import PoolConfig
-from vse.language.sentence.kinds import NoSentence
 from vse.registry import ComponentConfig
+from vse.text.sentence.kinds import NoSentence
 
 HALF = ("bfloat16", "float16")  # precisions of autocast
 SCHEDULES = ("constant", "step", "milestones", "halving", "cosine")

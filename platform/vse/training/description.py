@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from vse import registry
-from vse.journal import Journal
-from vse.markdown import artifact, commands, escaped, run
-from vse.redaction import redact_text
-from vse.storage import Folder
+from vse.display.markdown import artifact, commands, escaped, run
+from vse.storage.folder import Folder
 from vse.training.config import RunConfig
 from vse.training.origin import read_origin
+from vse.workspace.journal import Journal
+from vse.workspace.redaction import redact_text
 
 _SHOWN = {"val/rsum": "rsum", "val/i2t/r1": "R@1 i2t", "val/t2i/r1": "R@1 t2i"}
 

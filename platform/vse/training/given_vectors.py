@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Iterator
 
-from vse import named_files, registry
+from vse import registry
 from vse.data.records import Records
-from vse.data.vocabulary import SPECIAL, Vocabulary
-from vse.language.word_vectors import Coverage, WordVectors, coverage, word_vectors
+from vse.storage import user_files as named_files
+from vse.text.vocabulary import SPECIAL, Vocabulary
+from vse.text.word_vectors import Coverage, WordVectors, coverage, word_vectors
 from vse.training.config import RunConfig
 from vse.training.inputs import training_vocabulary
 

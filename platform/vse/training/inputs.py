@@ -13,26 +13,26 @@ import torch
 from torch import Tensor
 
 from vse import registry
+from vse.adversaries.negatives import NegativeCounts, NegativeSampler, Pools
+from vse.adversaries.pools import PoolConfig, WordPools, build_pools
+from vse.adversaries.vsec.rules import CLASSES
+from vse.adversaries.vsec.sampler import ContrastSampler
+from vse.adversaries.vsec.table import Candidates
 from vse.config import fingerprint
 from vse.data import keyed, sources
-from vse.data.batches import Batch, Collator, Contrast, Drop, Extra, Negatives, Truth, blocks
-from vse.data.companions import Siblings, Unpaired, known_images
-from vse.data.examples import EncodedCaptions, Examples, SentenceVectors, encode_captions, examples_of
 from vse.data.records import Records, Split
-from vse.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary, build_vocabulary
 from vse.errors import InputError
-from vse.language.components import Components
-from vse.language.contrast.rules import CLASSES
-from vse.language.contrast.sampler import ContrastSampler
-from vse.language.contrast.table import Candidates
-from vse.language.negatives import NegativeCounts, NegativeSampler, Pools
-from vse.language.parse import Parse
-from vse.language.pools import PoolConfig, WordPools, build_pools
-from vse.language.tokens import words
-from vse.language.word_vectors import WordVectors, coverage
 from vse.models.family import Context, Family, Inputs
+from vse.text.components import Components
+from vse.text.parse import Parse
+from vse.text.tokens import words
+from vse.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary, build_vocabulary
+from vse.text.word_vectors import WordVectors, coverage
+from vse.training.batches import Batch, Collator, Contrast, Drop, Extra, Negatives, Truth, blocks
+from vse.training.companions import Siblings, Unpaired, known_images
 from vse.training.compatibility import adversaries_wanted
 from vse.training.config import RunConfig, identity
+from vse.training.examples import EncodedCaptions, Examples, SentenceVectors, encode_captions, examples_of
 from vse.training.shared import shared
 
 log = logging.getLogger(__name__)

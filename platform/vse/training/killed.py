@@ -4,10 +4,10 @@ import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
 from vse.errors import InputError
-from vse.journal import FILE_NAME, Story, parse, read
-from vse.lease import DEAD_AFTER
-from vse.storage import Folder
-from vse.workspace import Workspace
+from vse.storage.folder import Folder
+from vse.storage.lease import DEAD_AFTER
+from vse.workspace.journal import FILE_NAME, Story, parse, read
+from vse.workspace.layout import Workspace
 
 SOON = 5.0  # seconds that a process may take to end with the Ray it belongs to
 CLOCKS = 600.0  # seconds by which those of a store and of this machine may differ

@@ -13,11 +13,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from vse.data import keyed
-from vse.data.batches import Batch, Collator, epoch_batches, windowed_batches, worker_share
 from vse.errors import CredentialsError, Diverged, InputError, StorageError, TakenOver
 from vse.models.family import Family
 from vse.objectives.objective import Objective
-from vse.prefetch import prefetched
+from vse.storage.prefetch import prefetched
+from vse.training.batches import Batch, Collator, epoch_batches, windowed_batches, worker_share
 from vse.training.checkpoint import Checkpoints, Chosen, Progress
 from vse.training.code import this_code
 from vse.training.collapse import SHARE, collapse

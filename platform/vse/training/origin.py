@@ -8,9 +8,9 @@ from typing import Any
 
 from vse.config import flatten, typed
 from vse.errors import InputError
-from vse.redaction import redact_text
-from vse.storage import Folder
-from vse.workspace import Workspace
+from vse.storage.folder import Folder
+from vse.workspace.layout import Workspace
+from vse.workspace.redaction import redact_text
 
 FILE = "preset.json"
 TAG = "preset"

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vse.config import dotted, from_dict
-from vse.environment import run_tags
 from vse.errors import InputError
-from vse.journal import Journal, Story, read
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.training.config import TrainConfig
 from vse.training.description import describe_result
 from vse.training.origin import TAG, read_origin
-from vse.workspace import Workspace
+from vse.workspace.journal import Journal, Story, read
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import run_tags
 
 RESULT = "result.json"
 _SPENT = ("seconds", "cpu_seconds", "gpu_seconds", "captions")  # of an epoch, told in other units

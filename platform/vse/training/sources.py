@@ -9,9 +9,9 @@ import vse
 
 # Where what decides weights lies, and which of them are kept
 SOURCES = (
-    *("config.py", "registry.py", "arithmetic.py", "pipeline.py", "data", "features", "language", "models"),
-    *("objectives", "prefetch.py", "training", "evaluation/codes.py", "evaluation/metrics.py"),
-    "evaluation/retrieval.py",
+    *("config.py", "values.py", "registry.py", "determinism.py", "storage/prefetch.py", "data", "text", "adversaries"),
+    *("features", "models", "objectives", "training", "stages"),
+    *("evaluation/codes.py", "evaluation/metrics.py", "evaluation/retrieval.py"),
 )
 
 

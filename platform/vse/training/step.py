@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from vse.arithmetic import repeatable
+from vse.determinism import repeatable
 from vse.errors import Diverged
 from vse.models.family import Family, Phase
 from vse.objectives.objective import Objective

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vse.data.batches import BLOCK, Batch, blocks, image_batch
+from vse.training.batches import BLOCK, Batch, blocks, image_batch
 
 SHARE = 1 / 3  # of a trial's memory on a GPU that features may take: the rest is for the steps
 

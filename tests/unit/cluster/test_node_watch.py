@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from vse.cli.interrupts import terminated
 from vse.cluster import runtime
 from vse.cluster.node_watch import is_up, watched
-from vse.interrupts import terminated
 
 
 @pytest.fixture

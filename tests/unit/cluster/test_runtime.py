@@ -18,10 +18,10 @@ import pytest
 import torch
 
 from tests.unit.cluster.test_placement import LAUNCHED
-from vse import environment
 from vse.cluster import runtime
 from vse.cluster.runtime import Config, cluster_address, prepare_environment
 from vse.errors import InputError
+from vse.workspace import provenance as environment
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -201,7 +201,7 @@ with running_ray(Config(cpus=2, store_mib=80)) as session:
     (scratch,) = {Path(ray._private.worker.global_worker.node.get_temp_dir_path()).parent}
     assert scratch.stat().st_mode & 0o777 == 0o700, "others can read Ray's logs"
     assert signal.getsignal(signal.SIGTERM) is handler
-    from vse.environment import versions
+    from vse.workspace.provenance import versions
     there = ray.get(ray.remote(lambda: (os.environ["OMP_NUM_THREADS"], versions()["vse"])).remote())
     assert there == ("1", versions()["vse"]), there
     addresses = listening(below(os.getpid()))

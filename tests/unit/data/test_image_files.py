@@ -11,7 +11,7 @@ from vse.data.image_files import Located, locate
 from vse.data.images import UnreadableImage, open_image
 from vse.data.places import AddressError
 from vse.errors import InputError
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 FILES = ("000.jpg", "sub/001.JPG", "sub/c\u00e9.png", "both/x.png", "both/x.jpg", "A.png", "a.png")
 

@@ -17,7 +17,7 @@ from vse.data import images
 from vse.data.images import UnreadableImage, open_image
 from vse.data.scenes import render
 from vse.errors import InputError, StorageError
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 RED = (200, 30, 40)
 

@@ -9,7 +9,7 @@ from tests import s3
 from vse.data.images import open_image
 from vse.data.picture_files import ENDINGS, picture_files
 from vse.errors import InputError
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 THERE = ["B.JPG", "f.AVIF", "g.jp2", "a.png", "deep/er/c.webp", "deep/with, comma.jpeg", "ünï.gif"]
 OTHERS = [".hidden.png", ".thumbnails/d.png", "deep/notes.txt", "deep/.DS_Store", "png", "e.png.part"]

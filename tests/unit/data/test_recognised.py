@@ -10,7 +10,7 @@ from vse.config import override
 from vse.data.recognised import recognised
 from vse.errors import InputError
 from vse.registry import build, component
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 SENTENCES = [{"raw": "A dog runs."}]
 KARPATHY = {"images": [{"filename": "1.jpg", "split": "test", "sentences": SENTENCES}]}

@@ -9,11 +9,11 @@ from vse.data.records import Caption, Image, Records
 from vse.data.scenes.source import Scenes
 from vse.data.sources import Gathered, of_config, read_json, readable_name, rejects, true_pairs
 from vse.data.table import Table
-from vse.data.vocabulary import build_vocabulary
 from vse.errors import InputError
-from vse.language.tokens import tokenize
-from vse.storage import Folder
-from vse.workspace import Workspace
+from vse.storage.folder import Folder
+from vse.text.tokens import tokenize
+from vse.text.vocabulary import build_vocabulary
+from vse.workspace.layout import Workspace
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from vse.data.records import Records
 from vse.data.table import Table
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
-from vse.features.extraction import extract
-from vse.storage import Folder
+from vse.stages.extract import extract
+from vse.storage.folder import Folder
 
 
 @pytest.fixture(scope="module")

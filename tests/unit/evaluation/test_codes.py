@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from vse.data.examples import Texts
 from vse.data.ragged import Ragged
 from vse.evaluation import codes
 from vse.evaluation.codes import encode_captions, encode_images
 from vse.models.family import Encoded, Family, Inputs
+from vse.training.examples import Texts
 
 
 class Echo(Family):

@@ -7,16 +7,16 @@ import pytest
 
 from vse.config import override
 from vse.data import keyed
-from vse.data.examples import encode_texts
-from vse.data.vocabulary import build_vocabulary
 from vse.evaluation.dropped_parses import DroppedParses
-from vse.language.components import Attribute, Components, Object, Relation
-from vse.measuring import members
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_run
 from vse.presets import preset
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.stages.measuring import members
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
+from vse.stages.train import run_training
+from vse.text.components import Attribute, Components, Object, Relation
+from vse.text.vocabulary import build_vocabulary
+from vse.training.examples import encode_texts
+from vse.workspace.layout import Workspace
 
 NOUNS = ("dog", "cat", "bus", "tree", "hat")
 TEXTS = tuple(f"caption {k}" for k in range(400))

@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from tests.jobs.processes import ROOT
-from vse.capacity import Capacity, Kind, planned
+from vse.cluster.capacity import Capacity, Kind, planned
 from vse.errors import InputError
-from vse.features.distributed import pool_of
+from vse.stages.extract_ray import pool_of
 
 HEAD = Capacity((Kind(4, head=True),))  # what is up of a cluster that was just launched
 CLOUD = planned(yaml.safe_load((ROOT / "cluster.yaml").read_text()))

@@ -12,9 +12,9 @@ from vse.errors import InputError
 from vse.features import forward
 from vse.features.arrays import ReadyMade
 from vse.features.backbone import Backbone
-from vse.features.extraction import ExtractionConfig, extract, features_fingerprint
 from vse.features.watch import TooManyRejects
-from vse.storage import Folder
+from vse.stages.extract import ExtractionConfig, extract, features_fingerprint
+from vse.storage.folder import Folder
 
 Config = ReadyMade.Config
 

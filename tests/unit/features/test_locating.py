@@ -10,10 +10,10 @@ from PIL import Image
 from vse import registry
 from vse.config import override
 from vse.errors import InputError
-from vse.features.extraction import ExtractionConfig, extract
 from vse.features.small_backbone import SmallBackbone
 from vse.features.watch import TooManyRejects
-from vse.storage import Folder
+from vse.stages.extract import ExtractionConfig, extract
+from vse.storage.folder import Folder
 
 SMALL = SmallBackbone.Config(weights="random")
 NAMES = ["A\\0.PNG", "a/1", "/home/ann/a/2.png", "a/3.png"]

@@ -11,8 +11,8 @@ from tests import s3
 from vse.errors import InputError
 from vse.features.shards import Output, half, read_receipts, read_shard, write_shard
 from vse.features.store import FeatureStore, commit
-from vse.reading import AHEAD, AHEAD_ON_DISK
-from vse.storage import Folder
+from vse.storage.folder import Folder
+from vse.storage.parallel_reads import AHEAD, AHEAD_ON_DISK
 
 OUTPUTS = {"map": Output((4, 3)), "pooled": Output((3,)), "mask": Output((4,), "uint8")}
 

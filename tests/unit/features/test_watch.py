@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from vse.data.images import MISSING
+from vse.display.progress import Progress
 from vse.features.watch import TooManyRejects, Watch
-from vse.progress import Progress
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 KEYS = ("data.root", "data.file")
 Attempt = Callable[..., Watch]

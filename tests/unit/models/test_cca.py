@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tests.synthetic import make_family, synthetic
-from vse.data.batches import Collator, blocks
 from vse.models.cca import canonical_maps, moments
+from vse.training.batches import Collator, blocks
 
 
 def _pairs(num=60, x=5, y=4, seed=0):

@@ -2,8 +2,8 @@
 
 import torch
 
-from vse.data.vocabulary import UNKNOWN
 from vse.models.sentence_autoencoder import BidirectionalEncoder, WordDecoder
+from vse.text.vocabulary import UNKNOWN
 
 LENGTHS = torch.tensor([4, 2, 6, 3])
 TOKENS = torch.zeros(4, 6, dtype=torch.long)

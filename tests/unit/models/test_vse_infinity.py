@@ -3,9 +3,9 @@
 import torch
 
 from tests.synthetic import make_family, synthetic
-from vse.data.vocabulary import END, START, UNKNOWN
 from vse.models import noise
 from vse.models.vse_infinity import REGIONS, WORDS
+from vse.text.vocabulary import END, START, UNKNOWN
 
 DATA = synthetic(seed=5)
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.synthetic import make_family, make_objective, synthetic
-from vse.data.batches import Truth
 from vse.objectives.univse import UniVSELoss, masked_mean, region_hinge, region_scores
+from vse.training.batches import Truth
 from vse.training.step import step_losses
 
 

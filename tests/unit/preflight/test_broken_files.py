@@ -10,7 +10,7 @@ import yaml
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from vse.command import Request
+from vse.cli.command import Request
 from vse.errors import InputError
 from vse.preflight import run
 from vse.preflight.aws import _Account, check_account

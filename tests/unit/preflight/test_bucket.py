@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests import s3
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNT = "123456789012"

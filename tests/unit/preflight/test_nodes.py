@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vse.environment import versions
 from vse.preflight.nodes import _skew, check_this_machine, facts, judge
+from vse.workspace.provenance import versions
 
 GOOD: dict[str, Any] = {
     "versions": {"torch": "2.14.1", "ray": "2.60.0"},

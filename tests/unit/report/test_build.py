@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.unit.report.results import made_up
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import to_dict
 from vse.errors import InputError
 from vse.presets import preset
 from vse.report.build import ReportOptions, build_report, command_of, placed
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.training.checkpoint import VERSION
 from vse.training.origin import Origin, keep_origin
 

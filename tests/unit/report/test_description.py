@@ -9,7 +9,6 @@ import pytest
 from tests.unit.report.responses import point, results
 from tests.unit.report.results import made_up
 from vse.evaluation.intervals import interval
-from vse.measuring.options import Size
 from vse.report.description import (
     alpha_headline,
     alpha_text,
@@ -21,7 +20,8 @@ from vse.report.description import (
     response_text,
     trial_text,
 )
-from vse.storage import Folder
+from vse.stages.measuring.options import Size
+from vse.storage.folder import Folder
 
 
 def test_an_alpha_sweep_says_its_choice_with_intervals() -> None:

@@ -9,7 +9,7 @@ from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
 from vse.report.gaussian import COLUMNS, add_system
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 CONFIG = preset("jwae_mse_scenes")
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from vse.config import override, to_dict
-from vse.measuring.caption_pairs import PAIRS_REVISION
-from vse.measuring.options import MeasureOptions, Size
-from vse.measuring.stage import measure_run
 from vse.presets import preset
 from vse.report.measured import altered, run_metrics, run_sizes, told
-from vse.storage import Folder
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.stages.measuring.caption_pairs import PAIRS_REVISION
+from vse.stages.measuring.options import MeasureOptions, Size
+from vse.stages.measuring.stage import measure_run
+from vse.stages.train import run_training
+from vse.storage.folder import Folder
+from vse.workspace.layout import Workspace
 
 PLAIN = {"test/rsum": 300.0, "test/attack_object/r1": 20.0}
 

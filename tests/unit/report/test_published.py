@@ -10,8 +10,8 @@ import pytest
 from vse import presets
 from vse.config import override
 from vse.errors import InputError
-from vse.measuring.options import MeasureOptions
 from vse.report.published import FILE, PAPERS, SETTINGS, Line, parse, read_published
+from vse.stages.measuring.options import MeasureOptions
 
 ROOT = Path(__file__).resolve().parents[3]
 LINES = read_published()

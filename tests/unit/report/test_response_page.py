@@ -18,7 +18,7 @@ from vse.report.response import ResponseResults, lines_of
 from vse.report.response_build import write_response
 from vse.report.response_figures import importance_figure, interaction_figure, pairs_of, response_figure
 from vse.report.response_page import importance_text, points_csv, points_table
-from vse.storage import Folder
+from vse.storage.folder import Folder
 
 ALL = [one_at_a_time(), full_grid(), drawn(), results([point({"objective.eta_c": v}, 1) for v in (0.1, 2.0)], seeds=1)]
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.report.test_html import PROVENANCE, Outline
+from vse.inference.image_search import Answer, Hit, Item, SearchResult
 from vse.presets import preset
 from vse.report.search_build import lines
 from vse.report.search_page import MOST, search_page
-from vse.search import Answer, Hit, Item, SearchResult
 
 
 def hit(rank: int, score: float, true: bool = False) -> Hit:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests import s3
-from vse import journal
 from vse.report.html import Provenance
 from vse.report.study_build import report_study
 from vse.report.study_page import attack_columns, plain_columns, study_page, table, to_csv
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.studies.study import StudyArm
-from vse.workspace import Workspace
+from vse.workspace import journal
+from vse.workspace.layout import Workspace
 
 
 def row(arm: str, split: str, alpha: float | None, level: float, attacked: bool) -> dict[str, Any]:

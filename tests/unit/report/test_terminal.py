@@ -1,8 +1,8 @@
 """What a terminal shows of an evaluation: headlines with sizes, tables, and every number once."""
 
-from vse.measuring.options import Size
 from vse.report.order import RETRIEVAL
 from vse.report.terminal import lines
+from vse.stages.measuring.options import Size
 
 PLAIN = {name: float(k) for k, name in enumerate(RETRIEVAL)}
 ATTACKED = {"rsum3": 90.0, "r1": 20.0, "r5": 30.0, "r10": 40.0, "pair_accuracy": 75.0}

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.studies.miniature import STUDY, do, one_slice, search
 from vse.studies.planner import Planner
 from vse.studies.tasks import Task
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 @pytest.fixture(scope="session")

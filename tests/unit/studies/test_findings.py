@@ -10,7 +10,7 @@ from vse.studies.findings import PLAIN, findings, row_metrics
 from vse.studies.planner import Planner
 from vse.studies.tasks import Task
 from vse.training.code import name_of, this_code
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 def test_results_kept_elsewhere_serve_another_workspace(

@@ -6,25 +6,25 @@ from typing import Any
 import pytest
 
 from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY
-from vse import pipeline
-from vse.adversaries import contrast_split, first_of_each
+from vse.adversaries.univse.attacks import WORDS
+from vse.adversaries.vsec.rules import CLASSES
 from vse.config import override
 from vse.evaluation.attacks import attack
 from vse.evaluation.per_image import PerImage, counts_of
 from vse.evaluation.retrieval import count_retrieval, retrieve
-from vse.language.attacks import WORDS
-from vse.language.contrast.rules import CLASSES
-from vse.measuring.options import MeasureOptions
-from vse.measuring.stage import measure_run
 from vse.presets import preset
+from vse.stages import pipeline
+from vse.stages.attack import contrast_split, first_of_each
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
+from vse.stages.trained import encode_adversaries, encode_split, load_run
 from vse.studies.findings import PLAIN, Results
 from vse.studies.performing import perform
 from vse.studies.planner import Planner
 from vse.studies.study import Study, StudyArm
 from vse.studies.tables import read_table
 from vse.studies.tasks import Task, read_summary
-from vse.trained import encode_adversaries, encode_split, load_run
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 DATA: dict[str, Any] = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 6, "data.num_shifted": 5}
 

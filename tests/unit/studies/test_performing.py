@@ -10,14 +10,14 @@ import pytest
 from tests.unit.studies.miniature import STUDY, do, places, search
 from vse.config import override
 from vse.errors import Diverged
+from vse.stages.train import Result
+from vse.stages.trained import load_run
 from vse.studies import performing
 from vse.studies.findings import Results
 from vse.studies.planner import Planner
 from vse.studies.tasks import Task, read_summary
-from vse.trained import load_run
 from vse.training.config import RunConfig
-from vse.training.run import Result
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 def test_where_a_learned_alpha_ended_is_kept_and_told(planner: Planner, done: dict[str, list[Task]]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from vse.studies.planner import Planner
 from vse.studies.registered import STUDIES
 from vse.studies.tasks import read_summary
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 EVIDENCE = Path(__file__).resolve().parents[3] / "evidence"
 

@@ -91,7 +91,7 @@ INTERRUPTED = """
 import sys
 from tests.unit.studies import killed_tasks
 from vse.config import override
-from vse.interrupts import heed
+from vse.cli.interrupts import heed
 from vse.presets import preset
 from vse.studies import runner
 from vse.studies.tasks import Task

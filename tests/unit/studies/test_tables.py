@@ -4,10 +4,10 @@ import numpy as np
 
 from vse.config import override
 from vse.presets import preset
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.studies.tables import Key, alpha_key, packed, read_table
 from vse.studies.tasks import Task
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 def test_what_is_packed_is_read_by_its_key(workspace: Workspace) -> None:

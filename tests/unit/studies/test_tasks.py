@@ -5,13 +5,13 @@ import dataclasses
 from tests.unit.studies.miniature import chosen_of, search
 from vse.config import override
 from vse.presets import preset
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.studies.findings import code_behind
 from vse.studies.performing import perform
 from vse.studies.planner import Planner
 from vse.studies.tasks import Task, code_of, read_summary
 from vse.training.code import name_of, this_code, warning
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 def test_names_are_stable_and_tell_tasks_apart(planner: Planner, done: dict[str, list[Task]]) -> None:

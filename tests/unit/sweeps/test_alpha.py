@@ -15,12 +15,11 @@ import pytest
 
 from tests.unit.sweeps.test_frame import Silent
 from vse import presets
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import override
 from vse.errors import InputError, TrialsFailedError
-from vse.journal import Journal, read
 from vse.registry import name_of
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps import alpha, frame
 from vse.sweeps.alpha import run_alpha_sweep
 from vse.sweeps.alpha_dry_run import describe_plan
@@ -28,6 +27,7 @@ from vse.sweeps.alpha_plan import Options
 from vse.sweeps.budget import Meter
 from vse.sweeps.estimates import Estimate
 from vse.sweeps.ledger import Entry, Ledger
+from vse.workspace.journal import Journal, read
 
 ATTACKS = ("object", "attribute", "relation")
 SECONDS = {"train": 10.0, "encode": 1.0, "measure": 2.0, "alpha": 0.5}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from vse import presets
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import flatten, override
 from vse.errors import InputError
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.alpha_plan import ALPHA, Options, make_plan
 from vse.sweeps.ledger import Ledger, sweep_name
 from vse.sweeps.need import Need

@@ -7,7 +7,7 @@ import pytest
 
 from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.report.curve import AlphaResults
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.alpha_results import charted, digest, facts_of, gather, headline, rule_text
 from vse.sweeps.ledger import Entry, Ledger, trial_id
 

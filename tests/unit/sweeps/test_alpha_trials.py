@@ -27,7 +27,7 @@ def test_codes_of_a_split_are_gone_before_the_next_ones_come(monkeypatch: pytest
 
     point = SimpleNamespace(alpha=0.5, metrics=lambda split: {f"{split}/rsum": 1.0})
     monkeypatch.setattr("vse.sweeps.code_files.open_codes", opened)
-    monkeypatch.setattr("vse.trained.load_run", lambda run: SimpleNamespace(family=None))
+    monkeypatch.setattr("vse.stages.trained.load_run", lambda run: SimpleNamespace(family=None))
     monkeypatch.setattr("vse.evaluation.alpha.evaluate_alphas", lambda *given: [point])
     found = alpha_trials._curves.__wrapped__("/w", "run", (("val", "a"), ("test", "b")), (0.5,))
     assert found == {0.5: {"val/rsum": 1.0, "test/rsum": 1.0}}

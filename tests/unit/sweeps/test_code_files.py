@@ -13,7 +13,7 @@ from vse.evaluation.attacks import AttackSet
 from vse.evaluation.codes import Codes
 from vse.models.family import Context
 from vse.models.univse import UniVSE
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.code_files import StoredCodes, open_codes, scored_names, write_codes
 
 

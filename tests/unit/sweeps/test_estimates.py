@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tests.unit.sweeps.test_objective_plan import request
-from vse import pipeline
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import override, to_dict
-from vse.storage import Folder
+from vse.stages import pipeline
+from vse.stages.train import run_training
+from vse.storage.folder import Folder
 from vse.sweeps import estimates
 from vse.sweeps.alpha_dry_run import describe_plan as describe_alpha
 from vse.sweeps.alpha_plan import Options as AlphaOptions
@@ -21,8 +22,7 @@ from vse.sweeps.need import Need
 from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import make_plan
 from vse.sweeps.objective_sweep import _Sweep
-from vse.training.run import run_training
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 SIZES = {"data__num_train": 40, "data__num_val": 10, "data__num_test": 4, "data__num_shifted": 0, "train__epochs": 3}
 
@@ -39,8 +39,8 @@ def listing(folder: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vse.training.timing.SECONDS", 0.1)
-    monkeypatch.setattr("vse.training.timing.time_training.__defaults__", (0.1,))
+    monkeypatch.setattr("vse.sweeps.timing.SECONDS", 0.1)
+    monkeypatch.setattr("vse.sweeps.timing.time_training.__defaults__", (0.1,))
 
 
 def test_what_is_missing_and_what_makes_it(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.unit.sweeps import trials
-from vse.capacity import Capacity, Kind
+from vse.cluster.capacity import Capacity, Kind
 from vse.config import knob
 from vse.errors import InputError, PlacementError, StorageError
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import RUNNING, Entry, Ledger
 
 pytestmark = pytest.mark.timeout(240)

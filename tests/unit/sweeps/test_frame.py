@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 
 from tests import s3
-from vse import journal
+from vse.cli.command import Request
 from vse.cluster.runtime import Config as RayConfig
-from vse.command import Request
 from vse.errors import InputError, StorageError, TakenOver
-from vse.lease import Held
 from vse.presets import preset
-from vse.storage import Folder
-from vse.summary import FILE_NAME as SUMMARY
+from vse.storage.folder import Folder
+from vse.storage.lease import Held
 from vse.sweeps import alpha, frame, objective_sweep
 from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, tell_report
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.need import Need
 from vse.tracking.shipping import ship_all
 from vse.training.code import this_code
-from vse.workspace import Workspace
+from vse.workspace import journal
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import FILE_NAME as SUMMARY
 
 CONFIG = preset("vsepp_tiny")
 
@@ -240,7 +240,7 @@ def test_trainings_by_other_code_are_said_in_a_line(
 
 @pytest.mark.parametrize("kind", ["objective", "alpha"])
 def test_the_revision_of_training_is_part_of_a_trial(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vse.pipeline.prepare", lambda *_, **__: SimpleNamespace(fingerprints={"records": "1"}))
+    monkeypatch.setattr("vse.stages.pipeline.prepare", lambda *_, **__: SimpleNamespace(fingerprints={"records": "1"}))
     monkeypatch.setattr(objective_sweep, "distinct_inputs", lambda plan: [])
     told: list[dict[str, str]] = []
     request = SimpleNamespace(options=SimpleNamespace(ray=RayConfig()))
@@ -264,7 +264,7 @@ def test_stages_of_a_sweep_use_its_ray(kind: str, monkeypatch: pytest.MonkeyPatc
         given.append(ray)
         return SimpleNamespace(fingerprints={})
 
-    monkeypatch.setattr("vse.pipeline.prepare", prepare)
+    monkeypatch.setattr("vse.stages.pipeline.prepare", prepare)
     monkeypatch.setattr(objective_sweep, "distinct_inputs", lambda plan: [CONFIG])
     ray = RayConfig(address="10.0.0.4:6379", gpus=1)
     request = SimpleNamespace(options=SimpleNamespace(ray=ray))

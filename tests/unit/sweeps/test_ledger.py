@@ -11,10 +11,10 @@ import pytest
 
 from tests import s3
 from vse.errors import InputError, StorageError
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import FILE_NAME, RUNNING, Ledger, open_sweep, sole_owner, stem, sweep_name, trial_id
 from vse.sweeps.need import Need
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 A, B, C = {"model.alpha": 0.1, "seed": 0}, {"model.alpha": 0.2, "seed": 0}, {"model.alpha": 0.3, "seed": 0}
 
@@ -229,7 +229,7 @@ def test_a_name_whose_definition_is_damaged_is_an_error_too(tmp_path: Path, dama
 
 def test_one_job_at_a_time(folder: Folder) -> None:
     code = (
-        "import sys; from vse.storage import Folder; from vse.sweeps.ledger import sole_owner\n"
+        "import sys; from vse.storage.folder import Folder; from vse.sweeps.ledger import sole_owner\n"
         "from vse.errors import InputError\n"
         "try:\n    with sole_owner(Folder(sys.argv[1])): print('got it')\n"
         "except InputError as error: print(error)"

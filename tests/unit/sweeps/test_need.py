@@ -2,7 +2,7 @@
 
 import pytest
 
-from vse.capacity import Capacity, Kind
+from vse.cluster.capacity import Capacity, Kind
 from vse.errors import InputError
 from vse.sweeps.need import Need
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.sweeps import trials
-from vse.capacity import Capacity, Kind
-from vse.storage import Folder
+from vse.cluster.capacity import Capacity, Kind
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.need import Need
 

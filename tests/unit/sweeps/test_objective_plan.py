@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from vse import presets
-from vse.command import Request
+from vse.cli.command import Request
 from vse.config import override, to_dict
 from vse.errors import InputError
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.estimates import estimate
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
 from vse.sweeps.need import Need
 from vse.sweeps.objective_dry_run import describe_plan
 from vse.sweeps.objective_plan import Options, Plan, check_point, make_plan, told_by
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 def request(preset: str = "univse_tiny", workspace: str = "/nowhere", space: str = "eta", **changes: Any) -> Request:

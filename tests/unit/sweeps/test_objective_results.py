@@ -10,18 +10,18 @@ import pytest
 
 from tests.unit.sweeps.test_objective_plan import request
 from vse import presets
-from vse.checksums import entry_of
-from vse.command import _load
+from vse.cli.command import _load
 from vse.config import override
 from vse.errors import InputError
 from vse.report.response import lines_of
-from vse.storage import Folder
+from vse.storage.checksums import entry_of
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.objective_plan import Plan, make_plan
 from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file
 from vse.sweeps.objective_trials import objective_of
 from vse.sweeps.space import Space
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 def results(plan: Plan, ledger: Ledger) -> Any:

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from tests.unit.sweeps.test_objective_plan import request
-from vse.journal import read
-from vse.status import read_status
+from vse.status.overview import read_status
 from vse.sweeps import objective_sweep
 from vse.sweeps.frame import Frame
 from vse.sweeps.ledger import Entry, Ledger, open_sweep
 from vse.sweeps.objective_plan import make_plan
 from vse.sweeps.objective_results import gather
 from vse.sweeps.proposals import InTurn
-from vse.workspace import Workspace
+from vse.workspace.journal import read
+from vse.workspace.layout import Workspace
 
 
 def sweep_of(tmp_path: Path, **asked: Any) -> Any:

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from tests.unit.training.test_run import config
-from vse import pipeline
+from tests.unit.stages.test_train import config
 from vse.config import to_dict
-from vse.measuring.options import MeasureOptions
+from vse.stages import pipeline
+from vse.stages import train as run
+from vse.stages import train_worker as worker
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.train import Result, run_training
+from vse.stages.trained import Trained
 from vse.sweeps import objective_results, objective_trials
 from vse.sweeps.objective_trials import Setting, run_trial
-from vse.trained import Trained
-from vse.training import run, worker
 from vse.training.code import this_code
-from vse.training.run import Result, run_training
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 
 def test_epochs_that_another_process_trains_meanwhile_are_in_the_curve(

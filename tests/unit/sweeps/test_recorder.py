@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_memory_shortage import BY_RAY
+from tests.unit.cluster.test_memory_shortage import BY_RAY
+from vse.cluster.memory_shortage import LOWER, memory_shortage
+from vse.display.progress import Progress
 from vse.errors import InputError, PlacementError, StorageError
-from vse.memory_shortage import LOWER, memory_shortage
-from vse.progress import Progress
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.need import Need
 

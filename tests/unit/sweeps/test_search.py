@@ -10,7 +10,7 @@ from ray import tune
 
 from vse.config import knob
 from vse.errors import InputError
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger, trial_id
 from vse.sweeps.proposals import DIVERGED
 from vse.sweeps.search import ParzenSearch, check_searchable, first_draws

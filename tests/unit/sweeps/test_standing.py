@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from vse.progress import Parts, Progress
-from vse.storage import Folder
+from vse.display.progress import Parts, Progress
+from vse.storage.folder import Folder
 from vse.sweeps import standing
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.standing import FILE_NAME, Standing, read_standing

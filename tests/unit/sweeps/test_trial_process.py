@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 import ray
 
-from tests.unit.training.test_run import config
-from vse import pipeline, progress
+from tests.unit.stages.test_train import config
 from vse.cluster import runtime
 from vse.config import override
+from vse.display import progress
+from vse.display.progress import Progress
 from vse.errors import StorageError, TakenOver
-from vse.features import extraction
-from vse.language import parsing
-from vse.language.contrast import stage
-from vse.progress import Progress
+from vse.stages import contrast as stage
+from vse.stages import extract as extraction
+from vse.stages import parse as parsing
+from vse.stages import pipeline
 from vse.sweeps import trial_process
 from vse.sweeps.trial_process import PAYLOAD, SAID, WAITED, run_function
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 SIZES = {"data.num_train": 20, "data.num_val": 5, "data.num_test": 5, "data.num_shifted": 0}
 
@@ -76,9 +77,9 @@ def test_a_trial_makes_what_it_lacks_without_workers_of_rays(tmp_path: Path, mon
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(extraction, "ExtractionConfig", functools.partial(extraction.ExtractionConfig, patience=0.0))
     monkeypatch.setattr(extraction, "_with_ray", refuse)
-    for module, work in ((parsing, "parsing_ray.parse_with_ray"), (stage, "contrast.stage_ray.make_with_ray")):
+    for module, work in ((parsing, "parse_ray.parse_with_ray"), (stage, "contrast_ray.make_with_ray")):
         monkeypatch.setattr(module, "WORTH_RAY", 1)
-        monkeypatch.setattr(f"vse.language.{work}", refuse)
+        monkeypatch.setattr(f"vse.stages.{work}", refuse)
     told = run_function({"changes": {"data.seed": 3}}, prepared)
     assert json.loads(told[PAYLOAD])["result"] == {"images": 30, "parsed": True}
 

@@ -101,8 +101,8 @@ def train(changes: dict[str, Any], preset: str, workspace: str, found: dict[str,
     """A training of a preset; how long it says that it took itself. found: as a sweep's driver tells its trials."""
     from vse import presets
     from vse.config import override
-    from vse.training.run import run_training
-    from vse.workspace import Workspace
+    from vse.stages.train import run_training
+    from vse.workspace.layout import Workspace
 
     result = run_training(override(presets.preset(preset), changes), Workspace.open(workspace, found))
     return {"run": result.run, "seconds": result.seconds}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vse import prometheus
+from vse.tracking import prometheus
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.unit.tracking.test_shipping import client
-from vse.journal import FILE_NAME, Journal
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.tracking import models
 from vse.tracking.shipping import ship_all
+from vse.workspace.journal import FILE_NAME, Journal
 
 MODEL, ALIAS = "univse-scenes", "selected"
 ADDRESS = f"models:/{MODEL}@{ALIAS}"
@@ -23,7 +23,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions of a file or two, without the package's code; offers a second apart."""
     monkeypatch.setattr(models, "save", lambda packed, target: shutil.copytree(packed, target))
     seconds = count(1_700_000_000)
-    monkeypatch.setattr("vse.journal.time.time_ns", lambda: next(seconds) * 10**9)
+    monkeypatch.setattr("vse.workspace.journal.time.time_ns", lambda: next(seconds) * 10**9)
 
 
 def offer(workspace: Path, run: str, digest: str = "") -> str:

@@ -204,8 +204,8 @@ def test_mlflow_shows_a_run_whose_journal_lost_its_end_as_finished_and_each_poin
     lost: int | None, workspace: Path, stages: Callable[[Path], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Cut after it was sent, and sent again to a store that was lost too."""
-    from tests.unit.training.test_run import config
-    from vse.training.run import run_training
+    from tests.unit.stages.test_train import config
+    from vse.stages.train import run_training
 
     space = stages(tmp_path / "trained")
     result, root = run_training(config(), space), space.root.local()

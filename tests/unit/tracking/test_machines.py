@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests import s3
-from vse import journal
-from vse.journal import Journal
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.tracking import store
 from vse.tracking.shipping import Shipper
+from vse.workspace import journal
+from vse.workspace.journal import Journal
 
 URI = "http://127.0.0.1:9"
 
@@ -113,7 +113,7 @@ def test_what_another_machine_wrote_while_this_one_waited_is_sent(workspace: str
 def test_while_another_machine_ships_this_one_spools(
     workspace: str, machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vse.storage.DEAD_AFTER", 0.5)
+    monkeypatch.setattr("vse.storage.folder.DEAD_AFTER", 0.5)
     write_run(workspace, "a", tmp_path)
     with Folder.open(workspace).child("mlflow", "shipper").locked():
         result = machine("one").ship()

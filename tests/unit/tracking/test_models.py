@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_embedder import train
-from vse import journal
-from vse.checksums import sha256_of
-from vse.journal import Journal
-from vse.served_model import offer_model
+from tests.unit.inference.test_embedder import train
+from vse.inference.served_model import offer_model
+from vse.storage.checksums import sha256_of
 from vse.tracking.models import REQUIREMENTS
 from vse.tracking.shipping import Shipper, embedded_uri, ship_all
-from vse.workspace import Workspace
+from vse.workspace import journal
+from vse.workspace.journal import Journal
+from vse.workspace.layout import Workspace
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.tracking.test_shipping import client, history, runs_of
-from vse import journal
-from vse.journal import Journal
 from vse.tracking.shipping import Shipper, ship_all
+from vse.workspace import journal
+from vse.workspace.journal import Journal
 
 
 def latest(workspace: Path, run: str) -> dict[str, float]:

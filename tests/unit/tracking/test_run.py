@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from vse.journal import FILE_NAME, Journal
 from vse.tracking.shipping import Shipper
+from vse.workspace.journal import FILE_NAME, Journal
 
 
 class Store:

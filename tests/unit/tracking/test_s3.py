@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from tests import s3
-from vse import journal
+from vse.display.progress import Progress
 from vse.features.shards import write_shard
-from vse.progress import Progress
-from vse.status import read_status
-from vse.storage import Folder
+from vse.status.overview import read_status
+from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.standing import Standing
 from vse.tracking.shipping import embedded_uri, ship_all
-from vse.workspace import Workspace
+from vse.workspace import journal
+from vse.workspace.layout import Workspace
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_status_of_a_workspace_on_s3(bucket: str, tmp_path: Path) -> None:
 
 
 def test_a_report_on_s3_is_told_like_one_here(bucket: str) -> None:
-    from vse.command import Request
+    from vse.cli.command import Request
     from vse.report.build import ReportOptions, build_report
 
     run = Folder.open(bucket).child("runs", "a")

@@ -26,8 +26,8 @@ import pytest
 from tests.servers import free_port, mlflow_server, serving, wait_for
 from tests.unit.tracking.test_aliases import ADDRESS, offer
 from tests.unit.tracking.test_shipping import write_run
-from vse.journal import Journal
 from vse.tracking.shipping import Shipper
+from vse.workspace.journal import Journal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SHORT = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "5", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
@@ -277,9 +277,9 @@ def test_postgres_behind_the_server_and_artifacts_on_s3(
     import boto3
     from moto.server import ThreadedMotoServer
 
-    from tests.unit.test_embedder import train
-    from vse.served_model import offer_model
-    from vse.workspace import Workspace
+    from tests.unit.inference.test_embedder import train
+    from vse.inference.served_model import offer_model
+    from vse.workspace.layout import Workspace
 
     folder = tmp_path_factory.mktemp("cluster")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from tests.waiting import wait_for
-from vse import journal
 from vse.errors import InputError
-from vse.journal import Journal
 from vse.tracking import shipping
 from vse.tracking.shipping import Shipper, ship_all, tracking_uri
+from vse.workspace import journal
+from vse.workspace.journal import Journal
 
 
 def write_run(workspace: Path, run: str, parent: str = "", epochs: int = 2, folder: str = "runs") -> Journal:

@@ -10,9 +10,9 @@ import pytest
 
 from tests.unit.tracking.test_run import Store
 from tests.unit.tracking.test_shipping import write_run
-from vse.journal import FILE_NAME, Journal
 from vse.tracking.shipping import Shipper
 from vse.tracking.state import Sent, newest, read_state, write_state
+from vse.workspace.journal import FILE_NAME, Journal
 
 
 def test_the_state_is_what_was_written_and_nothing_where_it_is_torn(tmp_path: Path) -> None:

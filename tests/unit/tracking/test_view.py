@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.unit.tracking.test_shipping import client, runs_of
-from vse import environment
-from vse.journal import Journal, Story
-from vse.markdown import artifact, block, run
+from vse.display.markdown import artifact, block, run
 from vse.tracking import view
 from vse.tracking.shipping import Shipper, ship_all
+from vse.workspace import provenance as environment
+from vse.workspace.journal import Journal, Story
 
 MOST_TAGS = 12
 

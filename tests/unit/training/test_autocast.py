@@ -10,9 +10,9 @@ import torch
 from tests.parity.distributed_worker import FAMILIES
 from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse import registry
-from vse.data.batches import blocks
 from vse.models.cross_attention import Attention, relevance
 from vse.models.encoders import unit
+from vse.training.batches import blocks
 from vse.training.step import step_losses
 
 CASES = FAMILIES | {name: {} for name in registry.names("family")}

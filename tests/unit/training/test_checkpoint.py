@@ -9,9 +9,9 @@ from safetensors.torch import load, save
 
 from tests.synthetic import make_family, make_objective, synthetic
 from vse import registry
-from vse.data.batches import blocks, epoch_batches
 from vse.errors import InputError, StorageError
-from vse.storage import Folder
+from vse.storage.folder import Folder
+from vse.training.batches import blocks, epoch_batches
 from vse.training.checkpoint import Checkpoints, Progress, load_weights, read_progress
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper

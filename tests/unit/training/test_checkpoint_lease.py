@@ -8,9 +8,9 @@ import pytest
 from tests import s3
 from tests.unit.training.test_checkpoint import Setup
 from vse.errors import TakenOver
-from vse.lease import Held
-from vse.object_store import ObjectStore
-from vse.storage import Folder
+from vse.storage.folder import Folder
+from vse.storage.lease import Held
+from vse.storage.object_store import ObjectStore
 from vse.training.checkpoint import Checkpoints, Progress
 
 

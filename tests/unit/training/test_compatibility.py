@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 from tests.synthetic import gradients, make_family, make_objective, synthetic
-from vse import pipeline, presets, registry
+from vse import presets, registry
 from vse.config import override
 from vse.errors import InputError
 from vse.models.aggregation import Aggregation
 from vse.presets import preset
+from vse.stages import pipeline
+from vse.stages.train import run_training
 from vse.training.compatibility import check_objective
-from vse.training.run import run_training
 from vse.training.step import step_losses
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 DATA = synthetic(seed=7, images=8)
 PRESETS = {

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tests.unit.training.test_run import config
-from vse.journal import Journal, read
-from vse.storage import Folder
+from tests.unit.stages.test_train import config
+from vse.storage.folder import Folder
 from vse.training.description import describe_beginning, describe_result, what_is_trained
 from vse.training.origin import Origin, keep_origin
+from vse.workspace.journal import Journal, read
 
 
 def told(run: Folder, parent: str = "") -> dict[str, str]:

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from vse import pipeline, presets, registry
+from vse import presets, registry
 from vse.cluster.runtime import Config as RayConfig
 from vse.config import override
 from vse.errors import InputError
-from vse.language.tokens import words
 from vse.presets import preset
-from vse.reach import check_training
+from vse.stages import pipeline
+from vse.stages.local_inputs import check_training
+from vse.text.tokens import words
 from vse.training.given_vectors import planned_coverage, without_vectors
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 VECTORS = {"univse": "GloVe", "vsec": "GloVe", "relational": "fastText"}
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from vse import pipeline
+from vse.adversaries.pools import build_pools
 from vse.config import override
 from vse.data.records import Caption, Image, Records
-from vse.data.vocabulary import UNKNOWN
 from vse.errors import InputError
-from vse.language.pools import build_pools
-from vse.language.tokens import words
-from vse.language.word_vectors import word_vectors
 from vse.presets import preset
 from vse.presets.catalogue import TINY
+from vse.stages import pipeline
+from vse.text.tokens import words
+from vse.text.vocabulary import UNKNOWN
+from vse.text.word_vectors import word_vectors
 from vse.training import inputs
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import (

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests import s3
-from vse import journal
-from vse.storage import Folder
+from vse.storage.folder import Folder
 from vse.training import killed
-from vse.workspace import Workspace
+from vse.workspace import journal
+from vse.workspace.layout import Workspace
 
 RUNS = {"mine": "sweep-1", "other": "sweep-2", "alone": ""}  # name -> the sweep that trained it
 

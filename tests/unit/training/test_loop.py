@@ -8,12 +8,12 @@ import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
 from vse.config import override
-from vse.data.batches import Collator, epoch_batches
-from vse.data.companions import Unpaired, known_images
 from vse.objectives.ranking import Ranking
 from vse.presets import preset
-from vse.storage import Folder
+from vse.storage.folder import Folder
+from vse.training.batches import Collator, epoch_batches
 from vse.training.checkpoint import Checkpoints
+from vse.training.companions import Unpaired, known_images
 from vse.training.loop import ASK_EVERY, Hooks, Loop
 from vse.training.schedule import learning_rate
 from vse.training.step import Stepper

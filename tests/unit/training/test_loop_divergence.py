@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tests.unit.training.test_loop import Run
-from vse.data.batches import epoch_batches
 from vse.errors import Diverged
+from vse.training.batches import epoch_batches
 
 
 @pytest.mark.parametrize("scaled", [True, False])

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.training.test_run import _story as story_of
-from tests.unit.training.test_run import config
-from vse import command
-from vse.storage import Folder
-from vse.training import worker
+from tests.unit.stages.test_train import _story as story_of
+from tests.unit.stages.test_train import config
+from vse.cli import command
+from vse.stages import train_worker as worker
+from vse.stages.train import run_training
+from vse.storage.folder import Folder
 from vse.training.origin import FILE, Origin, keep_origin, read_origin
-from vse.training.run import run_training
 
 
 @pytest.mark.parametrize(

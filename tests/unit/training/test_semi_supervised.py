@@ -5,17 +5,18 @@ import pytest
 import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
-from vse import pipeline, registry
+from vse import registry
 from vse.config import override
-from vse.data.batches import Collator
-from vse.data.companions import Siblings, Unpaired, known_images
-from vse.data.vocabulary import Vocabulary
 from vse.errors import InputError
 from vse.presets import preset
+from vse.stages import pipeline
+from vse.stages.train_worker import build_family
+from vse.text.vocabulary import Vocabulary
+from vse.training.batches import Collator
+from vse.training.companions import Siblings, Unpaired, known_images
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import TrainingInputs, make_collator, training_batches, training_inputs
 from vse.training.step import step_losses
-from vse.training.worker import build_family
 
 DATA = synthetic(seed=6, images=10)
 

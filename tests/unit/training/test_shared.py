@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vse import pipeline
 from vse.config import override
-from vse.data import examples
 from vse.data.records import Caption, Image, Records
-from vse.data.vocabulary import Vocabulary
 from vse.features.store import FeatureStore
 from vse.presets import preset
-from vse.training import inputs, shared
+from vse.stages import pipeline
+from vse.text.vocabulary import Vocabulary
+from vse.training import examples, inputs, shared
 from vse.training.compatibility import family_inputs
 from vse.training.inputs import TrainingInputs, training_inputs
-from vse.workspace import Workspace
+from vse.workspace.layout import Workspace
 
 PRESET = preset("univse_tiny")
 

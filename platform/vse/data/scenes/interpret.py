@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from vse.data.scenes.meaning import Entity, Meaning, Relation
 from vse.data.scenes.words import ATTRIBUTE_OF, LEAD_INS, NOUN_OF, NUMBER_OF, POSTURES, RELATION_OF, VERBS
-from vse.language.tokens import words
+from vse.text.tokens import words
 
 _ARTICLES = ("a", "an", "the", "one")
 _COORDINATION = frozenset({",", "and", "while", "together", "along", "with"})

@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
-from vse.columns import rows
 from vse.data.picture_files import ENDINGS
 from vse.data.tables.columns import CAPTION_KEY, IMAGE_KEY, Chooser, Listing
 from vse.errors import InputError
+from vse.storage.columns import rows
 
 _NAMES = {",": "comma-separated", "\t": "tab-separated", "|": "|-separated", ";": ";-separated"}
 _LITERAL = "\t|"  # whose writers often leave quotation marks as they are

@@ -25,7 +25,7 @@ from vse.data.scenes.truth import (
 )
 from vse.data.scenes.words import ATTRIBUTE_OF, NOUN_OF, RELATION_PHRASES, WORDINGS
 from vse.data.scenes.world import ATTRIBUTES, NOUNS, RELATIONS, SPLITS
-from vse.language.tokens import words
+from vse.text.tokens import words
 
 ADDRESSES = st.builds(Address, st.integers(0, 5), st.sampled_from(SPLITS), st.integers(0, 400))
 

@@ -1,0 +1,182 @@
+"""Captions with hard negatives that others made: SugarCrepe, and any file of (image, caption, negative caption).
+
+SugarCrepe (Hsieh et al., NeurIPS 2023) has one JSON object a file, numbered entries of `filename`, `caption` and
+`negative_caption`; the file's name says how the negative was made: add, replace or swap an object, attribute, relation.
+"""
+
+import functools
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vse.errors import InputError
+from vse.storage import columns
+from vse.storage.paths import local_path
+from vse.storage.placeholders import refuse_placeholder
+from vse.text.tokens import nfc, without_web
+
+_COLUMNS = ("filename", "caption", "negative_caption")
+_OTHER_NAMES = {"image": "filename", "negative": "negative_caption"}
+_COCO = re.compile(r"(?:.*_)?(\d{12})$")
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionPair:
+    """A caption of the image `filename` and a negative that must score lower; `category` is how it was made."""
+
+    filename: str
+    caption: str
+    negative: str
+    category: str
+
+
+def read_pairs(path: str) -> tuple[CaptionPair, ...]:
+    """Pairs of a file: JSON as SugarCrepe has it, JSON lines, or .tsv / .csv with a head line.
+
+    Columns are filename (or image), caption, negative_caption (or negative) and, where there is one, category; without
+    it the category is the file's name. Raises InputError naming file and entry.
+    """
+    refuse_placeholder(path)
+    file = local_path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as text ({error})") from None
+    ending = file.suffix.lower()
+    rows = _tabular(text, path, tabs=ending == ".tsv") if ending in (".tsv", ".csv") else _json(text, path)
+    pairs = tuple(_pair(row, where, path, file.stem) for where, row in rows)
+    if not pairs:
+        raise InputError(f"{path}: holds no pairs of captions")
+    return pairs
+
+
+def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
+    if not text.strip():
+        return
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply to be pairs of captions") from None
+    except ValueError:
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                try:
+                    yield f"line {number}", json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise InputError(f"{path}, line {number}: neither JSON nor JSON lines ({error})") from None
+        return
+    if isinstance(data, Mapping) and not set(_renamed(data)) >= set(_COLUMNS):
+        yield from ((f"entry {key}", row) for key, row in data.items())
+    else:
+        rows = data if isinstance(data, list) else [data]
+        yield from ((f"entry {number}", row) for number, row in enumerate(rows))
+
+
+def _tabular(text: str, path: str, *, tabs: bool) -> Iterator[tuple[str, Any]]:
+    """Rows by column. Between tabs a quotation mark is part of a caption, as in the tables that data sets come in."""
+    lines = io.StringIO(text, newline="")
+    for number, row in columns.named(lines, path, _check_header, delimiter="\t" if tabs else ",", quoted=not tabs):
+        yield f"line {number}", row
+
+
+def _check_header(header: list[str], where: str) -> None:
+    meant = [_OTHER_NAMES.get(name, name) for name in header]
+    if twice := [name for name in _COLUMNS if meant.count(name) > 1]:
+        raise InputError(f"{where}: the column {twice[0]} occurs {meant.count(twice[0])} times")
+
+
+def _renamed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {_OTHER_NAMES.get(name, name): value for name, value in row.items()}
+
+
+def _pair(row: Any, where: str, path: str, stem: str) -> CaptionPair:
+    named = _renamed(row) if isinstance(row, Mapping) else {}
+    values = [named.get(column) for column in _COLUMNS]
+    if not all(isinstance(value, str) and value.strip() for value in values):
+        raise InputError(f"{path}, {where}: expected texts for {', '.join(_COLUMNS)}")
+    filename, caption, negative = map(str, values)
+    return CaptionPair(
+        filename, nfc(without_web(caption)), nfc(without_web(negative)), str(named.get("category") or stem)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedImages:
+    """`ids`: file name -> image id. `ambiguous`: names that several images share, which match none of them."""
+
+    ids: Mapping[str, str]
+    ambiguous: frozenset[str]
+
+
+def match_images(pairs: Iterable[CaptionPair], images: Sequence[tuple[str, str]]) -> MatchedImages:
+    """The images, given as (id, uri), that the pairs' file names mean.
+
+    By id; by path, where one of file name and uri (or id) is the end of the other; by path without the file's ending;
+    or, for COCO, by the twelve digits that its releases share (`COCO_val2014_000000000042.jpg` is
+    `000000000042.jpg`), in whatever folder. A name is looked for in that order and ends where it finds images: several
+    make it ambiguous, for `001.jpg` may be of every folder. Names that match no image are in neither result.
+    """
+    ids = {image for image, _ in images}
+    paths = functools.cache(functools.partial(_Paths, images))  # the first form mostly finds all
+    found: dict[str, str] = {}
+    ambiguous: set[str] = set()
+    for name in {pair.filename for pair in pairs}:
+        every = (paths(form).find(name) for form in (_parts, _without_ending, _coco))
+        image = name if name in ids else next(filter(None, every), None)
+        if isinstance(image, _Several):
+            ambiguous.add(name)
+        elif image is not None:
+            found[name] = image
+    return MatchedImages(found, frozenset(ambiguous))
+
+
+class _Several:
+    """Stands for images that share a name."""
+
+
+class _Paths:
+    """Images by their paths, in one form of these."""
+
+    def __init__(self, images: Iterable[tuple[str, str]], form: Callable[[str], tuple[str, ...]]) -> None:
+        self._form = form
+        self._whole: dict[tuple[str, ...], str | _Several] = {}
+        self._ends: dict[tuple[str, ...], str | _Several] = {}
+        for image, uri in images:
+            for name in {image, uri, uri.partition("?")[0]}:
+                parts = form(name)
+                _note(self._whole, parts, image)
+                for k in range(1, len(parts)):
+                    _note(self._ends, parts[k:], image)
+
+    def find(self, name: str) -> str | _Several | None:
+        """The image of this very path; else whose path ends in it; else whose path is the longest end of it."""
+        parts = self._form(name)
+        ends = (self._whole.get(parts[k:]) for k in range(1, len(parts)))
+        found = filter(None, (self._whole.get(parts), self._ends.get(parts), *ends))
+        return next(found, None) if parts else None
+
+
+def _note(images: dict[tuple[str, ...], str | _Several], parts: tuple[str, ...], image: str) -> None:
+    if images.setdefault(parts, image) != image:
+        images[parts] = _Several()
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple([part for part in name.split("/") if part not in ("", ".")])
+
+
+def _without_ending(name: str) -> tuple[str, ...]:
+    *folders, file = _parts(name) or ("",)
+    return (*folders, stem) if (stem := _stem(file)) else ()
+
+
+def _coco(name: str) -> tuple[str, ...]:
+    digits = _COCO.match(_stem(name.rpartition("/")[2]))
+    return (digits.group(1),) if digits else ()
+
+
+def _stem(file: str) -> str:
+    return file.rpartition(".")[0] or file

@@ -1,0 +1,222 @@
+"""Adversarial captions, kept as edits: every model meets the same ones. `ATTACKS` lists the attacks."""
+
+import hashlib
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from vse.adversaries.pools import Pool, WordPools
+from vse.adversaries.univse.care import Care, CarefulEditor
+from vse.adversaries.univse.edits import (
+    Barred,
+    Change,
+    Edit,
+    Editor,
+    apply_edits,
+    barred_attributes,
+    barred_nouns,
+    barred_relations,
+)
+from vse.errors import InputError
+from vse.text.parsed_caption import ParsedCaption
+from vse.text.tokens import words as token_words
+
+REVISION = 3  # part of a stage's fingerprint: raise it whenever the same inputs give other adversaries
+Draw = Callable[[Editor], Change | None]
+"""Draws one edit of an editor's caption; None where the drawn place or word does not fit, and it is asked again."""
+
+ATTACKS: dict[str, Draw] = {
+    "object": lambda editor: editor.object(),
+    "attribute": lambda editor: editor.attribute(),
+    "relation": lambda editor: editor.relation(),
+}
+"""The attacks by name, in the order of tables and figures. Whatever is made of attacks follows this: kept adversaries,
+metrics `attack_<name>/...` and their sums, the choice of alpha, tables, figures. None changes the draws of another."""
+
+OF_PAPER = ("object", "attribute", "relation")  # UniVSE's (supplement B.2)
+WORDS = ("shared", "disjoint")
+PRINTED = "published"  # in place of words: the shared ones, put in as B.2 prints, whether or not the outcome is true
+TRIALS = 60  # draws for one adversary before it is given up
+
+Truth = Callable[[str, str], bool | None]
+"""(image id, text) -> whether the text is true of the image; None when that is not known."""
+
+
+def unsure(image: str, text: str) -> None:
+    """A judge that says nothing: attacks follow B.2 as they do where a source decides, and nothing is dropped."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Adversary:
+    """One adversary: edits of the caption `caption_id`, whose text hashes to `text_hash`.
+
+    `words` says where the words that go in come from: `shared` with training negatives, or `disjoint` from them.
+    """
+
+    caption_id: str
+    attack: str
+    words: str
+    number: int
+    edits: tuple[Edit, ...]
+    reason: str
+    words_in: tuple[str, ...]
+    text_hash: str
+
+    @classmethod
+    def of(cls, caption: ParsedCaption, attack: str, words: str, number: int, change: Change) -> "Adversary":
+        """A change of a caption as the `number`th adversary of it under an attack."""
+        return cls(
+            caption_id=caption.id,
+            attack=attack,
+            words=words,
+            number=number,
+            edits=change.edits,
+            reason=change.reason,
+            words_in=change.words_in,
+            text_hash=text_hash(caption.text),
+        )
+
+    def text(self, caption: str) -> str:
+        """The adversarial text; raises InputError when `caption` is not the text that the edits were made for."""
+        if text_hash(caption) != self.text_hash:
+            raise InputError(f"adversary of caption {self.caption_id}: the caption has changed since it was made")
+        return apply_edits(caption, self.edits)
+
+
+def keyed_random(*key: object) -> random.Random:
+    """Draws that depend on the key alone, whoever draws, and in whatever order."""
+    text = "|".join(map(str, key)).encode("utf-8", "surrogatepass")
+    return random.Random(int.from_bytes(hashlib.sha256(text).digest()[:8], "big"))
+
+
+def text_hash(text: str) -> str:
+    """Eight hexadecimal digits of SHA-256 of a caption."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def generate(
+    captions: Iterable[ParsedCaption],
+    pools: WordPools,
+    *,
+    seed: int,
+    split: str,
+    attacks: Collection[str] = ATTACKS,
+    words: str = "shared",
+    per_caption: int = 5,
+    is_true: Truth | None = None,
+) -> Iterator[Adversary]:
+    """Up to `per_caption` adversaries of each attack for every caption of a split, in the order of the captions.
+
+    All captions of an image must be given together, since what any of them mentions is not irrelevant. An adversary
+    never reads like a caption of its image or like another adversary of the caption under the same attack, and is
+    dropped when `is_true` says that it holds. Without `is_true`, attributes and relations of the image's other captions
+    are avoided too, and only what `attack_care` lets pass is drawn; with it, B.2 is followed, and truth decides.
+    `unsure` as a judge leaves B.2 as it is printed, whatever is true.
+
+    Draws depend on (seed, split, caption id, attack, words, number) only.
+    """
+    rows = list(captions)
+    by_image: dict[str, list[ParsedCaption]] = defaultdict(list)
+    for caption in rows:
+        by_image[caption.image].append(caption)
+    mentioned = {image: _lemmas(group) for image, group in by_image.items()}
+    texts = {image: {token_words(caption.text) for caption in group} for image, group in by_image.items()}
+    care = Care(pools.of(words)) if is_true is None else None
+    unfit = {image: care.barred_nouns(group) for image, group in by_image.items()} if care is not None else {}
+    for caption in rows:
+        near = mentioned[caption.image] if is_true is None else _lemmas([caption])
+        barred = Barred(
+            nouns=barred_nouns(mentioned[caption.image]) | unfit.get(caption.image, frozenset()),
+            attributes=barred_attributes(near),
+            relations=barred_relations(near if is_true is None else {r.word for r in caption.components.relations}),
+        )
+        for attack in attacks:
+            seen = set(texts[caption.image])
+            for number in range(per_caption):
+                rng = keyed_random(seed, split, caption.id, attack, words, number)
+                editor = _editor(caption, care or pools.of(words), barred, rng)
+                change = _accepted(caption, partial(ATTACKS[attack], editor), seen, is_true)
+                if change is None:
+                    break  # the words are used up; later numbers would only search the same places
+                yield Adversary.of(caption, attack, words, number, change)
+
+
+def _editor(caption: ParsedCaption, source: Care | Pool, barred: Barred, rng: random.Random) -> Editor:
+    parts = (caption.text, caption.parse, caption.components)
+    return (
+        CarefulEditor(*parts, source, barred, rng) if isinstance(source, Care) else Editor(*parts, source, barred, rng)
+    )
+
+
+def _accepted(
+    caption: ParsedCaption, draw: Callable[[], Change | None], seen: set[tuple[str, ...]], is_true: Truth | None
+) -> Change | None:
+    """The first of a number of draws that is new and not true; its words enter `seen`."""
+    for _ in range(TRIALS):
+        change = draw()
+        if change is None:
+            continue
+        text = apply_edits(caption.text, change.edits)
+        read = token_words(text)
+        if read in seen:
+            continue
+        seen.add(read)
+        if is_true is None or is_true(caption.image, text) is not True:
+            return change
+    return None
+
+
+def _lemmas(captions: Sequence[ParsedCaption]) -> frozenset[str]:
+    """Every lemma and every word form of the captions, and the words of their components."""
+    found: set[str] = set()
+    for caption in captions:
+        for token in caption.parse:
+            found.update((token.lemma, token.text.lower()))
+        parts = caption.components
+        found.update(item.word for kind in (parts.objects, parts.attributes, parts.relations) for item in kind)
+    return frozenset(found)
+
+
+def to_json_lines(adversaries: Iterable[Adversary]) -> bytes:
+    """One adversary a line."""
+    lines = []
+    for adversary in adversaries:
+        row = asdict(adversary) | {"edits": [[e.start, e.end, e.replacement] for e in adversary.edits]}
+        lines.append(json.dumps(row, sort_keys=True))
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def from_json_lines(data: bytes, where: str = "adversaries") -> tuple[Adversary, ...]:
+    """Read back what `to_json_lines` wrote; raises InputError naming `where` and the line."""
+    found = []
+    for number, line in enumerate(data.decode().splitlines(), 1):
+        try:
+            row: dict[str, Any] = json.loads(line)
+            edits, words_in = tuple(Edit(*edit) for edit in row.pop("edits")), tuple(row.pop("words_in"))
+            found.append(Adversary(edits=edits, words_in=words_in, **row))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{where}, line {number}: not an adversary as this version writes it ({error})") from None
+    return tuple(found)
+
+
+def manifest(
+    adversaries: Sequence[Adversary], num_captions: int, *, seed: int, split: str, pools: WordPools
+) -> dict[str, Any]:
+    """What a file of adversaries holds: numbers per attack and kind of words, and what they were made from."""
+    counts = Counter((a.attack, a.words) for a in adversaries)
+    attacked = {key: len({a.caption_id for a in adversaries if (a.attack, a.words) == key}) for key in counts}
+    return {
+        "revision": REVISION,
+        "seed": seed,
+        "split": split,
+        "pools": pools.fingerprint,
+        "captions": num_captions,
+        "attacks": {
+            f"{attack}/{words}": {"adversaries": count, "captions_attacked": attacked[attack, words]}
+            for (attack, words), count in sorted(counts.items())
+        },
+    }

@@ -1,0 +1,99 @@
+"""What must change along with the number of a noun: the verbs that agree with it."""
+
+from vse.adversaries.pools import noun_phrase_start
+from vse.adversaries.vsec.inflection import plural_verb, singular_verb
+from vse.adversaries.vsec.slots import Fixed
+from vse.text.syntax import Tree
+
+_PAST = {"was", "were"}
+_RELATIVE = {"that", "which", "who"}
+
+
+def agreeing_verbs(tree: Tree, noun: int) -> list[int]:
+    """Tokens of the finite verbs whose form depends on the number of the noun at `noun`."""
+    found: list[int] = []
+    role, head = tree.role(noun), tree.head(noun)
+    coordinated = bool(tree.conjuncts(noun)) or role == "conj"
+    if role == "nsubj" and head is not None and not coordinated:
+        clauses = [head, *(v for v in tree.below(head, "conj") if not tree.below(v, "nsubj", "expl"))]
+        found += [verb for clause in clauses if (verb := _finite(tree, clause)) is not None]
+    for clause in tree.children[noun]:
+        if tree.label(clause) == "acl:relcl" and any(tree.is_relative(s) for s in tree.below(clause, "nsubj")):
+            verb = _finite(tree, clause)
+            found += [] if verb is None else [verb]
+    return sorted(set(found))
+
+
+def _finite(tree: Tree, clause: int) -> int | None:
+    """The verb of a clause that shows number, if one does."""
+    helpers = [i for i in tree.below(clause, "aux", "cop") if i < clause]
+    index = helpers[0] if helpers else clause
+    return index if _shows_number(tree, index) else None
+
+
+def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
+    """Edits of the verbs when the noun becomes plural or singular; None where that cannot be told safely."""
+    if tree.is_predicate(noun) and not tree.case(noun):
+        return None  # "the animal is a dog"
+    if tree.role(noun) == "nsubj" and (tree.case(noun) or _is_governed(tree, noun)):
+        return None  # taken for a subject behind its preposition or verb: "a child in a jacket runs"
+    head = tree.head(noun)
+    clause = head is not None and tree.role(noun) == "nsubj" and not tree.below(head, "cop")
+    if clause and tree.parse[tree.parse[noun].head].tag in ("NN", "NNS"):
+        return None  # a verb taken for a noun: "a skateboarder balances"
+    edits: list[Fixed] = []
+    agreeing = agreeing_verbs(tree, noun)
+    if any(_far(tree, clause, noun) for clause in tree.children[noun] if tree.label(clause) == "acl:relcl"):
+        return None  # "a man holding a sign that says"
+    if any(_stray(tree, index, noun) for index in range(noun + 1, len(tree.parse)) if index not in agreeing):
+        return None
+    if has_loose_clause(tree, noun):
+        return None
+    for index in agreeing:
+        token = tree.parse[index]
+        is_singular = token.tag == "VBZ" or token.text.lower() == "was"
+        if is_singular != plural:
+            return None  # verb and noun did not agree as parsed
+        form = plural_verb(token.text, token.lemma) if plural else singular_verb(token.text)
+        if form is None:
+            return None
+        edits.append((index, index + 1, form))
+    return edits
+
+
+def has_loose_clause(tree: Tree, noun: int) -> bool:
+    """Whether "that is", "who walks" follow the noun and by the parse belong to no noun: they may be this one's."""
+    pairs = range(noun + 2, len(tree.parse))
+    said = [k for k in pairs if tree.parse[k - 1].text.lower() in _RELATIVE and _shows_number(tree, k)]
+    if not said:
+        return False
+    owned = {verb for k, t in enumerate(tree.parse) if t.pos in ("NOUN", "PROPN") for verb in agreeing_verbs(tree, k)}
+    return any(k not in owned for k in said)
+
+
+def _shows_number(tree: Tree, index: int) -> bool:
+    token = tree.parse[index]
+    return token.tag in ("VBZ", "VBP") or token.text.lower() in _PAST
+
+
+def _is_governed(tree: Tree, noun: int) -> bool:
+    """Whether a verb stands right before the noun phrase, which makes it its object."""
+    start = noun_phrase_start(tree.parse, noun)
+    return start > 0 and tree.parse[start - 1].pos == "VERB" and tree.parse[start - 1].lemma != "be"
+
+
+def _far(tree: Tree, clause: int, noun: int) -> bool:
+    """Whether another noun stands between a noun and the relative pronoun of its clause: it may belong to that one."""
+    pronoun = next((i for i in tree.below(clause, "nsubj") if tree.is_relative(i)), None)
+    return pronoun is not None and any(tree.parse[i].pos in ("NOUN", "PROPN") for i in range(noun + 1, pronoun))
+
+
+def _stray(tree: Tree, index: int, noun: int) -> bool:
+    """Whether a verb after the noun shows number and has no subject by the parse: it may be the noun."""
+    if not _shows_number(tree, index):
+        return False
+    clause = index
+    if tree.role(index) in ("aux", "cop"):
+        clause = tree.parse[index].head
+    subjects = [subject for subject in tree.below(clause, "nsubj", "expl") if not tree.case(subject)]
+    return not subjects or (noun in subjects and len(subjects) > 1)

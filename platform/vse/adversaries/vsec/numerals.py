@@ -1,0 +1,100 @@
+"""Numeral paradigm (VSE-C, 3.2): another quantity, with nouns and verbs inflected; `a` and `an` count as one."""
+
+from collections.abc import Iterator
+
+from vse.adversaries.pools import is_plural
+from vse.adversaries.vsec.agreement import agree
+from vse.adversaries.vsec.inflection import plural_noun, singular_noun
+from vse.adversaries.vsec.lists import COLORS, MASS, PLURAL_PRONOUNS, SINGULAR_PRONOUNS, UNCOUNTED
+from vse.adversaries.vsec.reading import Reading
+from vse.adversaries.vsec.slots import Fixed, Slot
+from vse.adversaries.vsec.words import ARTICLES, DIGITS, NUMBERS
+from vse.adversaries.word_lists import NOT_CONCRETE
+from vse.text.components import Object
+
+
+def numeral_slots(reading: Reading) -> Iterator[Slot]:
+    """Slots of every noun with a numeral: to other plurals, from one to several, from several to one."""
+    for item in reading.objects:
+        if _countable(reading, item):
+            yield from _slots(reading, item)
+
+
+def _countable(reading: Reading, item: Object) -> bool:
+    if item.word in UNCOUNTED | COLORS | NOT_CONCRETE or reading.caption.parse[item.token].tag.startswith("NNP"):
+        return False
+    return not reading.rules.agreement or reading.visible(item)
+
+
+def _quantity(reading: Reading, item: Object) -> tuple[int, int] | None:
+    """(token, value) of the numeral or indefinite article of a noun."""
+    parse, start = reading.caption.parse, reading.phrase_start(item)
+    found = []
+    for k in range(start, item.token):
+        word = reading.lower[k]
+        if parse[k].head != item.token:
+            continue
+        if word in ARTICLES and k == start:
+            found.append((k, 1))
+        elif (word in NUMBERS or word in DIGITS) and reading.tree.role(k) == "nummod":
+            found.append((k, NUMBERS.get(word) or DIGITS[word]))
+    return found[0] if len(found) == 1 and reading.is_free(found[0][0], found[0][0] + 1) else None
+
+
+def _slots(reading: Reading, item: Object) -> Iterator[Slot]:
+    quantity = _quantity(reading, item)
+    if quantity is None:
+        return
+    token, value = quantity
+    many = is_plural(reading.caption.parse, item.token)
+    if many != (value > 1):
+        return  # parsed wrongly, or "a two story house"
+    barred = {value} | (reading.image.numbers if reading.rules.image_wide else set())
+    articles = not reading.rules.plain_quantities
+
+    def slot(one: bool, fixed: tuple[Fixed, ...], reason: str) -> Slot:
+        allowed = reading.words.numerals_without(barred, one=one, articles=articles)
+        return Slot(
+            paradigm="numeral",
+            first=token,
+            last=token + 1,
+            phrases="numeral",
+            allowed=allowed,
+            fixed=fixed,
+            reason=reason,
+        )
+
+    if many:
+        yield slot(False, (), f"plural, {value} before; no caption of the image says {{}}")
+        if reading.rules.plain_quantities and token != reading.phrase_start(item):
+            return  # "the two dogs", "these two dogs"
+    elif reading.rules.image_wide and reading.image.may_be_several(item.word):
+        return
+    fixed = _inflected(reading, item, token, not many)
+    if fixed is not None:
+        word = "several, none but one before" if not many else "one, several before"
+        yield slot(many, fixed, f"{word}; number and verbs agree with {{}}")
+
+
+def _inflected(reading: Reading, item: Object, numeral: int, plural: bool) -> tuple[Fixed, ...] | None:
+    """The noun and its verbs in the other number; None where other words would have to change too."""
+    parsed, forms = reading.caption.parse[item.token], reading.words.forms
+    form = (plural_noun if plural else singular_noun)(parsed.text, item.word, forms)
+    if form is None or (plural and item.word in MASS) or not reading.is_free(item.token, item.token + 1):
+        return None
+    noun: Fixed = (item.token, item.token + 1, form)
+    if not reading.rules.agreement:
+        return (noun,)
+    pronouns = SINGULAR_PRONOUNS if plural else PLURAL_PRONOUNS
+    between = reading.lower[numeral + 1 : item.token]
+    if pronouns.intersection(reading.lower[item.token :]) or {"a", "an", "another", "each"}.intersection(between):
+        return None
+    after = reading.caption.parse[item.token + 1 : item.token + 2]
+    if reading.shares_determiner(item) or any(token.tag.startswith("NN") for token in after):
+        return None
+    if any(token.tag == "VBG" and reading.related.is_visible(token.text.lower()) for token in after):
+        return None  # "a chalk drawing"
+    if any(k > item.token for k in reading.misread):
+        return None
+    verbs = agree(reading.tree, item.token, plural)
+    return None if verbs is None else (noun, *verbs)

@@ -1,0 +1,105 @@
+"""Where a command reads and writes, checked before it works and by its dry run: files, workspace, MLflow's address."""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from vse.config import walk
+from vse.errors import InputError
+from vse.storage import user_files as named_files
+from vse.storage.folder import Folder
+from vse.storage.paths import local_path
+from vse.tracking.shipping import tracking_uri
+from vse.workspace.layout import Workspace
+from vse.workspace.redaction import redact
+
+DEFAULT_WORKSPACE = "workspace"  # where results go if nothing else is said
+
+
+def check_addresses(options: Any, workspace: str, tracking: str | None, *, foresees: bool) -> None:
+    """Look for what a job's own options name, and whether the workspace can be reached; nothing is written.
+
+    Args:
+        options: of the job, None where it has none.
+        workspace: its path or address.
+        tracking: MLflow's address as the user gave it, None for the default.
+        foresees: whether the workspace is looked at too, which a job itself tries by writing.
+
+    Raises:
+        InputError: an address cannot be meant, a file is missing, or a place cannot be written to.
+    """
+    tracking_uri(workspace, tracking)
+    root = Workspace.open(workspace).root
+    if foresees and root.is_local:
+        _can_be_made(root.local(), "folder", f"--workspace {workspace}")
+    elif foresees:
+        root.exists()  # asks the store, which refuses an unknown bucket and bad credentials
+    for key, spec, _, value in walk(options) if options is not None else ():
+        for path in value if isinstance(value, tuple) else (value,):
+            if path and spec.metadata.get("reads"):
+                _is_there(path, spec.metadata["reads"], f"{key}={path}")
+            if path and spec.metadata.get("writes") and not named_files.is_remote(path):
+                _can_be_made(local_path(path).absolute(), spec.metadata["writes"], f"{key}={path}")
+
+
+def _is_there(path: str, kind: str, asked: str) -> None:
+    if kind == "file":
+        there = named_files.is_file(path)
+    else:
+        there = Folder.open(path).exists() if named_files.is_remote(path) else local_path(path).is_dir()
+    if not there:
+        raise InputError(f"{asked}: no such {kind}")
+
+
+def _can_be_made(place: Path, kind: str, asked: str) -> None:
+    """Whether this process may write there, as far as the nearest of its folders that exists tells."""
+    if place.is_dir() and kind == "file":
+        raise InputError(f"{asked}: is a folder; name a file in it")
+    there = place
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir() and (there != place or kind == "folder"):
+        raise InputError(f"{asked}: {there} is no folder")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{asked}: {there} cannot be written to")
+
+
+def workspace_address(given: str | None) -> str:
+    """The workspace of a command as one address: what is given, else $VSE_WORKSPACE, else the default folder.
+
+    Raises InputError for an address that cannot be one, or that holds a credential.
+    """
+    if given is not None and not given.strip():
+        raise InputError("--workspace: is empty; expected a folder or s3://bucket/prefix")
+    where = given or os.environ.get("VSE_WORKSPACE") or DEFAULT_WORKSPACE
+    is_text(where)
+    if re.match(r"^[a-zA-Z][\w+.-]*://", where) and not where.startswith("file://"):
+        holds_no_credential("--workspace", where)
+        if not re.match(r"[\w+.-]+://[^/?]", where):
+            raise InputError(f"--workspace {where}: names no bucket; expected s3://bucket/prefix")
+        return where.rstrip("/")
+    if "?" in where:  # where options of S3 addresses begin
+        raise InputError(f"--workspace {where}: the path of a workspace cannot have a '?'")
+    return str(local_path(where.removeprefix("file://")).resolve())
+
+
+def holds_no_credential(key: str, value: Any) -> None:
+    """Settings and the workspace's address are written into configurations, definitions and journals of every run."""
+    if redact(value) != (list(value) if isinstance(value, tuple) else value):
+        raise InputError(
+            f"{key}: holds a credential, which would be written beside the results; give it in the environment "
+            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://)"
+        )
+
+
+def is_text(argument: str) -> None:
+    """Settings are written as UTF-8. In an ASCII locale Python reads any other character as bytes it does not know."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{argument}: is not text in this locale's encoding ({sys.getfilesystemencoding()}); "
+            "with LC_ALL=C.UTF-8 arguments are read as UTF-8"
+        ) from None

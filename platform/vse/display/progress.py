@@ -1,0 +1,184 @@
+"""How far long work has come: a bar with rate and time left on a terminal, a plain line now and then elsewhere."""
+
+import contextlib
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass
+from io import TextIOBase
+from types import TracebackType
+from typing import Any, TypeVar
+
+from vse.display.escaping import one_line, raw
+
+T = TypeVar("T")
+
+# Hear (label, unit, done so far, whether it is over) of all progress in this process
+listeners: list[Callable[[str, str, int, bool], None]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is known of items that are not done yet.
+
+    Args:
+        share: sum over the unfinished items of the share that is done of each, between 0 and 1.
+        earlier: how much of `done + share` was there before this work began, so that it says nothing about the rate.
+        count: parts (of any item) that this work has done so far.
+        unit: name of a part.
+    """
+
+    share: float = 0.0
+    earlier: float = 0.0
+    count: int = 0
+    unit: str = "parts"
+
+
+class Progress:
+    """A context manager: `with Progress("extract", total=800, unit="images") as bar: bar.advance(32)`.
+
+    Everything goes to stderr; stdout belongs to results. `total` may be unknown, and `advance` may be given text for
+    the end of the line ("loss 3.2"). Plain lines come `every` so many seconds, and once at the end. Where nobody reads
+    them any more, as after a lost connection, work goes on, and an exception that ends it stays what it is. Items that
+    take long may be counted in parts (`parts`), which then decide rate and time left.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: int | None = None,
+        unit: str = "items",
+        *,
+        every: float = 10.0,
+        out: TextIOBase | None = None,
+    ) -> None:
+        self.label, self.total, self.unit, self.every = one_line(label), total, unit, every
+        self.out = out if out is not None else sys.stderr
+        self.done = 0
+        self.parts = Parts()
+        self.text = ""
+        self._most = 0.0  # the largest `completed` so far
+        self._start = time.monotonic()
+        self._bar: Any = None
+
+    def __enter__(self) -> "Progress":
+        self._start = self._last = time.monotonic()
+        if self.out.isatty():
+            self._bar = _terminal_bar(self.out)
+            self._task = self._bar.add_task(self.label, total=self.total, **self._fields(self._start))
+            with contextlib.suppress(OSError):
+                self._bar.start()
+        return self
+
+    def advance(self, count: int = 1, text: str = "") -> None:
+        """`count` more are done; `text` replaces what stands at the end of the line."""
+        self.done += count
+        self._tell(False)
+        self.text = one_line(text) or self.text
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.completed, **self._fields(now))
+        elif now - self._last >= self.every and self.done != self.total:
+            self._last = now
+            self._line(now)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tell(True)
+        if self._bar is not None:
+            with contextlib.suppress(OSError):
+                self._bar.stop()
+        else:
+            self._line(time.monotonic())
+
+    def _tell(self, over: bool) -> None:
+        for listen in listeners:
+            listen(self.label, self.unit, self.done, over)
+
+    @property
+    def completed(self) -> float:
+        """Items done and the share of those under way. It never decreases: an item that is begun again counts as far as
+        it had come."""
+        self._most = max(self._most, self.done + self.parts.share)
+        return self._most if self.total is None else min(self._most, self.total)
+
+    def restart_clock(self) -> None:
+        """Work begins only now: what came before, such as the start of processes, says nothing about the rate."""
+        self._start = time.monotonic()
+
+    def left(self, now: float | None = None) -> float | None:
+        """Seconds until all items are done at the rate so far; None as long as nothing says it, and at the end."""
+        made = self.done + self.parts.share - self.parts.earlier
+        if self.total is None or made <= 0 or self.completed >= self.total:
+            return None
+        return ((time.monotonic() if now is None else now) - self._start) / made * (self.total - self.completed)
+
+    @property
+    def share(self) -> float | None:
+        """How much of all items is done, between 0 and 1; None if their number is unknown."""
+        return self.completed / self.total if self.total else None
+
+    def rate(self, now: float | None = None) -> str:
+        """How fast it goes, in the smallest unit that is counted; empty as long as there is nothing to count."""
+        spent = max((time.monotonic() if now is None else now) - self._start, 1e-9)
+        if self.parts.count:
+            return f"{self.parts.count} {self.parts.unit}, {self.parts.count / spent:.3g} {self.parts.unit}/s"
+        return f"{self.done / spent:.3g} {self.unit}/s" if self.done else ""
+
+    def _fields(self, now: float) -> dict[str, str]:
+        """The texts of the terminal's bar."""
+        of = f"/{self.total}" if self.total is not None else ""
+        return {"count": f"{self.done}{of}", "rate": self.rate(now), "left": self._left(now), "text": self.text}
+
+    def _left(self, now: float) -> str:
+        if not self.total or self.completed >= self.total:
+            return ""
+        left = self.left(now)
+        return "no estimate yet" if left is None else f"{_clock(left)} left"
+
+    def _line(self, now: float) -> None:
+        share = f"/{self.total} ({math.floor(100 * (self.share or 0))} %)" if self.total else ""
+        parts = [f"{self.done}{share} {self.unit}", self.rate(now), f"{_clock(now - self._start)} spent"]
+        with contextlib.suppress(OSError):
+            print(
+                f"{self.label}: {', '.join(filter(None, (*parts, self._left(now), self.text)))}",
+                file=self.out,
+                flush=True,
+            )
+
+
+def progress(items: Iterable[T], label: str, *, total: int | None = None, unit: str = "items") -> Iterator[T]:
+    """The items, one by one, counted by a `Progress`; `total` is `len(items)` where there is one."""
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with Progress(label, total, unit) as bar:
+        for item in items:
+            yield item
+            bar.advance()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _terminal_bar(out: Any) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+    from rich.table import Column
+
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # what the others leave
+    return Bar(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        *(TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("count", "rate")),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}", markup=False),
+        TextColumn("{task.fields[text]}", markup=False, table_column=rest),
+        expand=True,
+        console=Console(file=raw(out), stderr=out is sys.stderr),
+    )

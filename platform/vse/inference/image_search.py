@@ -1,0 +1,384 @@
+"""Images of a data set or of a folder by sentences, and captions of a data set by a picture, through a trained run."""
+
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float32
+
+from vse import registry
+from vse.config import knob
+from vse.data.picture_files import picture_files
+from vse.data.places import below
+from vse.data.records import Image, Records, Split
+from vse.data.sources import has_word
+from vse.display.progress import Progress
+from vse.errors import Diverged, InputError, by_reason
+from vse.features.stored import StoredFeatures
+from vse.inference.embedder import Embedder
+from vse.stages import pipeline
+from vse.storage import user_files as named_files
+from vse.text.tokens import as_caption, pictographs, words
+from vse.training.config import RunConfig
+from vse.workspace.layout import Workspace
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of the job."""
+
+    run: str = knob("", "name of a folder below runs/")
+    text: tuple[str, ...] = knob((), "sentence to find images for", repeated=True)
+    texts: str = knob("", "file of such sentences, one per line", reads="file")
+    image: str = knob("", "find captions for this instead: a picture file, or the id of an image of the data set")
+    split: str = knob("test", "split of the run's data set to search")
+    images: str = knob("", "folder of pictures, at any depth, to search instead of a split", reads="folder")
+    top: int = knob(10, "results shown for each search", low=1)
+    alpha: float | None = knob(None, "weight of u_sent where the family has it; default: as configured", low=0, high=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An image with its first caption, where it has any, or a caption, whose `uri` is empty."""
+
+    id: str
+    uri: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An item with its rank, from 1, and its score. true: the data set has image and sentence belong together."""
+
+    rank: int
+    score: float
+    item: Item
+    true: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a search found. missed: what is true and stands further down; median, highest: of the scores of all that was
+    ranked; unknown: words of the sentence that the run has never met."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    missed: tuple[Hit, ...]
+    median: float
+    highest: float
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def true_ranks(self) -> tuple[int, ...]:
+        """Ranks of all that is true."""
+        return tuple(hit.rank for hit in (*self.hits, *self.missed) if hit.true)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchResult:
+    """The answers, and what they were found among: `number` images, pictures or captions (`what`) of a split or a
+    folder (`among`). Images lie below `root`.
+
+    picture: the URI of the picture that captions were found by. rejects: pictures that could not be read, and why.
+    facts: of the run. fingerprints: of what decides the scores.
+    """
+
+    config: RunConfig
+    facts: Mapping[str, str]
+    fingerprints: Mapping[str, str]
+    what: str
+    among: str
+    number: int
+    root: str
+    answers: tuple[Answer, ...]
+    picture: str = ""
+    rejects: Mapping[str, str] = field(default_factory=dict)
+
+
+def place_of(uri: str, root: str) -> str:
+    """The path or address of an image; its URI where it has none, as a rendered scene."""
+    try:
+        return uri if uri.startswith("scene:") else below(root, uri)
+    except InputError:
+        return uri
+
+
+def sentences_of(options: Options) -> list[str]:
+    """The sentences to search by, each once, as captions are kept; none where captions are found by a picture.
+
+    Raises InputError where there is nothing to search by, or both, where keys do not go together, and for a sentence
+    without a word.
+    """
+    if bool(options.text or options.texts) == bool(options.image):
+        raise InputError('text, image: give sentences ("text=a red ball", texts=FILE) or image=FILE')
+    if options.image and options.images:
+        raise InputError("images: a folder has no captions to find by image; leave one of the two out")
+    found = [("text", as_caption(text)) for text in options.text]
+    if options.texts:
+        found += [(f"texts={options.texts}: line {n}", text) for n, text in _lines(options.texts)]
+    for where, text in found:
+        if not has_word(text):
+            signs = ", ".join(pictographs(text))
+            why = f"; {signs}: not in the vocabulary, pictographs are no words" if signs else ""
+            raise InputError(f"{where}: {text!r} has no word to search by{why}")
+    return list(dict.fromkeys(text for _, text in found))
+
+
+def _lines(file: str) -> list[tuple[int, str]]:
+    """(number, sentence) of every line that is not empty."""
+    if not named_files.is_file(file):
+        raise InputError(f"texts={file}: no such file")
+    try:
+        text = named_files.read(file).decode("utf-8-sig")  # editors may begin a file with a byte order mark
+    except UnicodeDecodeError:
+        raise InputError(f"texts={file}: is not UTF-8 text; expected one sentence per line") from None
+    lines = [(number, as_caption(line)) for number, line in enumerate(text.splitlines(), 1)]
+    if not any(line for _, line in lines):
+        raise InputError(f"texts={file}: holds no sentence")
+    return [(number, line) for number, line in lines if line]
+
+
+def check_search(workspace: Workspace, options: Options) -> Iterator[str]:
+    """What a dry run checks and says; nothing is written. Raises InputError as `search` does before it scores."""
+    sentences, embedder = sentences_of(options), _embedder(workspace, options)
+    asked = f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}" if sentences else f"image={options.image}"
+    if options.images:
+        files, others = picture_files(_folder(options), "images")
+        if others:
+            yield others
+        yield f"search {len(files)} pictures in {options.images} by {asked}"
+    else:
+        source = registry.build("source", embedder.trained.config.data)
+        records = source.describe()
+        part = records.split(options.split)
+        number = f"{len(part.images)} images" if sentences else f"{len(part.captions)} captions"
+        yield f"search {number} of split {part.name} of {records.name} by {asked}"
+        if options.image:
+            _asked(records, source.image_root, options.image)
+    yield "not checked: what is in files of pictures and weights, features in the workspace"
+
+
+def search(workspace: Workspace, options: Options) -> SearchResult:
+    """The best images for each sentence, or the best captions for the picture, as the options ask.
+
+    Features of a split come from the workspace, and are extracted where it has none. Raises InputError in one line for
+    all that is wrong with the request, Diverged where a score is NaN or infinite.
+    """
+    sentences, embedder = sentences_of(options), _embedder(workspace, options)
+    try:
+        if options.images:
+            return _in_folder(embedder, sentences, options)
+        data = _Data.of(embedder, workspace, options)
+        return _in_split(embedder, data, sentences, options) if sentences else _captions(embedder, data, options)
+    except Diverged as error:
+        raise Diverged(f"run={options.run}: {error}") from None
+
+
+def _embedder(workspace: Workspace, options: Options) -> Embedder:
+    embedder = Embedder.of_run(workspace, options.run)
+    embedder.inference_settings(options.alpha)  # refuses one that the family has not
+    if options.images:
+        embedder.check_pictures()
+    return embedder
+
+
+def _folder(options: Options) -> str:
+    return options.images if named_files.is_remote(options.images) else os.path.expanduser(options.images)
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """A split of a run's data set as the stages made it."""
+
+    config: RunConfig
+    workspace: Workspace
+    described: Records
+    records: Records  # less the images that have no features
+    part: Split
+    features: StoredFeatures
+    root: str
+
+    @classmethod
+    def of(cls, embedder: Embedder, workspace: Workspace, options: Options) -> "_Data":
+        config = embedder.trained.config
+        described, root = pipeline.describe(config, workspace), registry.build("source", config.data).image_root
+        described.split(options.split)  # what is not there is told before anything is extracted
+        if options.image:
+            _asked(described, root, options.image)
+        outputs = (embedder.trained.family.inputs.image,)
+        features = pipeline.stored_features(config, workspace, described, outputs)
+        records = pipeline.without(described, set(features.store.rejects))
+        return cls(config, workspace, described, records, records.split(options.split), features, root)
+
+    def prints(self) -> dict[str, str]:
+        return {"records": self.records.fingerprint, "features": self.features.store.fingerprint}
+
+    @property
+    def name(self) -> str:
+        return f"split {self.part.name} of {self.records.name}"
+
+
+def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options: Options) -> SearchResult:
+    part, output = data.part, embedder.trained.family.inputs.image
+    captions, owners = defaultdict[int, list[str]](list), defaultdict[str, set[int]](set)
+    for caption, owner in zip(part.captions, part.caption_to_image.tolist(), strict=True):
+        captions[owner].append(caption.text)
+        owners[_spoken(caption.text)].add(owner)
+    items = [Item(image.id, image.uri, captions[k][0]) for k, image in enumerate(part.images)]
+    features = data.features.array(output, tuple(image.id for image in part.images))
+    scores = embedder.scores_of([features], embedder.read(sentences), options.alpha)
+    answers = [
+        _answer(text, column, items, owners.get(_spoken(text), ()), options.top, embedder.unknown_words(text))
+        for text, column in zip(sentences, scores.T, strict=True)
+    ]
+    where = ("images", data.name, len(items), data.root)
+    return _found(embedder, options, data.prints(), where, answers)
+
+
+def _in_folder(embedder: Embedder, sentences: Sequence[str], options: Options) -> SearchResult:
+    root = _folder(options)
+    (files, others), rejects = picture_files(root, "images"), dict[int, str]()
+    if others:
+        log.warning("%s", others)
+    features = _counted(embedder.features(files, root, rejects), len(files), rejects)
+    scores = embedder.scores_of(features, embedder.read(sentences), options.alpha)
+    reasons = {files[number]: reason for number, reason in rejects.items()}
+    _tell_rejects(reasons, len(files), options.images)
+    items = [Item(file, file, "") for number, file in enumerate(files) if number not in rejects]
+    answers = [
+        _answer(text, column, items, (), options.top, embedder.unknown_words(text))
+        for text, column in zip(sentences, scores.T, strict=True)
+    ]
+    return _found(
+        embedder, options, {}, ("pictures", f"folder {options.images}", len(items), root), answers, rejects=reasons
+    )
+
+
+def _counted(batches: Iterator[np.ndarray], total: int, rejects: Mapping[int, str]) -> Iterator[np.ndarray]:
+    """The batches of a folder's pictures, with a line that says how far they are."""
+    done = 0
+    with Progress("search", total=total, unit="pictures") as bar:
+        for batch in batches:
+            yield batch
+            done += len(batch)
+            bar.advance(done + len(rejects) - bar.done)
+        bar.advance(total - bar.done)
+
+
+def _tell_rejects(reasons: Mapping[str, str], total: int, folder: str) -> None:
+    """One line for all. Raises InputError where no picture is left."""
+    if not reasons:
+        return
+    file, reason = next(iter(reasons.items()))
+    told = by_reason(reasons.values())
+    if len(reasons) == total:
+        raise InputError(f"images={folder}: none of {total} pictures can be read ({told}); for one, {file}: {reason}")
+    log.warning("images=%s: %d of %d left out (%s); for one, %s", folder, len(reasons), total, told, file)
+
+
+def _captions(embedder: Embedder, data: _Data, options: Options) -> SearchResult:
+    known, output = _asked(data.records, data.root, options.image), embedder.trained.family.inputs.image
+    if known is not None:
+        features, uri, root = [data.features.array(output, (known.id,), mapped=False)], known.uri, data.root
+    else:
+        uri, root, rejects = _file(options.image), "", dict[int, str]()
+        features = list(embedder.features([uri], rejects=rejects))
+        for reason in rejects.values():
+            raise InputError(f"image={options.image}: {reason}")
+    captions = data.part.captions
+    reads = embedder.trained.family.inputs.components
+    parses = pipeline.parse_dataset(data.config, data.workspace, data.described) if reads else None
+    texts = embedder.read([caption.text for caption in captions], parses)
+    scores = embedder.scores_of(features, texts, options.alpha)[0]
+    true = {k for k, caption in enumerate(captions) if known is not None and caption.image == known.id}
+    items = [Item(caption.id, "", caption.text) for caption in captions]
+    query = known.id if known is not None else options.image
+    answers = [_answer(query, scores, items, true, options.top)]
+    where = ("captions", data.name, len(items), root)
+    return _found(embedder, options, data.prints(), where, answers, picture=uri)
+
+
+def _file(image: str) -> str:
+    return image if named_files.is_remote(image) else os.path.expanduser(image)
+
+
+def _asked(records: Records, root: str, given: str) -> Image | None:
+    """The image of the data set that is meant, by its id or as the file it is; None for any other file. Raises
+    InputError where there is no such file either."""
+    file = _file(given)
+    for image in records.images:
+        if given in (image.id, image.uri):
+            return image
+    if not named_files.is_file(file):
+        raise InputError(f"image={given}: no such file, and no image of {records.name} has this id")
+    name = os.path.basename(file.partition("?")[0])
+    for image in records.images:
+        if os.path.basename(image.uri) == name and _same(place_of(image.uri, root), file):
+            return image
+    return None
+
+
+def _same(one: str, other: str) -> bool:
+    if named_files.is_remote(one) or named_files.is_remote(other):
+        return one.partition("?")[0] == other.partition("?")[0]
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _spoken(text: str) -> str:
+    """What is the same in two sentences that differ in capitals and punctuation alone."""
+    found = words(text)
+    return " ".join([word for word in found if any(map(str.isalnum, word))] or found)
+
+
+def _answer(
+    query: str,
+    scores: Float32[np.ndarray, " items"],
+    items: Sequence[Item],
+    true: Collection[int],
+    top: int,
+    unknown: tuple[str, ...] = (),
+) -> Answer:
+    """The best items, those of equal scores in their order."""
+    order = np.argsort(-scores, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(1, len(order) + 1)
+
+    def hits(chosen: Iterable[int]) -> tuple[Hit, ...]:
+        return tuple(Hit(int(rank[k]), float(scores[k]), items[k], k in true) for k in chosen)
+
+    missed = sorted((k for k in true if rank[k] > top), key=lambda k: rank[k])
+    middle, highest = float(np.median(scores)), float(scores.max())
+    return Answer(query, hits(order[:top].tolist()), hits(missed), middle, highest, unknown)
+
+
+def _found(
+    embedder: Embedder,
+    options: Options,
+    prints: Mapping[str, str],
+    where: tuple[str, str, int, str],
+    answers: Sequence[Answer],
+    *,
+    picture: str = "",
+    rejects: Mapping[str, str] | None = None,
+) -> SearchResult:
+    trained, (what, among, number, root) = embedder.trained, where
+    facts = {"run": options.run, "family": registry.name_of("family", trained.config.model)}
+    if embedder.alpha is not None:
+        facts["α"] = f"{embedder.alpha if options.alpha is None else options.alpha:g}"
+    return SearchResult(
+        config=trained.config,
+        facts={**facts, "checkpoint": trained.checkpoint.name},
+        fingerprints={"weights": trained.weights, **prints},
+        what=what,
+        among=among,
+        number=number,
+        root=root,
+        answers=tuple(answers),
+        picture=picture,
+        rejects=rejects or {},
+    )

@@ -1,0 +1,266 @@
+"""The attack stage: adversarial captions of a split, generated once, kept as edits, and parsed like any text.
+
+Every model meets the same file, and no model sees the generator's structure: an adversary is a string that goes through
+the tokeniser and the parser.
+"""
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vse.adversaries.pools import WordPools
+from vse.adversaries.univse import attacks as generator
+from vse.adversaries.univse.attacks import Adversary, Truth
+from vse.adversaries.vsec import rules as contrast
+from vse.adversaries.vsec.candidates import Generator, by_image
+from vse.adversaries.vsec.evaluation_sets import SETS, evaluation_set, report
+from vse.adversaries.vsec.rules import PARADIGMS, Rules
+from vse.adversaries.vsec.words import ContrastWords
+from vse.config import fingerprint
+from vse.data import sources
+from vse.data.records import Split
+from vse.errors import InputError
+from vse.stages.parse import language_fingerprint, parse_texts_to
+from vse.stages.pipeline import parser_of
+from vse.storage.damage import remove_damaged
+from vse.storage.folder import Folder
+from vse.storage.node_cache import read_committed
+from vse.text.corpus import Language
+from vse.text.lexicon.compact import knowledge
+from vse.text.parsed_caption import ParsedCaption
+from vse.text.vocabulary import build_vocabulary
+from vse.training.config import RunConfig
+from vse.training.inputs import Material, Parses
+from vse.workspace.layout import Workspace, dataset_name
+
+log = logging.getLogger(__name__)
+
+SEED = 2019  # of the adversaries, fixed: runs of any seed meet the same ones
+FILE = "adversaries.jsonl"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Adversaries:
+    """Adversaries of a split in one kind of words: by attack, their texts and the captions (rows) they attack. Of
+    attacks that found nothing, `texts` need not have an entry; `owner` has."""
+
+    split: str
+    words: str
+    fingerprint: str
+    texts: dict[str, tuple[str, ...]]
+    owner: dict[str, np.ndarray]
+    parses: Parses
+
+
+def attack_split(
+    config: RunConfig, workspace: Workspace, material: Material, split: str, words: str, images: int | None = None
+) -> Adversaries:
+    """The adversaries of a split, `shared` or `disjoint` in words with training negatives; made if they are missing.
+
+    `words` is `published` for shared words put in as supplement B.2 prints it: at random, some of them true. images:
+    of the first so many alone, kept by themselves; they are those that these images have among all. Raises InputError
+    for disjoint words where training negatives take all words.
+    """
+    if words == "disjoint" and not config.text.pools.held_out:
+        raise InputError(
+            "disjoint attacks: text.pools.held_out=false leaves no words that training negatives never use"
+        )
+    assert material.parses is not None, "attacks need the parses of the captions"
+    pools = material.pools
+    key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
+    if added := [attack for attack in generator.ATTACKS if attack not in generator.OF_PAPER]:
+        key.append(added)  # adversaries that were kept before lack these
+    part, which = _part(material, split, images)
+    key += which
+    digits = fingerprint(["attacks", generator.REVISION, *key])
+    folder = workspace.language(dataset_name(material.records), digits)
+
+    def make() -> None:
+        made = tuple(_generate(config, material, part, pools, words))
+        folder.write_bytes(FILE, generator.to_json_lines(made))
+        content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
+        folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
+
+    return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(generator.ATTACKS), make))
+
+
+def without_any(made: Adversaries) -> list[str]:
+    """Attacks that find nothing to change in a split."""
+    return [attack for attack, owner in made.owner.items() if not len(owner)]
+
+
+def of_some(made: Adversaries) -> Adversaries:
+    """The same less the empty lists of texts of attacks that find nothing: of no words, no number can be told."""
+    return dataclasses.replace(made, texts={attack: texts for attack, texts in made.texts.items() if texts})
+
+
+def some_adversaries(made: Adversaries) -> None:
+    """Warns of attacks that find nothing to change in a split, over which robustness is then no sum.
+
+    Raises InputError where none does, before anything is trained to be chosen by them.
+    """
+    without = without_any(made)
+    if len(without) == len(made.owner):
+        raise InputError(
+            f"split {made.split}: its captions have no {', '.join(without)} that could be replaced, so robustness "
+            "cannot be measured; see text.pools, or choose by rsum alone"
+        )
+    if without:
+        log.warning("split %s has no %s adversaries: the other attacks count", made.split, " and no ".join(without))
+
+
+def contrast_split(
+    config: RunConfig,
+    workspace: Workspace,
+    material: Material,
+    split: str,
+    words: str,
+    rules: Rules | None = None,
+    seed: int = SEED,
+    images: int | None = None,
+) -> Adversaries:
+    """VSE-C's evaluation set of a split, made if it is missing: noun, numeral, relation, shuffle, preposition, plural.
+
+    `words` as in `attack_split`, or `all`; `images` as there. rules: by default those of `text.contrast` with every
+    paradigm, so that a lexicon or rules of the user's own hold here too; models that are compared must agree in them,
+    whether or not they were trained on such captions. The manifest says how many captions have all twenty of each
+    class.
+    """
+    assert material.parses is not None, "attacks need the parses of the captions"
+    rules = rules or dataclasses.replace(config.text.contrast, paradigms=PARADIGMS)
+    records, parses = material.records, material.parses
+    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    counted = records.split(material.words_split).captions
+    pairs = ((parses.parse(c.text), parses.components(c.text)) for c in counted)
+    chosen = ContrastWords(pairs, rules, known).of(words)
+    vocabulary = build_vocabulary([c.text for c in counted], config.text.min_count)
+    key = [records.fingerprint, parses.fingerprint, chosen.fingerprint, known.fingerprint, split, seed]
+    key.append(vocabulary.fingerprint)
+    part, which = _part(material, split, images)
+    key += which
+    digits = fingerprint(["contrast set", contrast.REVISION, rules, *key])
+    folder = workspace.language(dataset_name(records), digits)
+
+    def make() -> None:
+        captions = _parsed(material, part)
+        made = tuple(
+            evaluation_set(
+                by_image(captions),
+                Generator(chosen, known, rules),
+                seed=seed,
+                split=split,
+                is_true=_judge(config, material),
+                known=vocabulary,
+            )
+        )
+        folder.write_bytes(FILE, generator.to_json_lines(made))
+        content = {"kind": "contrast set", "words": words, "seed": seed, "split": split, **report(made, captions)}
+        folder.commit_manifest([FILE], content)
+
+    return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(SETS), make))
+
+
+def _part(material: Material, split: str, images: int | None) -> tuple[Split, list[Any]]:
+    """The images of a split that are attacked, and what tells them from all of it."""
+    whole = material.records.split(split)
+    part = whole.first(images)
+    return part, [] if part is whole else [["first", len(part.images)]]
+
+
+def _kept(
+    config: RunConfig, folder: Folder, part: Split, words: str, attacks: tuple[str, ...], make: Callable[[], None]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray], Language]:
+    """(texts, owner, parses) of the adversaries in a folder. What is complete is read without its lock, which on S3 one
+    process of all nodes holds; what is missing is made under it."""
+    kept = _read(folder, part, attacks)
+    if kept is not None:
+        texts, owner = kept
+        parses = Language.find(folder.child("parses"), itertools.chain.from_iterable(texts.values()))
+        if parses is not None and parses.fingerprint == language_fingerprint(parser_of(config)):
+            return texts, owner, parses
+    with folder.locked():
+        kept = _read(folder, part, attacks)
+        if kept is None:
+            remove_damaged(folder)
+            make()
+            kept = _read(folder, part, attacks)
+        assert kept is not None, "just made"
+        texts, owner = kept
+        every = [text for each in texts.values() for text in each]
+        label = f"parse adversaries ({part.name}, {words} words)"
+        return texts, owner, parse_texts_to(every, parser_of(config), folder.child("parses"), label=label)
+
+
+def _read(
+    folder: Folder, part: Split, attacks: tuple[str, ...]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]] | None:
+    manifest = folder.manifest_alone()
+    try:
+        data = None if manifest is None else read_committed(folder, manifest, FILE)
+    except (FileNotFoundError, InputError):  # damaged: made again
+        return None
+    return None if data is None else _by_attack(generator.from_json_lines(data, f"{folder}/{FILE}"), part, attacks)
+
+
+def of_captions(adversaries: Adversaries, captions: np.ndarray) -> Adversaries:
+    """The adversaries of some captions (rows of the split, ascending); rows stay those of the split."""
+    inside = {name: np.isin(rows, captions) for name, rows in adversaries.owner.items()}
+    if all(each.all() for each in inside.values()):
+        return adversaries
+    texts = {name: tuple(itertools.compress(adversaries.texts[name], each)) for name, each in inside.items()}
+    owner = {name: adversaries.owner[name][each] for name, each in inside.items()}
+    return dataclasses.replace(adversaries, texts=texts, owner=owner)
+
+
+def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: int) -> Adversaries:
+    """The first `number` adversaries of every caption under some of the attacks."""
+    texts, owner = {}, {}
+    for name in attacks:
+        own = adversaries.owner[name]
+        order = np.argsort(own, kind="stable")
+        ranked = own[order]
+        place = np.arange(len(ranked)) - np.searchsorted(ranked, ranked)
+        kept = np.sort(order[place < number])
+        texts[name], owner[name] = tuple(adversaries.texts[name][k] for k in kept), own[kept]
+    return dataclasses.replace(adversaries, texts=texts, owner=owner)
+
+
+def _generate(config: RunConfig, material: Material, part: Split, pools: WordPools, words: str) -> list[Adversary]:
+    assert material.parses is not None
+    judge = _judge(config, material)
+    if words == generator.PRINTED:
+        words, judge = "shared", generator.unsure
+    captions = _parsed(material, part)
+    return list(generator.generate(captions, pools, seed=SEED, split=part.name, words=words, is_true=judge))
+
+
+def _parsed(material: Material, part: Split) -> list[ParsedCaption]:
+    assert material.parses is not None
+    return [
+        ParsedCaption(id=c.id, image=c.image, text=c.text, parse=p.parse(c.text), components=p.components(c.text))
+        for p in (material.parses,)
+        for c in part.captions
+    ]
+
+
+def _judge(config: RunConfig, material: Material) -> Truth | None:
+    """What the source knows of the truth of any text, if it is one that knows."""
+    source = sources.of_config(config.data)
+    return source.truth(material.records) if source.knows_truth else None
+
+
+def _by_attack(
+    found: tuple[Adversary, ...], part: Split, attacks: tuple[str, ...]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
+    row = {caption.id: (k, caption.text) for k, caption in enumerate(part.captions)}
+    texts: dict[str, tuple[str, ...]] = {}
+    owner: dict[str, np.ndarray] = {}
+    for attack in attacks:
+        chosen = [a for a in found if a.attack == attack]
+        texts[attack] = tuple(a.text(row[a.caption_id][1]) for a in chosen)
+        owner[attack] = np.array([row[a.caption_id][0] for a in chosen], dtype=np.int64)
+    return texts, owner

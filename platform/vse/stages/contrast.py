@@ -1,0 +1,233 @@
+"""The candidate stage: slots of every caption of a split, once, in shards, in this process, several or a Ray cluster.
+
+Finished shards of an interrupted run are kept: the next run makes only those of the remaining captions.
+"""
+
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+from vse.adversaries.vsec import table
+from vse.adversaries.vsec.candidates import Generator, by_image
+from vse.adversaries.vsec.rules import CLASSES, REVISION, Rules
+from vse.adversaries.vsec.slots import Slot
+from vse.adversaries.vsec.table import Candidates
+from vse.adversaries.vsec.words import Contrast, ContrastWords
+from vse.cluster.runtime import Cluster
+from vse.config import fingerprint
+from vse.data.records import Records
+from vse.display.progress import Progress
+from vse.errors import StorageError
+from vse.stages.parse import main_can_be_imported, ray_runs
+from vse.storage.checksums import entry_of
+from vse.storage.damage import remove_damaged
+from vse.storage.folder import Folder
+from vse.text.components import Components, extract
+from vse.text.lexicon.compact import knowledge
+from vse.text.parse import Parse
+from vse.text.parsed_caption import ParsedCaption
+from vse.workspace.layout import Workspace, dataset_name
+
+SHARD_CAPTIONS = 4096
+WORTH_A_PROCESS = 8000  # captions: starting a process costs some seconds
+WORTH_RAY = 40_000
+ShardRow = tuple[str, str, str, Parse]  # caption id, image id, text, parse
+Shard = list[ShardRow]
+
+
+@runtime_checkable
+class Parses(Protocol):
+    """Parses and components of captions by text, as a parsed corpus gives them."""
+
+    fingerprint: str
+
+    def parse(self, text: str) -> Parse: ...
+    def components(self, text: str) -> Components: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """All that makes slots of parsed captions, small enough to travel to every worker."""
+
+    words: Contrast
+    rules: Rules
+    folder: Folder
+    fingerprint: str
+
+
+def contrast_words(records: Records, parses: Parses, rules: Rules) -> ContrastWords:
+    """The words of the training captions, under the rules' lexicon."""
+    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    train = records.split("train").captions
+    return ContrastWords(((parses.parse(c.text), parses.components(c.text)) for c in train), rules, known)
+
+
+def contrast_candidates(
+    records: Records,
+    parses: Parses,
+    split: str,
+    rules: Rules,
+    workspace: Workspace,
+    *,
+    words: str = "shared",
+    num_workers: int | None = None,
+    cluster: Cluster | None = None,
+) -> Candidates:
+    """Candidates of a split in one kind of words, in language/<dataset>/<fingerprint>; made as far as they are missing.
+
+    num_workers: processes; by default one for few captions, else as many as cores, at most four. cluster: gives a
+    running Ray once one is needed; without it Ray is used only where it runs already. Raises InputError for a split or
+    a lexicon that is not there, or training captions without frequent concrete nouns.
+    """
+    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    found = contrast_words(records, parses, rules)
+    chosen = found.of(words)
+    part = records.split(split)
+    key = [records.fingerprint, parses.fingerprint, split, chosen.fingerprint, known.fingerprint]
+    digits = fingerprint(["contrast", REVISION, rules, *key])
+    folder = workspace.language(dataset_name(records), digits)
+    kept = Candidates.find(folder)
+    if kept is not None:
+        return kept
+    recipe = Recipe(chosen, rules, folder, digits)
+    with folder.locked():
+        if Candidates.find(folder) is None:
+            remove_damaged(folder)
+            _make(
+                recipe, part.captions, parses, num_workers, cluster, found.report() | {"split": split, "words": words}
+            )
+    return Candidates.open(folder)
+
+
+def _make(
+    recipe: Recipe,
+    captions: Sequence[Any],
+    parses: Parses,
+    num_workers: int | None,
+    cluster: Cluster | None,
+    content: dict[str, Any],
+) -> None:
+    folder = recipe.folder.check_writable()
+    done = {caption for shard in table.finished(folder, recipe.fingerprint).values() for caption in shard}
+    images = {c.image for c in captions if c.id not in done}
+    todo = [c for c in captions if c.image in images]
+    if todo:
+        groups = _shards(todo)
+        shards = ([(c.id, c.image, c.text, parses.parse(c.text)) for c in group] for group in groups)
+        with Progress("contrast", total=len(todo), unit="captions") as bar:
+            for count in _run(shards, [len(group) for group in groups], recipe, num_workers, cluster):
+                bar.advance(count)
+    files, words = [table.WORDS], table.words_to_json(recipe.words)
+    folder.write_bytes(table.WORDS, words)
+    wanted = {c.id for c in captions}
+    seen: set[str] = set()
+    for name, held in sorted(table.finished(folder, recipe.fingerprint).items()):
+        if wanted.issuperset(held) and seen.isdisjoint(held):
+            files.append(name)
+            seen.update(held)
+    if seen != wanted:
+        raise StorageError(f"{folder}: what was just made came back damaged; the same command makes it again")
+    counted = {"kind": "candidates", "fingerprint": recipe.fingerprint, "revision": REVISION, "captions": len(captions)}
+    numbers, entries = _numbers(folder, files[1:], len(captions))
+    entries[table.WORDS] = entry_of(words)
+    folder.commit_manifest(files, {**counted, **content, "numbers": numbers, "files": entries})
+
+
+def _shards(captions: Sequence[Any]) -> list[list[Any]]:
+    """Captions in parts of about `SHARD_CAPTIONS`, an image's captions in one part."""
+    shards: list[list[Any]] = [[]]
+    for k, caption in enumerate(captions):
+        if len(shards[-1]) >= SHARD_CAPTIONS and caption.image != captions[k - 1].image:
+            shards.append([])
+        shards[-1].append(caption)
+    return shards
+
+
+def _parsed(row: ShardRow) -> ParsedCaption:
+    """Components are derived again where the work is done: as cheap as sending them."""
+    caption, image, text, parse = row
+    return ParsedCaption(id=caption, image=image, text=text, parse=parse, components=extract(parse))
+
+
+_generators: dict[str, Generator] = {}
+
+
+def make_shard(shard: Shard, recipe: Recipe) -> int:
+    """Make and write one shard; returns its number of captions. The same captions give the same file."""
+    if recipe.fingerprint not in _generators:
+        rules = recipe.rules
+        known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+        _generators.clear()
+        _generators[recipe.fingerprint] = Generator(recipe.words, known, rules)
+    generator = _generators[recipe.fingerprint]
+    rows: list[tuple[str, str, Slot]] = []
+    for group in by_image(_parsed(row) for row in shard):
+        for caption, slots in zip(group, generator.of_image(group), strict=True):
+            rows += [(caption.id, caption.text, slot) for slot in slots]
+    ids = [row[0] for row in shard]
+    name = table.shard_name(recipe.fingerprint, ids)
+    table.write_shard(recipe.folder, name, ids, table.table_of(rows, recipe.words))
+    return len(shard)
+
+
+def _run(
+    shards: Iterator[Shard],
+    sizes: list[int],
+    recipe: Recipe,
+    num_workers: int | None,
+    cluster: Cluster | None,
+) -> Iterator[int]:
+    """Numbers of captions, shard by shard as they are written."""
+    if sum(sizes) >= WORTH_RAY and num_workers != 1:
+        with ray_runs(cluster) as runs:
+            if runs:
+                from vse.stages.contrast_ray import make_with_ray  # Ray takes seconds to import
+
+                yield from make_with_ray(partial(make_shard, recipe=recipe), shards, len(sizes), num_workers)
+                return
+    most = min(4, os.cpu_count() or 1) if num_workers is None else num_workers
+    most = (
+        min(most, len(sizes), max(1, sum(sizes) // WORTH_A_PROCESS)) if num_workers is None else min(most, len(sizes))
+    )
+    if most > 1 and main_can_be_imported():
+        kept = list(shards)
+        try:
+            with ProcessPoolExecutor(most, multiprocessing.get_context("spawn")) as pool:
+                for future in as_completed([pool.submit(make_shard, shard, recipe) for shard in kept]):
+                    yield future.result()
+            return
+        except BrokenProcessPool:  # scripts without a __main__ guard, or no memory for a second process
+            there = table.finished(recipe.folder, recipe.fingerprint)
+            shards = (s for s in kept if table.shard_name(recipe.fingerprint, [row[0] for row in s]) not in there)
+    for shard in shards:
+        yield make_shard(shard, recipe)
+
+
+def _numbers(
+    folder: Folder, files: Sequence[str], num_captions: int
+) -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
+    """By paradigm and class: candidates a caption, and the shares of captions with one and with twenty of them. And the
+    manifest entries of the files, for which a store would send them once more."""
+    entries: dict[str, Any] = {}
+    counts: dict[str, Counter[str]] = {name: Counter() for name in {*sum(CLASSES.values(), ()), *CLASSES}}
+    for name in files:
+        data = folder.read_bytes(name)
+        entries[name], rows = entry_of(data), table.read_counts(data)
+        for caption, paradigm, number in rows:
+            for key in {paradigm, *(c for c, inside in CLASSES.items() if paradigm in inside)}:
+                counts[key][caption] += number
+    numbers = {
+        name: {
+            "per_caption": count.total() / max(num_captions, 1),
+            "captions_with_one": len(count) / max(num_captions, 1),
+            "captions_with_twenty": sum(n >= 20 for n in count.values()) / max(num_captions, 1),
+        }
+        for name, count in sorted(counts.items())
+    }
+    return numbers, entries

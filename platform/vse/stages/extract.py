@@ -1,0 +1,244 @@
+"""The extraction stage: one pass of a frozen backbone over every image of a data set, into a feature store.
+
+After an interruption it continues with the images that are in no committed shard. Few or small images are done in this
+process; when the first ones show that the rest would take long, Ray Data takes over.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from vse import registry
+from vse.cluster.runtime import Cluster, in_trial, running_ray
+from vse.config import fingerprint, knob
+from vse.data.places import below
+from vse.data.records import Image, Records
+from vse.display.progress import Progress
+from vse.errors import InputError
+from vse.features.arrays import ReadyMade, import_arrays
+from vse.features.backbone import code_of
+from vse.features.decoding import Decoded, decode
+from vse.features.forward import Forward, ShardBuffer, shard_rows
+from vse.features.locating import located
+from vse.features.shards import Output, Receipt, read_receipts
+from vse.features.store import FeatureStore, commit
+from vse.features.watch import Watch
+from vse.registry import ComponentConfig
+from vse.storage import user_files as named_files
+from vse.storage.folder import Folder
+
+log = logging.getLogger(__name__)
+
+_AHEAD = 3  # decoded batches waiting for the network
+_PROBE = 16  # images that say how long the others will take
+_BEGUN = "begun_by.json"  # which code of the backbone made the first shards
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtractionConfig:
+    """How features are extracted, never what they are: nothing here enters a fingerprint."""
+
+    workers: int | None = knob(None, "forward processes; 0: this process; none: chosen by the expected time", low=0)
+    batch: int | None = knob(None, "images per forward pass; none: 256 on a GPU, 32 on a CPU", low=1)
+    patience: float = knob(60.0, "seconds this process works alone before it asks Ray for workers", low=0)
+    max_rejected: float = knob(0.05, "share of images that may be unreadable before the job fails", low=0, high=1)
+
+
+def features_fingerprint(
+    records: Records, backbone_config: ComponentConfig, outputs: Sequence[str], root: str = ""
+) -> str:
+    """The name of the store's folder: eight digits over the records, the backbone with its weights, and the outputs."""
+    backbone: Any = registry.build("backbone", backbone_config)
+    identity = backbone.files_identity(records, root) if isinstance(backbone, ReadyMade) else backbone.identity()
+    return fingerprint([records.content_fingerprint, identity, sorted(outputs)])
+
+
+def extract(
+    records: Records,
+    backbone_config: ComponentConfig,
+    outputs: Sequence[str],
+    folder: Folder,
+    *,
+    root: str = "",
+    keys: Sequence[str] = (),
+    options: ExtractionConfig | None = None,
+    cluster: Cluster = running_ray,
+) -> FeatureStore:
+    """The store with `outputs` of every image in `folder`, made under its lock as far as it is missing.
+
+    root: folder of the images (`source.image_root`). keys: those that say where images are (`source.image_keys`).
+    cluster: gives a running Ray once one is needed. Raises InputError for impossible requests before any work,
+    TooManyRejects when more than `options.max_rejected` of the images cannot be read; what is committed stays.
+    """
+    options = options or ExtractionConfig()
+    backbone: Any = registry.build("backbone", backbone_config)
+    backbone.check(outputs)
+    with folder.locked():
+        store = FeatureStore.find(folder)
+        if store is not None:
+            if line := of_other_code(store, backbone_config):
+                log.warning("%s", line)
+            return _with(store, outputs)
+        if isinstance(backbone, ReadyMade):
+            backbone.check_rows(outputs, records, root)
+            return _with(import_arrays(records, backbone.config, folder, root, options.max_rejected), outputs)
+        folder.check_writable()
+        work = _Work(records, backbone_config, tuple(outputs), folder, root, keys, options, backbone.transform)
+        work.shapes = {name: backbone.shapes()[name] for name in outputs}
+        todo = _todo(records, folder)
+        code = _begun_by(folder, backbone, anew=len(todo) == len(records.images))
+        if todo:
+            _run(work, located(records, todo, folder, root, keys, options.max_rejected), cluster)
+        made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint, "code": code}
+        specs = {name: Output(shape) for name, shape in work.shapes.items()}
+        ids = [image.id for image in records.images]
+        return commit(folder, ids, specs, made_by)
+
+
+def of_other_code(store: FeatureStore, backbone_config: ComponentConfig) -> str:
+    """One line if the backbone's file is not what it was when these features were made, else "": its `identity` tells
+    settings and weights apart, not what is edited in the code."""
+    backbone, before = registry.build("backbone", backbone_config), store.manifest["made_by"].get("code")
+    return _edited(backbone, store.folder) if before not in (None, code_of(backbone)) else ""
+
+
+def _edited(backbone: Any, folder: Folder) -> str:
+    file = type(backbone).__module__.replace(".", "/") + ".py"
+    return f"warning: features were made with other code of {file}; to make them again, remove {folder}"
+
+
+def _with(store: FeatureStore, outputs: Sequence[str]) -> FeatureStore:
+    for name in outputs:
+        store.output(name)
+    return store
+
+
+def _todo(records: Records, folder: Folder) -> list[Image]:
+    """Images without committed features. Rejected ones are tried again: their files may have been repaired.
+
+    Split by split, whatever their order in the records: what asks for one split reads few shards of the others.
+    On S3 that would read the whole store back, and whoever reads a shard verifies it (`FeatureStore`).
+    """
+    receipts = read_receipts(folder, checksums=folder.is_local)
+    done = {image for receipt in receipts for image in receipt.ids}
+    return sorted((image for image in records.images if image.id not in done), key=lambda image: image.split)
+
+
+def _begun_by(folder: Folder, backbone: Any, anew: bool) -> str:
+    """The code that made the first shards, which are kept when the others are made: told if it is not today's."""
+    code = code_of(backbone)
+    if anew:
+        folder.write_json(_BEGUN, {"code": code})
+    elif (before := _code_in(folder)) not in ("", code):
+        log.warning("%s", _edited(backbone, folder))
+        return before
+    return code
+
+
+def _code_in(folder: Folder) -> str:
+    """The code that a folder's first shards were made by; empty if nothing says so, as in a file that a power cut
+    emptied: nobody needs it to go on."""
+    try:
+        return str(folder.read_json(_BEGUN)["code"])
+    except (FileNotFoundError, InputError, KeyError, TypeError):
+        return ""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is to be done, for whoever does it."""
+
+    records: Records
+    backbone: ComponentConfig
+    outputs: tuple[str, ...]
+    folder: Folder
+    root: str
+    keys: Sequence[str]
+    options: ExtractionConfig
+    transform: Any
+    shapes: dict[str, tuple[int, ...]] | None = None
+
+    def address(self, image: str) -> str:
+        """Where the image of that id is looked for."""
+        return below(self.root, next(each.uri for each in self.records.images if each.id == image))
+
+    @property
+    def shard_rows(self) -> int:
+        assert self.shapes is not None
+        return shard_rows(sum(Output(shape).row_bytes for shape in self.shapes.values()))
+
+
+def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
+    """Weights are loaded first: those that do not fit are one line, before any Ray process and any progress bar."""
+    workers, forward = 0 if in_trial() else work.options.workers, None
+    if not workers:
+        forward = Forward(work.backbone, work.outputs, work.options.batch)
+    elif named_files.is_file(getattr(work.backbone, "weights", "")):
+        registry.build("backbone", work.backbone).load(work.outputs)
+    with Progress("features", total=len(todo), unit="images") as bar:
+        total = len(work.records.images)
+        limit, made = work.options.max_rejected, total - len(todo)
+        watch = Watch(bar, total, limit, work.folder, work.address, keys=work.keys, made=made)
+        if forward is not None and workers is None and len(todo) > _PROBE:
+            start = time.monotonic()
+            _in_process(work, todo[:_PROBE], watch, forward)
+            todo = todo[_PROBE:]
+            if (time.monotonic() - start) / _PROBE * len(todo) > work.options.patience:
+                forward = None
+        if forward is None:
+            _with_ray(work, todo, watch, cluster)
+        else:
+            _in_process(work, todo, watch, forward)
+
+
+def _with_ray(work: _Work, todo: list[Image], watch: Watch, cluster: Cluster) -> None:
+    with cluster():
+        from vse.stages.extract_ray import extract_with_ray  # Ray reads its settings when it is imported
+
+        for num_images, rejects in extract_with_ray(
+            todo,
+            work.backbone,
+            work.outputs,
+            work.folder,
+            work.root,
+            transform=work.transform,
+            shard_rows=work.shard_rows,
+            workers=work.options.workers,
+            batch=work.options.batch,
+        ):
+            watch.committed(num_images, rejects)
+
+
+def _in_process(work: _Work, todo: Sequence[Image], watch: Watch, forward: Forward) -> None:
+    """Decoding runs one thread ahead of the network; decoders and convolutions both release the interpreter lock."""
+    buffer = ShardBuffer(work.folder, work.shard_rows)
+
+    def note(receipt: Receipt | None) -> None:
+        if receipt is not None:
+            watch.committed(len(receipt.ids), receipt.rejects)
+
+    for decoded in _decoded_ahead(work, todo, forward.batch):
+        note(buffer.add(decoded.ids, forward(decoded.pixels), decoded.rejects))
+    note(buffer.flush())
+
+
+def _decoded_ahead(work: _Work, todo: Sequence[Image], size: int) -> Iterator[Decoded]:
+    batches = (todo[start : start + size] for start in range(0, len(todo), size))
+    with ThreadPoolExecutor(1, "decode") as pool:
+
+        def submit(images: Sequence[Image]) -> Future[Decoded]:
+            return pool.submit(decode, [i.id for i in images], [i.uri for i in images], work.root, work.transform)
+
+        waiting = [submit(images) for images in islice(batches, _AHEAD)]
+        try:
+            while waiting:
+                decoded = waiting.pop(0).result()
+                waiting += [submit(images) for images in islice(batches, 1)]
+                yield decoded
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,149 @@
+"""Extraction over a cluster with Ray Data: decode in CPU tasks, the network in a pool of actors, shards in CPU tasks.
+
+Every shard is committed where it is made; only counts and rejects come back to the driver. A task that Ray repeats
+writes the same shard again, and what a dead driver leaves behind is found by the next run (`extraction`).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import ray
+import ray.data
+
+from vse.cluster.capacity import Capacity, living
+from vse.cluster.placement import capacity
+from vse.cluster.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
+from vse.data.records import Image
+from vse.errors import InputError
+from vse.features.decoding import decode
+from vse.features.shards import write_shard
+from vse.features.transforms import Transform
+from vse.registry import ComponentConfig
+from vse.storage.folder import Folder
+
+DECODE_ROWS = 32
+# A node takes minutes to come and costs until it has been idle for some: it must have more than that to do.
+WORTH_A_GPU, WORTH_A_CORE = 10_000, 1_000  # images
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Numbers of actors: `least` at any time, `first` at the start, `most` as Ray Data sees fit; `gpu`: one each."""
+
+    least: int
+    first: int
+    most: int
+    gpu: bool
+
+
+def pool_of(now: Capacity, could: Capacity, num_images: int, workers: int | None) -> Pool:
+    """One actor for each GPU, else for each core but one; on nodes yet to come as many as the images are worth.
+
+    now: the nodes that are up, of a cluster with an autoscaler only the head at first; could: those that there can be.
+    Ray Data never asks for actors beyond the nodes that are up, so those that are to bring nodes are there from the
+    start and stay. Raises InputError where there could never be one.
+    """
+    up, there = now.total(), could.total()
+    cores = max(up["CPU"], there["CPU"])
+    if cores < ACTOR_CPUS + TASK_CPUS:
+        raise InputError(f"extraction needs a core of the Ray cluster, which has {cores:g}; use workers=0")
+    gpu = max(up["GPU"], there["GPU"]) >= 1
+    here = int(up["GPU"]) if gpu else max(1, int(up["CPU"]) - 1)
+    ever = max(here, could.room(0, 1) if gpu else int(there["CPU"]) - could.nodes)
+    worth = math.ceil(num_images / (WORTH_A_GPU if gpu else WORTH_A_CORE))
+    wanted = workers or max(here, min(ever, worth))
+    first = min(wanted, ever)
+    return Pool(first if first > here else 1, first, wanted, gpu)
+
+
+class _Extractor:
+    """The actor. Rejected images pass through with zeros in place of pixels."""
+
+    def __init__(self, backbone: ComponentConfig, outputs: tuple[str, ...], batch: int | None) -> None:
+        import vse.features.backbones  # noqa: F401  (a fresh process has to register the components)
+        from vse.features.forward import Forward  # here, because torch is slow to import and only actors need it
+
+        self.forward = Forward(backbone, outputs, batch)
+
+    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"image": batch["image"], "reason": batch["reason"], **self.forward(batch["pixels"])}
+
+
+def _decode(batch: dict[str, np.ndarray], root: str, transform: Transform) -> dict[str, np.ndarray]:
+    ids = [str(i) for i in batch["image"]]
+    decoded = decode(ids, [str(u) for u in batch["uri"]], root, transform)
+    reasons, position = dict(decoded.rejects), {image: row for row, image in enumerate(decoded.ids)}
+    pixels = np.zeros((len(ids), *decoded.pixels.shape[1:]), np.uint8)
+    for row, image in enumerate(ids):
+        if image in position:
+            pixels[row] = decoded.pixels[position[image]]
+    return {"image": batch["image"], "reason": np.array([reasons.get(i, "") for i in ids], object), "pixels": pixels}
+
+
+def _write(batch: dict[str, np.ndarray], outputs: tuple[str, ...], folder: Folder) -> dict[str, Any]:
+    ids, reasons = [str(i) for i in batch["image"]], [str(r) for r in batch["reason"]]
+    good = [row for row, reason in enumerate(reasons) if not reason]
+    rejects = [(image, reason) for image, reason in zip(ids, reasons, strict=True) if reason]
+    rows = {name: np.ascontiguousarray(batch[name][good], dtype=np.float16) for name in outputs}
+    receipt = write_shard(folder, [ids[row] for row in good], rows, rejects)
+    images, why = [i for i, _ in receipt.rejects], [r for _, r in receipt.rejects]
+    return {"num_images": [len(receipt.ids)], "rejected": [images], "reasons": [why]}
+
+
+def extract_with_ray(
+    todo: Sequence[Image],
+    backbone: ComponentConfig,
+    outputs: tuple[str, ...],
+    folder: Folder,
+    root: str,
+    *,
+    transform: Transform,
+    shard_rows: int,
+    workers: int | None,
+    batch: int | None,
+) -> Iterator[tuple[int, list[tuple[str, str]]]]:
+    """Yields, shard by shard as they are committed, the number of images in it and its rejects.
+
+    Ray must be running. workers: forward actors, by default as `pool_of` says. Raises InputError where the cluster
+    could never hold one, PlacementError where none has come.
+    """
+    decode_task: Any = _decode  # Ray's annotations know no function with arguments of its own
+    write_task: Any = _write
+    pool = pool_of(living(ray.nodes()), capacity(), len(todo), workers)
+    forward_rows = batch or (256 if pool.gpu else DECODE_ROWS)
+    # Ray gathers whole blocks of these and then cuts: from any other size a scrap would be left of each gathering
+    shard_rows = max(1, shard_rows // forward_rows) * forward_rows
+    actors = ray.data.ActorPoolStrategy(min_size=pool.least, initial_size=pool.first, max_size=pool.most)
+
+    with data_work("extraction", **({"gpu": pool.most} if pool.gpu else {})):
+        uris = pa.table({"image": [i.id for i in todo], "uri": [i.uri for i in todo]})
+        blocks = [uris.slice(start, DECODE_ROWS) for start in range(0, len(todo), DECODE_ROWS)]
+        shards = (
+            dataset_of(blocks)
+            .map_batches(
+                decode_task, fn_kwargs={"root": root, "transform": transform}, batch_size=None, num_cpus=TASK_CPUS
+            )
+            .map_batches(
+                _Extractor,
+                fn_constructor_kwargs={"backbone": backbone, "outputs": outputs, "batch": batch},
+                batch_size=forward_rows,
+                compute=actors,
+                num_gpus=1 if pool.gpu else None,
+                num_cpus=None if pool.gpu else ACTOR_CPUS,
+            )
+            .map_batches(
+                write_task,
+                fn_kwargs={"outputs": outputs, "folder": folder},
+                batch_size=shard_rows,
+                num_cpus=TASK_CPUS,
+            )
+        )
+        for row in shards.iter_rows():
+            yield (
+                int(row["num_images"]),
+                [(str(i), str(r)) for i, r in zip(row["rejected"], row["reasons"], strict=True)],
+            )

@@ -1,0 +1,165 @@
+"""Whether the other nodes of a cluster have the local files that their part of the work reads.
+
+They read images and weights while features are extracted, and a parser that is a folder. Annotations, arrays of
+features and files of word vectors are read by the job's driver alone, which keeps what is in them in the workspace.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vse import registry
+from vse.cluster.placement import capacity, on_every_node
+from vse.cluster.runtime import Config as RayConfig
+from vse.cluster.runtime import cluster_address, running_ray
+from vse.data.image_files import places_of
+from vse.data.records import Records
+from vse.errors import InputError
+from vse.features.arrays import ReadyMade
+from vse.features.locating import path_lines
+from vse.stages.checks import check, check_features, of_data, trainable
+from vse.stages.pipeline import kept_features, parser_of
+from vse.storage import user_files as named_files
+from vse.storage.paths import local_path
+from vse.training.compatibility import family_inputs
+from vse.training.config import RunConfig
+from vse.training.given_vectors import planned_coverage, without_vectors
+from vse.training.inputs import training_vocabulary, unfamiliar_words
+from vse.workspace.layout import Workspace
+
+_SPAN = 1 << 16  # bytes compared at both ends of a file
+_IMAGES = 3  # compared; a folder that some node has a part of is found when its images are missing
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Something local that other nodes read: the key that names it, its path, files of it to know it by."""
+
+    key: str
+    path: str
+    files: tuple[str, ...]
+
+
+def check_training(
+    config: RunConfig, workspace: str, ray: RayConfig, *, parsed: bool = False, splits: Sequence[str] = ()
+) -> Iterator[str]:
+    """What a dry run checks of a training and of the cluster that it is for, in lines; nothing is written.
+
+    Args:
+        config: of the run.
+        workspace: its address.
+        ray: what is asked of Ray.
+        parsed: whether captions are parsed for attacks.
+        splits: that are measured beside train and val.
+
+    Raises:
+        InputError: as the job does before it shows the first image to the backbone.
+    """
+    place, outputs = Workspace.open(workspace), (family_inputs(config).image,)
+    check(config, parsed=parsed)
+    records = trainable(registry.build("source", config.data).describe(), splits)
+    if kept_features(config, place, records, outputs) is None:
+        check_features(config, records, outputs, place)
+    told = (without_vectors(config), unfamiliar_words(records, training_vocabulary(config, records, None)))
+    yield from filter(None, told)
+    yield from planned_coverage(config, records)
+    yield from of_data(records)
+    yield from path_lines(records, config.data, config.features.backbone)
+    yield from check_reach(config, workspace, ray)
+
+
+def check_reach(
+    config: RunConfig, workspace: str, ray: RayConfig, outputs: tuple[str, ...] = (), *, captions: bool = True
+) -> Iterator[str]:
+    """What is read on other nodes of the cluster that the job belongs to, in a line each; none where there are none.
+
+    outputs: of extraction, by default what the family reads. captions: whether they may be parsed. Raises InputError
+    for a local file or folder that some node has not, or has otherwise, and where no other node is there to show it.
+    """
+    if cluster_address(ray) is None or capacity(ray).nodes < 2:
+        return
+    reads = list(local_reads(config, Workspace.open(workspace), outputs, captions=captions))
+    if not reads:
+        return
+    with running_ray(ray) as session:
+        for read in reads:
+            if session.nodes > 1:
+                _compare(read)
+                yield f"{read.key}={read.path}: alike on all {session.nodes} nodes"
+            elif not (ray.shared_workspace and _beside(read, workspace)):
+                raise InputError(
+                    f"{read.key}={read.path}: a local path that other nodes will read, and no other node is up yet to "
+                    f"check; {_instead(read)}"
+                )
+
+
+def local_reads(
+    config: RunConfig, workspace: Workspace, outputs: tuple[str, ...] = (), *, captions: bool = True
+) -> Iterator[Read]:
+    """What nodes read of the machine they are on, whatever they read of S3. Images and weights only while the workspace
+    lacks features of them."""
+    inputs, backbone = family_inputs(config), registry.build("backbone", config.features.backbone)
+    if not isinstance(backbone, ReadyMade):
+        source = registry.build("source", config.data)
+        records = source.describe()
+        if kept_features(config, workspace, records, outputs or (inputs.image,)) is None:
+            weights = getattr(config.features.backbone, "weights", "")
+            if not named_files.is_remote(weights) and named_files.is_file(weights):
+                yield Read("features.backbone.weights", weights, (str(local_path(weights).absolute()),))
+            root = source.image_root
+            if root and not named_files.is_remote(root):
+                yield Read("data.root", root, tuple(_some(records, root)))
+    parser = local_path(parser_of(config).pipeline).absolute()
+    if captions and inputs.components and parser.is_dir():
+        files = (str(path) for name in ("meta.json", "config.cfg") if (path := parser / name).is_file())
+        yield Read("text.parser.pipeline", str(parser), tuple(files))
+
+
+def _some(records: Records, root: str) -> Iterator[str]:
+    images = records.images
+    for k in sorted({round(k * (len(images) - 1) / (_IMAGES - 1)) for k in range(_IMAGES)}):
+        places = places_of(root, images[k].uri)
+        written = next(places)
+        if not named_files.is_remote(written):
+            yield written if os.path.isfile(written) else next(filter(os.path.isfile, places), written)
+
+
+def _compare(read: Read) -> None:
+    here = look(read.files)
+    for host, there in on_every_node(look, read.files).items():
+        if there != here:
+            missing = next(file for file, mine, its in zip(read.files, here, there, strict=True) if mine != its)
+            what = f"node {host} lacks {missing} or has a different file"
+            raise InputError(f"{read.key}={read.path}: {what}; {_instead(read)}")
+
+
+def look(files: tuple[str, ...]) -> list[str]:
+    """What a node has of files: their sizes and digests of both ends; empty for those that cannot be read."""
+    found = []
+    for file in files:
+        try:
+            size, head, tail = named_files.ends(file, _SPAN)
+            found.append(f"{size} {hashlib.sha256(head + tail).hexdigest()}")
+        except InputError:
+            found.append("")
+    return found
+
+
+def _instead(read: Read) -> str:
+    if read.key == "text.parser.pipeline":
+        return "put it on every node under this path"
+    return (
+        "copy it to S3 and name s3://bucket/..., put it on every node under this path, or extract on this node "
+        "first: jobs/extract_features.py extraction.workers=0"
+    )
+
+
+def _beside(read: Read, workspace: str) -> bool:
+    """Whether it lies on the file system of a workspace that the user calls shared; of a folder, its files as well,
+    for links may lead elsewhere."""
+    there = Workspace.open(workspace).root
+    if not there.is_local or not there.local().exists():
+        return False
+    paths = (read.path, *filter(os.path.exists, read.files))
+    return {os.stat(path).st_dev for path in paths} == {os.stat(there.local()).st_dev}

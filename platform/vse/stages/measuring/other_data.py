@@ -1,0 +1,68 @@
+"""Other data than a run's own, as `measure.on` names them: how they are read, and whose words attack them."""
+
+import re
+from dataclasses import fields, replace
+
+from vse import registry
+from vse.config import override
+from vse.data.precomp import Precomp
+from vse.data.recognised import recognised
+from vse.data.records import Records
+from vse.errors import InputError
+from vse.features.arrays import ReadyMade
+from vse.stages.measuring.options import MeasureOptions
+from vse.training.config import RunConfig
+
+
+def keys_of(options: MeasureOptions) -> dict[str, str]:
+    """What `measure.on` and the keys below it say, by their names below it; the path is `path`."""
+    return {key: value for key, _, value in (item.partition("=") for item in options.on)}
+
+
+def on_other_data(config: RunConfig, options: MeasureOptions) -> RunConfig:
+    """A run's configuration with the data that it is measured on, its own or what `measure.on` names.
+
+    Word lists of attacks on other data are counted in their own captions, by shares, and none is kept from the attacks:
+    nothing was trained against them.
+
+    Raises:
+        InputError: nothing is recognised there, a key is none of its source, or the run cannot read it.
+    """
+    keys = keys_of(options)
+    if not keys:
+        return config
+    path, name = keys.pop("path", ""), keys.pop("source", "")
+    data = config.data
+    try:
+        if name:
+            registry.component("source", name, "data")
+        if path:
+            name, there = recognised(path, name)
+            keys = there | keys
+        if name:
+            data = registry.component("source", name, "data").Config()
+        other = override(replace(config, data=data), {f"data.{key}": value for key, value in keys.items()})
+    except InputError as error:
+        raise told(error, data, keys) from None
+    made = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
+    if isinstance(other.data, Precomp.Config) and not made:
+        raise InputError("measure.on: holds features and no images, which this run makes features of")
+    text = replace(
+        other.text,
+        pools=replace(other.text.pools, minimum=None, held_out=False),
+        contrast=replace(other.text.contrast, minimum=None, held_out=False),
+    )
+    return replace(other, text=text)
+
+
+def told(error: InputError, data: registry.ComponentConfig, keys: dict[str, str]) -> InputError:
+    """An error about keys of a data set with the names that they have below `measure.on`."""
+    names = "|".join(map(re.escape, {*(spec.name for spec in fields(data)), *keys}))
+    text = re.sub(rf"(?<![\w/.-])data\.({names})\b", r"measure.on.\1", str(error))
+    text = re.sub(r"(?<![\w/.-])data=(?=\w)", "measure.on.source=", text)
+    return InputError(text if text.startswith("measure.on") else f"measure.on: {text}")
+
+
+def words_of(records: Records, split: str, options: MeasureOptions) -> str:
+    """The split whose captions give the words that attack a split: of other data without a training split, itself."""
+    return split if options.on and "train" not in records.split_names else "train"

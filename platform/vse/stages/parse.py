@@ -1,0 +1,204 @@
+"""The parse stage: every distinct text once, in shards, in this process, several processes or a Ray cluster.
+
+Finished shards of an interrupted run are kept: the next run parses only the remaining texts.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from itertools import pairwise
+
+from vse.cluster.runtime import Cluster, in_trial
+from vse.config import fingerprint
+from vse.data.records import Records
+from vse.display.progress import Progress
+from vse.errors import StorageError
+from vse.storage.damage import remove_damaged
+from vse.storage.folder import Folder
+from vse.text.components import REVISION
+from vse.text.corpus import SHARD_TEXTS, Language, finished, write_captions, write_shard
+from vse.text.parse import Parse
+from vse.text.parser import Parser, parser_fingerprint, shared_parser
+from vse.workspace.layout import Workspace, dataset_name
+
+# Starting a process costs about as much as parsing this many captions, a pool of Ray actors some ten times that.
+WORTH_A_PROCESS = 4000
+WORTH_RAY = 20_000
+PARSING = "parse captions"  # how progress names it
+
+
+def language_fingerprint(config: Parser.Config) -> str:
+    """Eight digits that name what the parser and the rules for components make."""
+    return fingerprint({"parser": parser_fingerprint(config), "components": REVISION})
+
+
+def parse_captions(
+    records: Records,
+    config: Parser.Config,
+    workspace: Workspace,
+    *,
+    num_workers: int | None = None,
+    cluster: Cluster | None = None,
+) -> Language:
+    """Parses of all captions, in language/<dataset>/<fingerprint>; made as far as they are missing, under its lock.
+
+    num_workers: processes; by default one for few captions, else as many as cores, at most four. cluster: gives a
+    running Ray once one is needed; without it Ray is used only where it runs already. Raises InputError for a pipeline
+    that is not there.
+    """
+    folder = workspace.language(dataset_name(records), language_fingerprint(config))
+    captions = [(caption.id, caption.text) for caption in records.captions]
+    with folder.locked():
+        return _parsed(captions, [t for _, t in captions], config, folder, PARSING, num_workers, cluster)
+
+
+def parse_texts_to(
+    texts: Sequence[str],
+    config: Parser.Config,
+    folder: Folder,
+    *,
+    label: str = PARSING,
+    num_workers: int | None = None,
+) -> Language:
+    """Parses of `texts` kept in `folder`, made as far as they are missing there; `label` names the work to users."""
+    return _parsed(None, texts, config, folder, label, num_workers, None)
+
+
+def parse_texts(texts: Sequence[str], config: Parser.Config, num_processes: int = 1) -> list[Parse]:
+    """One parse per text, in order, kept nowhere; each distinct text is parsed once.
+
+    Up to `num_processes` processes share the work, as far as there is enough of it to pay for starting them.
+    """
+    distinct = list(dict.fromkeys(texts))
+    most = max(1, min(num_processes, len(distinct) // WORTH_A_PROCESS))
+    parses: list[Parse] | None = None
+    if most > 1 and main_can_be_imported():
+        bounds = [len(distinct) * k // most for k in range(most + 1)]
+        shares = [distinct[low:high] for low, high in pairwise(bounds)]
+        try:
+            with ProcessPoolExecutor(most - 1, multiprocessing.get_context("spawn")) as pool:
+                others = [pool.submit(_parse_share, share, config) for share in shares[1:]]
+                parses = _parse_share(shares[0], config)
+                for other in others:
+                    parses += other.result()
+        except BrokenProcessPool:  # as in `_run`
+            parses = None
+    if parses is None:
+        parses = _parse_share(distinct, config)
+    by_text = dict(zip(distinct, parses, strict=True))
+    return [by_text[text] for text in texts]
+
+
+def _parse_share(texts: Sequence[str], config: Parser.Config) -> list[Parse]:
+    return shared_parser(config).parse_all(texts)
+
+
+def _parsed(
+    captions: Sequence[tuple[str, str]] | None,
+    texts: Sequence[str],
+    config: Parser.Config,
+    folder: Folder,
+    label: str,
+    num_workers: int | None,
+    cluster: Cluster | None,
+) -> Language:
+    digits = language_fingerprint(config)
+    wanted = list(dict.fromkeys(texts))
+    found = Language.find(folder, wanted)
+    if found is not None and found.fingerprint == digits:
+        return found
+    folder.check_writable()
+    remove_damaged(folder)
+    done = finished(folder, digits)
+    seen = {text for shard in done.values() for text in shard}
+    todo = [text for text in wanted if text not in seen]
+    if todo:
+        shards = [todo[start : start + SHARD_TEXTS] for start in range(0, len(todo), SHARD_TEXTS)]
+        with Progress(label, total=len(todo), unit="captions") as bar:
+            for count in _run(shards, config, folder, num_workers, cluster):
+                bar.advance(count)
+    done = finished(folder, digits)
+    if not set(wanted).issubset(text for shard in done.values() for text in shard):
+        raise StorageError(f"{folder}: what was just parsed came back damaged; the same command parses it again")
+    files = _cover(done, set(wanted))
+    if captions is not None:
+        files.append(write_captions(folder, captions))
+    folder.commit_manifest(
+        files,
+        {
+            "kind": "language",
+            "fingerprint": digits,
+            "parser": {"pipeline": config.pipeline, "fingerprint": parser_fingerprint(config)},
+            "components_revision": REVISION,
+            "num_texts": len(wanted),
+        },
+    )
+    return Language.open(folder)
+
+
+def _cover(shards: dict[str, list[str]], wanted: set[str]) -> list[str]:
+    """Shards that hold wanted texts; those of other texts stay out of the manifest."""
+    return [name for name, texts in shards.items() if wanted.intersection(texts)]
+
+
+def parse_shard(texts: Sequence[str], config: Parser.Config, folder: Folder) -> int:
+    """Parse and write one shard; returns its number of texts. The same texts give the same file."""
+    write_shard(folder, language_fingerprint(config), texts, shared_parser(config).parse_all(texts))
+    return len(texts)
+
+
+def _run(
+    shards: list[list[str]],
+    config: Parser.Config,
+    folder: Folder,
+    num_workers: int | None,
+    cluster: Cluster | None,
+) -> Iterator[int]:
+    """Numbers of texts, shard by shard as they are written."""
+    num_texts = sum(map(len, shards))
+    if num_texts >= WORTH_RAY and num_workers != 1:
+        with ray_runs(cluster) as runs:
+            if runs:
+                from vse.stages.parse_ray import parse_with_ray  # Ray takes seconds to import
+
+                yield from parse_with_ray(parse_shard, shards, config, folder, num_workers)
+                return
+    most = min(4, os.cpu_count() or 1) if num_workers is None else num_workers
+    most = min(most, len(shards), max(1, num_texts // WORTH_A_PROCESS))
+    if most > 1 and main_can_be_imported():
+        try:
+            yield from _run_processes(shards, config, folder, most)
+            return
+        except BrokenProcessPool:  # scripts without a __main__ guard, or no memory for a second process
+            done = finished(folder, language_fingerprint(config))
+            seen = {text for texts in done.values() for text in texts}
+            shards = [shard for shard in shards if shard[0] not in seen]
+    for shard in shards:
+        yield parse_shard(shard, config, folder)
+
+
+def _run_processes(shards: list[list[str]], config: Parser.Config, folder: Folder, most: int) -> Iterator[int]:
+    with ProcessPoolExecutor(most, multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(parse_shard, shard, config, folder) for shard in shards]):
+            yield future.result()
+
+
+def main_can_be_imported() -> bool:
+    """Whether a fresh process could import this one's main module; a script on standard input cannot."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    return path is None or os.path.exists(path)
+
+
+@contextlib.contextmanager
+def ray_runs(cluster: Cluster | None) -> Iterator[bool]:
+    """Whether there is a Ray to work with in the body: the one that runs, or the one that `cluster` gives."""
+    if in_trial():
+        yield False
+        return
+    with cluster() if cluster is not None else contextlib.nullcontext():
+        ray = sys.modules.get("ray")  # not imported: not running
+        yield ray is not None and bool(ray.is_initialized())

@@ -1,0 +1,320 @@
+"""One run elsewhere: on several workers through Ray Train, each within a process group, or in one Ray task."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+from ray.train import ControllerError, FailureConfig, ScalingConfig, TrainingFailedError, WorkerGroupError
+from ray.train import RunConfig as TrainRunConfig
+from ray.train.torch import TorchTrainer
+from ray.train.v2._internal.exceptions import (
+    WorkerGroupStartupFailedError,
+    WorkerGroupStartupTimeoutError,
+    WorkerHealthCheckFailedError,
+    WorkerHealthCheckTimeoutError,
+)
+from ray.train.v2._internal.execution.callback import WorkerGroupCallback
+from ray.train.v2._internal.execution.failure_handling import DefaultFailurePolicy, FailureDecision
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from vse.cluster.memory_shortage import memory_failure
+from vse.cluster.process_group import GroupConfig
+from vse.cluster.runtime import placement_seconds, train_nodes
+from vse.config import to_dict
+from vse.errors import InputError, PlacementError, StorageError, WorkersLostError, first_line, storage_failure
+from vse.storage.folder import Folder
+from vse.storage.lease import Held
+from vse.storage.scratch import scratch_folder
+from vse.training.config import RunConfig
+from vse.training.loop import SAID_ONCE
+from vse.workspace import journal
+from vse.workspace.layout import Workspace
+
+RETRIES = 3  # a worker lost with its spot instance is no reason to give up; each retry goes on from the checkpoint
+LISTEN_SECONDS = 1.0
+ABORT_SECONDS = 20.0  # for the workers of an interrupted training to end; what takes longer ends with Ray
+# How long a worker waits for the others in a collective before the group is given up. Lost workers are noticed at once
+# by Ray, so this is for the slow: nodes that copy and parse a whole data set while others have it, rank 0 that writes a
+# checkpoint to a store that is away. It must exceed the longest of these, not the length of a step.
+COLLECTIVE_SECONDS = 4 * 3600
+
+Report = Callable[[dict[str, float]], None]
+
+
+def train_on_workers(
+    config: RunConfig,
+    workspace: Workspace,
+    name: str,
+    parent: str,
+    report: Report | None = None,
+    *,
+    held: Held | None = None,
+) -> None:
+    """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
+
+    `report` hears each epoch from the run's journal, in a thread of its own, and with it as `waited` for how many
+    seconds workers had no place. Raises InputError, StorageError and Diverged as a worker raised them, without trying
+    again; lost workers are replaced. Raises PlacementError where the nodes for all of them did not come, and
+    WorkersLostError where workers were lost once more, or torch finds no GPU where Ray has placed one.
+    """
+    # Ray's own notes about a run are read by nobody: checkpoints are the run's. Only Ray's controller writes them, and
+    # it runs on this node; on S3 they would fail without a second try where the workspace itself waits.
+    with scratch_folder("train") as scratch:
+        waited = Waited(scratch / "waited")
+        trainer = _trainer(config, _arguments(config, workspace, name, parent, held), name, scratch, waited)
+        with _listening(workspace.run(name), report, waited.seconds):
+            try:
+                refusal = trainer.fit().return_value
+            except TrainingFailedError as error:
+                if _timed_out(error):
+                    raise _no_place(config) from None
+                if loss := _loss(error):
+                    raise _lost(config, loss) from None
+                if isinstance(error, ControllerError) and isinstance(error.controller_failure, WorkersLostError):
+                    raise error.controller_failure from None
+                raise
+            except (KeyboardInterrupt, SystemExit):
+                trainer.abort()
+                raise
+    _raise_again(refusal)
+
+
+def _trainer(config: RunConfig, arguments: dict[str, Any], name: str, scratch: Path, waited: "Waited") -> "_Trainer":
+    gpus = config.train.gpus_per_worker
+    return _Trainer(
+        _worker,
+        train_loop_config=arguments,
+        scaling_config=ScalingConfig(
+            num_workers=config.train.workers,
+            use_gpu=gpus > 0,
+            resources_per_worker={"CPU": config.train.threads, **({"GPU": gpus} if gpus else {})},
+            label_selector=train_nodes(gpus),
+        ),
+        torch_config=GroupConfig(backend="nccl" if gpus else "gloo", timeout_s=COLLECTIVE_SECONDS),
+        run_config=TrainRunConfig(
+            name=name,
+            storage_path=str(scratch),
+            callbacks=[waited],  # type: ignore[list-item]  # Ray's own kind
+            failure_config=FailureConfig(max_failures=RETRIES, controller_failure_limit=RETRIES),
+        ),
+    )
+
+
+class _Policy(DefaultFailurePolicy):
+    """Ray Train's own, but for workers that have had no place in time: it would wait for one as long at each retry."""
+
+    def make_decision(self, training_failed_error: TrainingFailedError) -> FailureDecision:
+        return (
+            FailureDecision.RAISE if _timed_out(training_failed_error) else super().make_decision(training_failed_error)
+        )
+
+
+def _timed_out(error: TrainingFailedError) -> bool:
+    return isinstance(error, ControllerError) and isinstance(error.controller_failure, WorkerGroupStartupTimeoutError)
+
+
+class Waited(WorkerGroupCallback):
+    """Writes down, in Ray Train's controller, which is on the driver's node, how long workers waited for places."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.since = file, 0.0
+
+    def before_worker_group_start(self, worker_group_context: Any) -> None:
+        self.since = time.monotonic()
+
+    def before_init_train_context(self, workers: list[Any]) -> dict[str, list[Any]]:
+        """Their processes have just started."""
+        with contextlib.suppress(OSError):  # of a full disk others tell
+            self.file.write_text(str(self.seconds() + time.monotonic() - self.since))
+        return {}
+
+    def seconds(self) -> float:
+        """Over all starts of the workers so far, in whichever process this is asked."""
+        try:
+            return float(self.file.read_text())
+        except (OSError, ValueError):  # not there yet, or being written
+            return 0.0
+
+
+def _loss(error: TrainingFailedError) -> Exception | None:
+    """How a worker, or its node, was lost; None where a worker failed by an error of its own."""
+    if isinstance(error, ControllerError):
+        failure = error.controller_failure
+        return failure if isinstance(failure, WorkerGroupStartupFailedError) else None
+    failures = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
+    kinds = WorkerHealthCheckFailedError, WorkerHealthCheckTimeoutError
+    loss = next((each for each in failures if isinstance(each, kinds)), None)  # it takes others along
+    return getattr(loss, "health_check_failure", loss)
+
+
+class _Trainer(TorchTrainer):
+    """Gives up as `_Policy` says, and leaves Ctrl-C to the job: Ray Train's own handler would end it with status 1 and
+    without a word."""
+
+    controller: Any = None
+
+    def _initialize_and_run_controller(self, **settings: Any) -> Any:
+        policy = _Policy(settings["failure_policy"].failure_config)
+        return super()._initialize_and_run_controller(**{**settings, "failure_policy": policy})
+
+    def _register_sigint_handler(self, controller: Any) -> None:
+        self.controller = controller  # not told of where a thread, as that of a trial, calls `fit`
+
+    def abort(self) -> None:
+        """End the workers, as Ray Train's handler does."""
+        if self.controller is not None:
+            with contextlib.suppress(RayError):  # it answers by its end
+                ray.get(self.controller.abort.remote(), timeout=ABORT_SECONDS)
+
+
+def train_in_task(
+    config: RunConfig,
+    workspace: Workspace,
+    name: str,
+    parent: str,
+    report: Report | None = None,
+    *,
+    held: Held | None = None,
+    worker: Callable[[dict[str, Any]], tuple[str, str] | None] | None = None,
+) -> None:
+    """Run one worker to the end on a node that has the GPUs which this process lacks; it must be connected to Ray.
+
+    As `train_on_workers` otherwise. `worker` is what runs there.
+    """
+    train = config.train
+    arguments, labels = _arguments(config, workspace, name, parent, held), train_nodes(train.gpus_per_worker)
+    task: Any = ray.remote(worker or _worker)
+    with _listening(workspace.run(name), report):
+        for losses in range(RETRIES + 1):
+            place = placement_group(
+                [{"CPU": train.threads, "GPU": train.gpus_per_worker}],
+                bundle_label_selector=[labels or {}],
+            )
+            try:
+                if not place.wait(placement_seconds()):
+                    raise _no_place(config)
+                there = task.options(
+                    num_cpus=train.threads,
+                    num_gpus=train.gpus_per_worker,
+                    max_retries=0,
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(place),
+                )
+                return _raise_again(ray.get(there.remote(arguments)))
+            except RayTaskError:
+                raise
+            except RayError as error:  # its node or its process is gone; the next one goes on from the checkpoint
+                if losses == RETRIES:
+                    raise _lost(config, error) from None
+            finally:
+                remove_placement_group(place)
+
+
+def _arguments(config: RunConfig, workspace: Workspace, name: str, parent: str, held: Held | None) -> dict[str, Any]:
+    place = {"workspace": workspace.root.uri, "found": workspace.found.answers}
+    return {"config": to_dict(config), **place, "run": name, "parent": parent, "held": held}
+
+
+def _no_place(config: RunConfig) -> PlacementError:
+    train = config.train
+    labels = "".join(f" labelled {name}: {value}" for name, value in (train_nodes(train.gpus_per_worker) or {}).items())
+    return PlacementError(
+        f"train.workers={train.workers}: no nodes{labels} came in time with {train.threads} CPUs and "
+        f"{train.gpus_per_worker:g} GPUs for each; see `ray status`"
+    )
+
+
+def _lost(config: RunConfig, error: Exception) -> WorkersLostError:
+    if line := memory_failure(error):
+        return WorkersLostError(f"train.workers={config.train.workers}: {line}")
+    return WorkersLostError(
+        f"train.workers={config.train.workers}: workers were lost again after {RETRIES} replacements "
+        f"({first_line(error)}); the logs of their nodes may say why"
+    )
+
+
+def _raise_again(refusal: tuple[str, str] | None) -> None:
+    """Raise here what a worker told of as `_worker` does."""
+    if refusal is not None:
+        kind, text = refusal
+        raise next(each for each in SAID_ONCE if each.__name__ == kind)(text)
+
+
+@contextlib.contextmanager
+def _listening(folder: Folder, report: Report | None, waited: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
+    listener = Listener(folder, report, waited) if report is not None else None
+    try:
+        yield
+    finally:
+        if listener is not None:
+            listener.close()
+
+
+def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
+    """Train; returns (kind, text) of an error that would come again, since Ray tries again after whatever is raised."""
+    from vse.presets import from_data
+    from vse.stages import pipeline
+    from vse.stages.train_worker import train_worker
+    from vse.training.code import read_code
+    from vse.training.collectives import together
+
+    read_code()  # as in run_training
+    try:
+        config = from_data(arguments["config"])
+        workspace = Workspace.open(arguments["workspace"], arguments["found"])
+        material = together(lambda: pipeline.prepare(config, workspace), *SAID_ONCE)
+        train_worker(config, workspace, arguments["run"], material, arguments["parent"], held=arguments["held"])
+    except SAID_ONCE as error:
+        return next(kind.__name__ for kind in SAID_ONCE if isinstance(error, kind)), str(error)
+    except OSError as error:
+        if text := storage_failure(error):
+            return StorageError.__name__, text
+        raise
+    return None
+
+
+class Listener:
+    """Reports the epochs that appear in a run's journal after it was made; those that were there are known.
+
+    waited: asked with each of them, for how many seconds its workers had no place.
+    """
+
+    def __init__(self, folder: Folder, report: Report, waited: Callable[[], float] = lambda: 0.0) -> None:
+        self.folder, self.report, self.waited = folder, report, waited
+        self.heard = max(self._epochs(), default=0)
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        """Hear the rest and stop."""
+        self.over.set()
+        self.thread.join()
+
+    def _listen(self) -> None:
+        over = False
+        while not over:
+            over = self.over.wait(LISTEN_SECONDS)
+            with contextlib.suppress(OSError, InputError):  # away, or refused for now: the epochs are told afterwards
+                self._tell()
+
+    def _tell(self) -> None:
+        for epoch, numbers in sorted(self._epochs().items()):
+            if epoch > self.heard:
+                self.heard = epoch
+                self.report({**numbers, "epoch": epoch, "waited": self.waited()})
+
+    def _epochs(self) -> dict[int, dict[str, float]]:
+        if not self.folder.exists(journal.FILE_NAME):
+            return {}
+        epochs: dict[int, dict[str, float]] = {}
+        story = journal.parse(self.folder.read_bytes(journal.FILE_NAME))
+        for (key, step), (value, _) in story.metrics.items():
+            if key.startswith(("train/", "val/")):
+                epochs.setdefault(step, {})[key] = value
+        return epochs

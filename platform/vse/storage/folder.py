@@ -1,0 +1,387 @@
+"""Where stages keep what they make: folders on local disks or on S3, written so that a reader never sees half a file.
+
+A stage writes its data files first and then `manifest.json`, which names every one of them with size and SHA-256.
+A folder without a manifest, or whose files differ from it, counts as not made. On S3 the manifest is written on the
+condition that nobody else wrote one meanwhile.
+"""
+
+import contextlib
+import errno
+import json
+import math
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from vse.errors import DamagedError, InputError, StorageError, first_line, storage_failure
+from vse.storage.checksums import as_json, entry_of, sha256_of_file, with_checksum, without_checksum
+from vse.storage.file_lock import take
+from vse.storage.lease import DEAD_AFTER, LEASE_SECONDS, Held, lease
+from vse.storage.object_store import Info, ObjectStore
+from vse.storage.paths import local_path
+
+MANIFEST = "manifest.json"
+_TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
+_REFUSALS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG}
+
+
+_remote = lru_cache(maxsize=1024)(ObjectStore.open)
+
+
+def _sync_folder(path: Path) -> None:
+    """Have the new name of a file survive a power cut too. File systems that cannot do that do it themselves."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder by URI: an absolute local path, or `s3://bucket/prefix` (see `ObjectStore.open` for its options).
+
+    It holds no handle, so it can be sent to another process. It need not exist: writing makes it.
+    """
+
+    uri: str
+
+    @classmethod
+    def open(cls, uri: str | os.PathLike[str]) -> "Folder":
+        """The folder at a path (relative ones from the working directory), file:// or s3:// URI."""
+        text = os.fspath(uri)
+        if text == "":
+            raise InputError("a folder needs a path or a URI, got an empty one")
+        parts = urlsplit(text)
+        if parts.scheme == "file":
+            text = unquote(parts.path)
+        elif "://" in text:
+            folder = cls(text.rstrip("/"))
+            _remote(folder.uri)
+            return folder
+        return cls(str(local_path(text).absolute()))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the folder lies on a file system of this machine."""
+        return "://" not in self.uri
+
+    def __str__(self) -> str:
+        return self.uri
+
+    @property
+    def name(self) -> str:
+        """The last step of its path, without the options that S3 addresses may carry."""
+        return self.uri.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
+
+    @classmethod
+    def holding(cls, address: str) -> tuple["Folder", str]:
+        """(folder, name) of the file at a path or address, as `address` writes it."""
+        text, mark, query = address.partition("?") if "://" in address else (address, "", "")
+        head, slash, name = text.rpartition("/")
+        return cls.open(f"{head or slash or '.'}{mark}{query}"), name
+
+    def address(self, name: str) -> str:
+        """Path or address of a file in it, with the options that S3 addresses may carry."""
+        base, mark, query = self.uri.partition("?") if not self.is_local else (self.uri, "", "")
+        return f"{base.rstrip('/')}/{name}{mark}{query}"
+
+    def child(self, *names: str) -> "Folder":
+        """The folder below this one; each name is one step and may not leave the folder."""
+        for name in names:
+            if name in ("", ".", "..") or "/" in name or "\\" in name:
+                raise InputError(f"{name!r}: cannot be the name of a folder in {self.uri}")
+        base, _, query = self.uri.partition("?")  # S3 addresses may carry options such as endpoint_override
+        return Folder("/".join((base, *names)) + (f"?{query}" if query else ""))
+
+    def local(self, name: str = "") -> Path:
+        """The path of the folder, or of a file in it. Raises InputError where the folder is not local."""
+        if not self.is_local:
+            raise InputError(f"{self.uri}: a local folder is needed here")
+        return Path(self.uri, name) if name else Path(self.uri)
+
+    def exists(self, name: str = "") -> bool:
+        """Whether the file or folder `name` is there, or the folder itself."""
+        if self.is_local:
+            return self.local(name).exists()
+        return _remote(self.uri).holds(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the files and folders in it, sorted, without unfinished writes; empty where it does not exist."""
+        if self.is_local:
+            found = os.listdir(self.uri) if os.path.isdir(self.uri) else []
+        else:
+            found = _remote(self.uri).children()
+        return tuple(sorted(name for name in found if not name.startswith(_TEMPORARY)))
+
+    def info(self, name: str) -> Info | None:
+        """Size of a file and a tag that changes whenever it is written, None where there is no such file."""
+        if not self.is_local:
+            return _remote(self.uri).info(name)
+        if not self.local(name).is_file():
+            return None
+        found = self.local(name).stat()
+        return Info(found.st_size, f"{found.st_size}-{found.st_mtime_ns}", found.st_mtime)
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file, None where there is no such file."""
+        info = self.info(name)
+        return None if info is None else info.size
+
+    def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
+        """Bytes of each file, None where there is none; on S3 one listing instead of as many requests."""
+        several = len(names) > 2 and not self.is_local
+        return _remote(self.uri).sizes(names) if several else {name: self.size(name) for name in names}
+
+    def last_written(self) -> float:
+        """When anything in it was written, in seconds since 1970, locks that a living job renews on S3 among it; 0
+        where nothing is there."""
+        if self.is_local:
+            latest = 0.0
+            for place in (self.local(), *self.local().rglob("*")):
+                with contextlib.suppress(OSError):  # its writer has just renamed it
+                    latest = max(latest, place.lstat().st_mtime)
+            return latest
+        return max((info.written for _, info in _remote(self.uri).walk()), default=0.0)
+
+    def folders_with(self, name: str) -> Iterator[tuple["Folder", Info]]:
+        """Every folder at or below this one that holds a file of that name, and what `info` says of that; on S3 one
+        listing, whatever the depth."""
+        if self.is_local:
+            for file in sorted(self.local().rglob(name)):
+                folder = Folder(str(file.parent))
+                if (info := folder.info(name)) is not None:
+                    yield folder, info
+            return
+        for key, info in _remote(self.uri).walk():
+            *steps, last = key.split("/")
+            if last == name:
+                yield self.child(*steps), info
+
+    def read_bytes(self, name: str) -> bytes:
+        """The whole file. Raises FileNotFoundError, and StorageError that names the file if it may not be read."""
+        if self.is_local:
+            try:
+                return self.local(name).read_bytes()
+            except PermissionError as error:
+                raise StorageError(f"{self.local(name)}: cannot be read ({error.strerror})") from None
+        return _remote(self.uri).read(name)
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Write a file at once: readers see the old one or the new one.
+
+        Raises InputError where this machine or the bucket refuses it, StorageError for a disk that is full or has
+        become read-only, for credentials that have expired and for a network that does not recover.
+        """
+        if self.is_local:
+            self._write_local(name, data)
+        else:
+            _remote(self.uri).write(name, data)
+
+    def read_tagged(self, name: str) -> tuple[bytes, str]:
+        """On S3: the whole file and its tag, which changes whenever it is written; (b"", "") where there is none."""
+        try:
+            return _remote(self.uri).read_tagged(name)
+        except FileNotFoundError:
+            return b"", ""
+
+    def write_over(self, name: str, data: bytes, tag: str) -> str:
+        """On S3: write over the file of that tag ("": where there is none); returns its new tag.
+
+        Raises StorageError where another job wrote it, or removed it, since.
+        """
+        store = _remote(self.uri)
+        try:
+            return store.replace(name, data, tag) if tag else store.create(name, data)
+        except FileExistsError:
+            raise StorageError(f"{self.address(name)}: another job works on this; this one ends here") from None
+
+    def _write_local(self, name: str, data: bytes) -> None:
+        target = self.local(name)
+        temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}-{target.name}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with temporary.open("wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())  # or a crash could leave the new name with none of the content
+                os.replace(temporary, target)
+                _sync_folder(target.parent)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise self.refusal(name, error) from None
+
+    def refusal(self, name: str, error: OSError) -> OSError | InputError:
+        """What to raise where `name` could not be written: in one line if the reason is the user's or the disk's."""
+        if error.errno in _REFUSALS:
+            return InputError(f"{self.uri}: cannot write {name} ({error.strerror})")
+        if storage_failure(error):
+            return StorageError(f"{self.uri}: cannot write {name} ({error.strerror or error})")
+        return error
+
+    def read_text(self, name: str) -> str:
+        """The whole file as UTF-8."""
+        return self.read_bytes(name).decode()
+
+    def write_text(self, name: str, text: str) -> None:
+        """Like `write_bytes`, in UTF-8."""
+        self.write_bytes(name, text.encode())
+
+    def read_json(self, name: str) -> Any:
+        """The parsed file, without the checksum of `write_checked`. Raises FileNotFoundError, or DamagedError that
+        names the file if it is not JSON or does not fit its checksum."""
+        try:
+            return without_checksum(json.loads(self.read_bytes(name)))
+        except ValueError as error:
+            raise DamagedError(f"{self.address(name)}: damaged or not JSON ({first_line(error)})") from None
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Like `write_bytes`; NaN and infinities are refused, since they are not JSON."""
+        self.write_bytes(name, as_json(value))
+
+    def write_checked(self, name: str, value: dict[str, Any]) -> None:
+        """Like `write_json`, with a checksum that `read_json` compares."""
+        self.write_json(name, with_checksum(value))
+
+    def delete(self, name: str) -> None:
+        """Remove a file or a folder with all it holds; nothing happens where it is absent."""
+        if self.is_local:
+            path = self.local(name)
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            return
+        _remote(self.uri).delete(name)
+
+    @contextlib.contextmanager
+    def locked(self, wait: float = math.inf) -> Iterator[Held]:
+        """One process at a time, of this machine or, on S3, of any; others wait for it to end. What is yielded tells
+        whether it is still this one.
+
+        So two jobs that lack the same stage make it once. Raises TimeoutError on entering where a living process holds
+        it `wait` seconds long.
+        """
+        if not self.is_local:
+            with lease(_remote(self.uri), f"{_TEMPORARY}lock", wait=wait) as held:
+                yield held
+            return
+        try:
+            self.local().mkdir(parents=True, exist_ok=True)
+            stream = self.local(f"{_TEMPORARY}lock").open("a")
+        except OSError as error:
+            raise self.refusal("its lock", error) from None
+        with stream:
+            if not take(stream, wait):
+                raise TimeoutError(f"{self.uri}: another process holds its lock")
+            yield Held()
+
+    @contextlib.contextmanager
+    def taken(self, wait: float = 0.0) -> Iterator[Held | None]:
+        """Like `locked`, but the body runs in any case: None tells it that the lock is another's.
+
+        A process that died holds none, whatever `wait` says; on S3 that shows after the term of its lease.
+        """
+        with contextlib.ExitStack() as stack:
+            held = None
+            with contextlib.suppress(TimeoutError):
+                held = stack.enter_context(self.locked(wait if self.is_local else max(wait, DEAD_AFTER)))
+            yield held
+
+    def is_locked(self) -> bool:
+        """Whether a living process works here under `locked`. Writes nothing; on S3 a lease counts for two of its
+        terms, by the clocks of S3 and of this machine."""
+        if not self.is_local:
+            info = _remote(self.uri).info(f"{_TEMPORARY}lock")
+            return info is not None and time.time() - info.written < 2 * LEASE_SECONDS
+        try:
+            with self.local(f"{_TEMPORARY}lock").open("r+b") as stream:
+                return not take(stream, wait=0.0)
+        except OSError:
+            return False
+
+    def check_writable(self) -> "Folder":
+        """Write and remove a probe; returns the folder. Raises InputError in one line where it cannot be written to."""
+        probe = f"probe-{uuid.uuid4().hex[:8]}"
+        try:
+            self.write_bytes(probe, b"")
+            self.delete(probe)
+        except OSError as error:
+            reason = error.strerror or first_line(error)
+            raise InputError(f"{self.uri}: cannot be written to ({reason})") from None
+        return self
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """What a manifest says about a file: its bytes and its SHA-256."""
+        if self.is_local:
+            return {"bytes": self.local(name).stat().st_size, "sha256": sha256_of_file(self.local(name))}
+        return entry_of(self.read_bytes(name))
+
+    def commit_manifest(self, files: Iterable[str], content: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Write `manifest.json` over data files that are already there, with `content` beside; returns it.
+
+        Whoever has the entries of the files already may pass them as content["files"]; the others are computed.
+        """
+        content = dict(content or {})
+        known = content.pop("files", {})
+        manifest = {**content, "files": {name: known.get(name) or self.entry(name) for name in sorted(set(files))}}
+        if self.is_local:
+            self.write_checked(MANIFEST, manifest)
+            return manifest
+        return self._commit_remote(manifest)
+
+    def _commit_remote(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Two writers who lack the same folder: the first manifest stands, whole, and the second writer takes it."""
+        store, data = _remote(self.uri), as_json(with_checksum(manifest))
+        there = store.info(MANIFEST)
+        try:
+            store.create(MANIFEST, data) if there is None else store.replace(MANIFEST, data, there.tag)
+        except FileExistsError:
+            theirs = self.read_manifest(checksums=False)
+            if theirs is None:
+                raise StorageError(f"{self.uri}: another job is writing here; start again when it is done") from None
+            return theirs
+        return manifest
+
+    def read_manifest(self, *, checksums: bool = True) -> dict[str, Any] | None:
+        """The manifest if the folder is committed: every file there, in the size and with the checksum it names.
+
+        None where the manifest is missing or damaged, or a file is missing, truncated or altered. `checksums=False`
+        compares sizes only, for large folders whose reader verifies each file as it reads it.
+        """
+        manifest = self.manifest_alone()
+        if manifest is None:
+            return None
+        files = manifest["files"]
+        with contextlib.suppress(FileNotFoundError):
+            if self.is_local or not checksums:  # elsewhere what is read for the checksums shows its size too
+                sizes = self.sizes(list(files))
+                if any(sizes[name] != entry["bytes"] for name, entry in files.items()):
+                    return None
+            if not checksums or all(self.entry(name)["sha256"] == entry["sha256"] for name, entry in files.items()):
+                return manifest
+        return None
+
+    def manifest_alone(self) -> dict[str, Any] | None:
+        """The manifest, None where it is missing or damaged; for those who verify each file as they read it, as
+        `node_cache.read_committed` does."""
+        try:
+            manifest = self.read_json(MANIFEST)
+            for entry in manifest["files"].values():
+                _ = int(entry["bytes"]), str(entry["sha256"])
+        except (FileNotFoundError, NotADirectoryError, DamagedError, KeyError, TypeError, ValueError, AttributeError):
+            return None
+        return manifest
+
+    def is_committed(self) -> bool:
+        """Whether `read_manifest` finds everything there, by size."""
+        return self.read_manifest(checksums=False) is not None

@@ -1,0 +1,34 @@
+"""A read-only view of a workspace's folder, for estimates and dry runs."""
+
+import contextlib
+import math
+from collections.abc import Iterator
+
+from vse.errors import NotMadeError
+from vse.storage.folder import Folder
+from vse.storage.lease import Held
+
+
+class SealedFolder(Folder):
+    """A folder that can only be read. Stages that find in it what they make open it; others raise NotMadeError."""
+
+    __slots__ = ()
+
+    def child(self, *names: str) -> "SealedFolder":
+        """The folder below this one, sealed too."""
+        return SealedFolder(Folder.child(self, *names).uri)
+
+    @contextlib.contextmanager
+    def locked(self, wait: float = math.inf) -> Iterator[Held]:
+        """What is complete needs no lock to be read. Raises NotMadeError where it is not."""
+        if not self.is_committed():
+            raise NotMadeError(self.uri)
+        yield Held()
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Raises NotMadeError."""
+        raise NotMadeError(self.uri)
+
+    def delete(self, name: str) -> None:
+        """Raises NotMadeError."""
+        raise NotMadeError(self.uri)

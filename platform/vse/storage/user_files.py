@@ -1,0 +1,135 @@
+"""Files that a user names, such as annotations, weights and word vectors: by path, or as s3://bucket/prefix/name.
+
+A file on S3 is copied once to each node that needs it as a file, for all processes there, and again when it has
+changed. Its SHA-256 is taken as it comes, and again by every process that reads the copy.
+"""
+
+import functools
+import hashlib
+from pathlib import Path
+from typing import IO
+
+from vse.errors import InputError
+from vse.storage.checksums import sha256_of_file
+from vse.storage.folder import Folder
+from vse.storage.node_cache import copied_file, read_note, write_note
+from vse.storage.object_store import ObjectStore
+from vse.storage.paths import local_path
+
+PART = 1 << 26  # bytes of one request
+_TRIES = 3
+
+
+def is_remote(address: str) -> bool:
+    """Whether it is an s3:// address; everything else is a path of this machine."""
+    return address.startswith("s3://")
+
+
+def is_file(address: str) -> bool:
+    """Whether there is such a file."""
+    if not is_remote(address):
+        return local_path(address).is_file()
+    store, name = _held(address)
+    return bool(name) and store.info(name) is not None
+
+
+def local(address: str) -> Path:
+    """A path under which this node has it. Raises InputError where an address leads to no file; a path may not either,
+    and whoever opens it says so."""
+    return _copy(address)[0] if is_remote(address) else local_path(address)
+
+
+def read(address: str) -> bytes:
+    """All of it. Raises InputError in one line."""
+    try:
+        return local(address).read_bytes()
+    except OSError as error:
+        raise InputError(f"{address}: cannot be read: {error.strerror}") from None
+
+
+def digest(address: str) -> str:
+    """SHA-256 of what it holds, taken once a process for a file that keeps its size and time of change.
+
+    Raises InputError where there is no such file.
+    """
+    if is_remote(address):
+        return _copy(address)[1]
+    path = local_path(address)
+    try:
+        stat = path.stat()
+        return _sha256(str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+    except OSError as error:
+        raise InputError(f"{address}: cannot be read: {error.strerror}") from None
+
+
+def ends(address: str, span: int) -> tuple[int, bytes, bytes]:
+    """(bytes of the file, its first and its last `span` of them), without the rest. Raises InputError."""
+    if is_remote(address):
+        store, name = _held(address)
+        size, tag = _stamp(store, name, address)
+        if not size:
+            return 0, b"", b""
+        head = store.read_range(name, 0, min(span, size), tag)
+        return size, head, store.read_range(name, max(0, size - span), size, tag)
+    try:
+        with local_path(address).open("rb") as stream:
+            head, size = stream.read(span), stream.seek(0, 2)
+            stream.seek(max(0, size - span))
+            return size, head, stream.read(span)
+    except OSError as error:
+        raise InputError(f"{address}: cannot be read: {error.strerror}") from None
+
+
+@functools.lru_cache(maxsize=256)
+def _sha256(path: str, size: int, changed: int) -> str:
+    return sha256_of_file(Path(path))
+
+
+def _held(address: str) -> tuple[ObjectStore, str]:
+    """Where an object is, and its name there."""
+    folder, name = Folder.holding(address)
+    return ObjectStore.open(folder.uri), name
+
+
+def _stamp(store: ObjectStore, name: str, address: str) -> tuple[int, str]:
+    """Bytes and tag."""
+    info = store.info(name) if name else None
+    if info is None:
+        raise InputError(f"{address}: no such file")
+    return info.size, info.tag
+
+
+def _copy(address: str) -> tuple[Path, str]:
+    """(path of the copy on this node, SHA-256). A copy that its disk has altered is made anew."""
+    store, name = _held(address)
+    for _ in range(_TRIES):
+        size, tag = _stamp(store, name, address)
+        place = hashlib.sha256(f"{store.endpoint}\n{store.uri}/{name}\n{tag}".encode()).hexdigest()[:24]
+        fetch = functools.partial(_fetch, store, name, size, tag, place)
+        try:
+            path = copied_file(place, name, size, fetch)
+            taken = _taken(str(path), path.stat().st_mtime_ns)
+        except (FileExistsError, FileNotFoundError):  # written anew meanwhile; or gone again, for want of room
+            continue
+        if taken == read_note(place):
+            return path, taken
+        path.unlink(missing_ok=True)
+    raise InputError(f"{address}: changes while it is read; name a file that stays as it is")
+
+
+def _fetch(store: ObjectStore, name: str, size: int, tag: str, place: str, stream: IO[bytes]) -> None:
+    fetched = hashlib.sha256()
+    for start in range(0, size, PART):
+        data = store.read_range(name, start, min(start + PART, size), tag)
+        fetched.update(data)
+        stream.write(data)
+    write_note(place, fetched.hexdigest())
+
+
+@functools.lru_cache(maxsize=64)
+def _taken(path: str, changed: int) -> str:
+    """SHA-256 of a copy, once a process; `changed`: when it was written, another time where it was made anew.
+
+    Its inode would not do: a file made after one was removed may be given the same.
+    """
+    return sha256_of_file(Path(path))

@@ -1,0 +1,96 @@
+"""A page for readers: captions, and some contrastive captions of each paradigm with their reasons."""
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vse.adversaries.caption_pairs import read_pairs
+from vse.adversaries.univse.edits import apply_edits
+from vse.adversaries.vsec.candidates import Generator
+from vse.adversaries.vsec.rules import CLASSES, PARADIGMS, Rules
+from vse.adversaries.vsec.slots import Slot, change_of
+from vse.adversaries.vsec.words import ContrastWords
+from vse.errors import InputError
+from vse.stages.parse import parse_texts
+from vse.text.components import extract
+from vse.text.lexicon.compact import knowledge
+from vse.text.parse import Parse
+from vse.text.parsed_caption import ParsedCaption
+from vse.text.parser import Parser
+from vse.text.word_vector_training import read_captions
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page, and numbers of all captions: candidates a caption by paradigm and class, captions a second."""
+
+    text: str
+    headline: dict[str, float]
+
+
+def read_images(path: str) -> list[tuple[str, ...]]:
+    """Captions of each image: SugarCrepe's JSON by file name, other files as captions of an image each."""
+    if Path(path).suffix.lower() != ".json":
+        return [(caption,) for caption in read_captions(path)]
+    images: dict[str, dict[str, None]] = {}
+    for pair in read_pairs(path):
+        images.setdefault(pair.filename, {})[pair.caption] = None
+    return [tuple(captions) for captions in images.values()]
+
+
+def page_of(
+    images: Sequence[tuple[str, ...]],
+    rules: Rules,
+    parser: Parser.Config,
+    words: str,
+    number: int,
+    samples: int,
+    seed: int,
+) -> Page:
+    """`samples` of each paradigm for `number` of the captions; words and frequencies come from all of them."""
+    texts = [caption for captions in images for caption in captions]
+    parses = iter(parse_texts(texts, parser))
+    groups = [[_parsed(text, str(k), next(parses)) for text in captions] for k, captions in enumerate(images)]
+    every = [caption for group in groups for caption in group]
+    if not every:
+        raise InputError("captions: the files hold none")
+    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    found = ContrastWords(((c.parse, c.components) for c in every), rules, known)
+    generator = Generator(found.of(words), known, rules)
+    started = time.process_time()
+    slots = [each for group in groups for each in generator.of_image(group)]
+    headline = {"captions": float(len(every)), "captions_per_cpu_second": len(every) / (time.process_time() - started)}
+    rng = random.Random(seed)
+    lines = []
+    for row in rng.sample(range(len(every)), min(number, len(every))):
+        lines += _lines(every[row], slots[row], generator, samples, rng)
+    return Page("\n".join(lines) + "\n", headline | _numbers(slots))
+
+
+def _parsed(text: str, image: str, parse: Parse) -> ParsedCaption:
+    return ParsedCaption(id=text, image=image, text=text, parse=parse, components=extract(parse))
+
+
+def _lines(
+    caption: ParsedCaption, slots: Sequence[Slot], generator: Generator, samples: int, rng: random.Random
+) -> Iterator[str]:
+    yield f"# {caption.text.strip()}"
+    for paradigm in generator.rules.paradigms:
+        choices = [(slot, k) for slot in slots if slot.paradigm == paradigm for k in slot.choices()]
+        for slot, k in rng.sample(choices, min(samples, len(choices))):
+            change = change_of(slot, k, generator.phrases, caption.text, caption.parse)
+            yield f"  {paradigm:11} {apply_edits(caption.text, change.edits).strip()}"
+            yield f"              {change.reason}"
+    yield ""
+
+
+def _numbers(slots: Sequence[Sequence[Slot]]) -> dict[str, float]:
+    """Candidates a caption, and the share of captions that have one, by paradigm and class."""
+    names = {**{paradigm: (paradigm,) for paradigm in PARADIGMS}, "relation": CLASSES["relation"]}
+    counts = {
+        name: [sum(len(s) for s in each if s.paradigm in kinds) for each in slots] for name, kinds in names.items()
+    }
+    per_caption = {f"{name}_per_caption": sum(found) / len(found) for name, found in counts.items()}
+    return per_caption | {f"{name}_share": sum(map(bool, found)) / len(found) for name, found in counts.items()}

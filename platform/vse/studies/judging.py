@@ -1,0 +1,190 @@
+"""Adversaries for people to judge, and the judgement of all of them by a source that knows what is true.
+
+A draw takes some images and, of each kind, a number of adversaries spread over them; contact sheets show the images, a
+listing the captions with their adversaries. Both stay in the workspace, since data sets may not be passed on; verdicts,
+which hold neither, may leave it.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageOps
+
+from vse import registry
+from vse.adversaries.pools import PoolConfig, build_pools
+from vse.adversaries.univse import attacks
+from vse.adversaries.univse.attacks import Adversary, Truth
+from vse.adversaries.vsec.candidates import Generator, by_image
+from vse.adversaries.vsec.evaluation_sets import evaluation_set
+from vse.adversaries.vsec.rules import PARADIGMS, Rules
+from vse.config import knob
+from vse.data import sources
+from vse.data.images import open_image
+from vse.data.records import Image, Records
+from vse.errors import InputError
+from vse.stages.checks import trainable
+from vse.stages.contrast import contrast_words
+from vse.stages.pipeline import describe, parse_dataset
+from vse.studies.verdicts import Share, Verdict, item_hash, without_caption
+from vse.text.corpus import Language
+from vse.text.lexicon.compact import knowledge
+from vse.text.parsed_caption import ParsedCaption
+from vse.training.config import RunConfig
+from vse.workspace.layout import Workspace
+
+_CELL = 430  # pixels of an image with its number
+
+KINDS = (*PARADIGMS, *(f"univse {attack}" for attack in attacks.ATTACKS))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of the job that draws and counts."""
+
+    splits: tuple[str, ...] = knob(("val", "test"), "splits whose images are shown; words come from the training split")
+    sample: str = knob("first", "name of the draw; another name draws other images and adversaries")
+    images: int = knob(50, "images on the sheets", low=1)
+    number: int = knob(100, "adversaries of each kind", low=1)
+    per_sheet: int = knob(6, "images on one sheet", low=1)
+    verdicts: str = knob("", "file of verdicts to count instead of drawing", reads="file")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An adversary with the caption it was made of."""
+
+    kind: str
+    image: str
+    caption: str
+    adversary: Adversary
+
+    @property
+    def text(self) -> str:
+        """The adversary as a sentence."""
+        return self.adversary.text(self.caption)
+
+    def verdict(self, sample: str) -> Verdict:
+        """A verdict to be filled in."""
+        item = item_hash(self.image, self.caption)
+        return Verdict(
+            sample=sample, paradigm=self.kind, item=item, edits=without_caption(self.adversary.edits, self.caption)
+        )
+
+
+def generated(
+    records: Records, language: Language, split: str, seed: int, is_true: Truth | None = None
+) -> Iterator[Shown]:
+    """Every adversary of a split: the evaluation set of VSE-C's paradigms, UniVSE's attacks with all words."""
+    captions = [
+        ParsedCaption(
+            id=c.id, image=c.image, text=c.text, parse=language.parse(c.text), components=language.components(c.text)
+        )
+        for c in records.split(split).captions
+    ]
+    by_id, rules = {c.id: c for c in captions}, Rules()
+
+    def shown(kind: str, adversary: Adversary) -> Shown:
+        caption = by_id[adversary.caption_id]
+        return Shown(kind, caption.image, caption.text, adversary)
+
+    words = contrast_words(records, language, rules).of("all")
+    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    generator = Generator(words, known, rules)
+    for adversary in evaluation_set(by_image(captions), generator, seed=seed, split=split, is_true=is_true):
+        if adversary.attack in PARADIGMS:
+            yield shown(adversary.attack, adversary)
+    training = ((language.parse(c.text), language.components(c.text)) for c in records.split("train").captions)
+    pools = build_pools(training, PoolConfig(held_out=False))
+    for adversary in attacks.generate(captions, pools, seed=seed, split=split, is_true=is_true):
+        yield shown(f"univse {adversary.attack}", adversary)
+
+
+def drawn(config: RunConfig, workspace: Workspace, options: Options) -> tuple[list[Image], list[Shown]]:
+    """Images in the order of the sheets, and adversaries: `number` of each kind where the images have so many."""
+    records = describe(config, workspace)
+    every = [image for name in options.splits for image in records.split(name).images]
+    language = parse_dataset(config, workspace, records)
+    images = _first(every, options.sample, options.images)
+    if not images:
+        raise InputError("images: no image is left to draw from")
+    wanted = {image.id for image in images}
+    seed = int.from_bytes(_key(options.sample)[:4], "big")
+    found = [s for name in options.splits for s in generated(records, language, name, seed) if s.image in wanted]
+    return images, [s for kind in KINDS for s in _spread([s for s in found if s.kind == kind], options)]
+
+
+def _spread(found: Sequence[Shown], options: Options) -> list[Shown]:
+    """As many as are wanted, one an image in turn; those of an image come from its captions in turn."""
+    turns: dict[str, list[Shown]] = defaultdict(list)
+    for shown in sorted(found, key=lambda s: _key(options.sample, s.kind, s.caption, s.text)):
+        turns[shown.image].append(shown)
+    rounds: list[tuple[int, bytes, Shown]] = []
+    for image, here in turns.items():
+        order = sorted(range(len(here)), key=lambda k: (sum(s.caption == here[k].caption for s in here[:k]), k))
+        rounds += [(turn, _key(options.sample, image), here[k]) for turn, k in enumerate(order)]
+    return [shown for _, _, shown in sorted(rounds, key=lambda r: r[:2])[: options.number]]
+
+
+def _first(images: Sequence[Image], sample: str, number: int) -> list[Image]:
+    return sorted(images, key=lambda image: _key(sample, image.id))[:number]
+
+
+def _key(*parts: str) -> bytes:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
+
+
+def listing(images: Sequence[Image], shown: Sequence[Shown]) -> str:
+    """Captions with their adversaries, numbered as the verdicts are, image by image as on the sheets."""
+    lines = []
+    for number, image in enumerate(images):
+        here = [(k, s) for k, s in enumerate(shown) if s.image == image.id]
+        lines.append(f"image {number} ({image.id})")
+        for caption in dict.fromkeys(s.caption for _, s in here):
+            lines.append(f"  {caption}")
+            lines += [f"    {k:4} {s.kind:<16} {s.text}" for k, s in here if s.caption == caption]
+    return "\n".join(lines) + "\n"
+
+
+def sheets(config: RunConfig, images: Sequence[Image], per_sheet: int, columns: int = 3) -> Iterator[PIL.Image.Image]:
+    """The images, `per_sheet` on each, numbered as in the listing."""
+    root = registry.build("source", config.data).image_root
+    for first in range(0, len(images), per_sheet):
+        here = images[first : first + per_sheet]
+        sheet = PIL.Image.new("RGB", (columns * _CELL, -(-len(here) // columns) * _CELL), "white")
+        for k, image in enumerate(here):
+            place = (k % columns * _CELL, k // columns * _CELL)
+            photo = PIL.ImageOps.contain(open_image(image.uri, root).convert("RGB"), (_CELL - 10, _CELL - 30))
+            sheet.paste(photo, (place[0], place[1] + 20))
+            PIL.ImageDraw.Draw(sheet).text((place[0] + 4, place[1] + 4), f"image {first + k}", fill="black")
+        yield sheet
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a source that knows the truth says of all adversaries of a kind, made without asking it."""
+
+    kind: str
+    false: Share
+    true: Share
+    unread: Share
+
+
+def judged_by_source(config: RunConfig, workspace: Workspace, options: Options) -> list[Judged] | None:
+    """A row for every kind; None where the source does not know what is true."""
+    source = sources.of_config(config.data)
+    if not source.knows_truth:
+        return None
+    records = trainable(describe(config, workspace), options.splits)
+    language, is_true = parse_dataset(config, workspace, records), source.truth(records)
+    verdicts: dict[str, list[bool | None]] = {kind: [] for kind in KINDS}
+    for name in options.splits:
+        for shown in generated(records, language, name, seed=0, is_true=attacks.unsure):
+            verdicts[shown.kind].append(is_true(shown.image, shown.text))
+    return [
+        Judged(kind, *(Share(sum(v is mark for v in found), len(found)) for mark in (False, True, None)))
+        for kind, found in verdicts.items()
+    ]

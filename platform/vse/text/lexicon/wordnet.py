@@ -1,0 +1,110 @@
+"""Reads the nouns of a WordNet 3.0 database directory (Miller, 1995): data.noun, index.noun, noun.exc, cntlist.rev.
+
+The format is documented in the manual pages wndb(5WN) and senseidx(5WN). Debian has the files in `wordnet-base`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from vse.errors import InputError
+from vse.storage.placeholders import refuse_placeholder
+from vse.text.lexicon.lexicon import Lexicon
+
+DEBIAN = "/usr/share/wordnet"
+_HYPERNYMS = ("@", "@i")
+Entry = TypeVar("Entry")
+NOUN = "1"  # how sense keys number parts of speech
+
+
+def read_wordnet(directory: str = DEBIAN) -> Lexicon:
+    """All nouns of the database in `directory`. Raises InputError where it is absent or not such a database."""
+    folder = Path(directory)
+    for name in ("data.noun", "index.noun", "noun.exc"):
+        if not (folder / name).is_file():
+            raise InputError(
+                f"{directory}: no WordNet database here ({name} is missing); install one (Debian: apt-get install "
+                "wordnet-base) and name its directory, or use the shipped sub-lexicon"
+            )
+    parents = dict(_read(folder / "data.noun", _synset))
+    words = dict(_read(folder / "index.noun", _word))
+    exceptions = dict(_read(folder / "noun.exc", _exception))
+    return Lexicon(words, parents, exceptions, directory)
+
+
+def read_sense_counts(directory: str = DEBIAN) -> dict[str, dict[str, Counter[int]]]:
+    """lemma -> part of speech (as sense keys number it) -> sense number from 1 -> occurrences in tagged texts.
+
+    Raises InputError naming the file, and the line of what is no count.
+    """
+    path = Path(directory, "cntlist.rev")
+    if not path.is_file():
+        raise InputError(f"{directory}: no WordNet sense counts here (cntlist.rev is missing)")
+    counts: dict[str, dict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
+    for lemma, kind, number, count in _read(path, _count):
+        counts[lemma][kind][number] += count
+    return counts
+
+
+def single_words(directory: str = DEBIAN) -> set[str]:
+    """Lemmas of any part of speech that are one word of letters: what a list of general English would hold.
+
+    Raises InputError where the index of one is missing or no text.
+    """
+    found = set()
+    for kind in ("noun", "verb", "adj", "adv"):
+        path = Path(directory, f"index.{kind}")
+        if not path.is_file():
+            raise InputError(f"{directory}: no whole WordNet database here (index.{kind} is missing)")
+        found.update(_read(path, lambda line: line.split(" ", 1)[0]))
+    return {lemma for lemma in found if lemma.isalpha()}
+
+
+def _read(path: Path, entry: Callable[[str], Entry]) -> Iterator[Entry]:
+    """The entries of a file without the licence at its head, whose lines begin with a blank.
+
+    Raises InputError naming file and line where `entry` can make nothing of one.
+    """
+    refuse_placeholder(str(path))
+    try:
+        with path.open(encoding="utf-8") as stream:
+            for number, line in enumerate(stream, 1):
+                if not line.startswith(" "):
+                    yield _entry(line, entry, f"{path}: line {number}")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a WordNet database: not UTF-8 text ({error})") from None
+
+
+def _entry(line: str, entry: Callable[[str], Entry], where: str) -> Entry:
+    try:
+        return entry(line)
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{where}: not a WordNet database as wndb(5WN) describes it ({error})") from None
+
+
+def _synset(line: str) -> tuple[int, tuple[int, ...]]:
+    """(offset, offsets of its hypernyms) from: offset file type count (word id)... count (sign offset pos ends)..."""
+    fields = line.split(" | ")[0].split()
+    first = 4 + 2 * int(fields[3], 16)
+    pointers = fields[first + 1 : first + 1 + 4 * int(fields[first])]
+    above = [int(to) for sign, to in zip(pointers[::4], pointers[1::4], strict=True) if sign in _HYPERNYMS]
+    return int(fields[0]), tuple(above)
+
+
+def _word(line: str) -> tuple[str, tuple[int, ...]]:
+    """(lemma, offsets of its senses) from: lemma pos senses pointers sign... senses tagged offset..."""
+    fields = line.split()
+    return fields[0], tuple(int(offset) for offset in fields[-int(fields[2]) :])
+
+
+def _exception(line: str) -> tuple[str, str]:
+    form, lemma, *_ = line.split()
+    return form, lemma
+
+
+def _count(line: str) -> tuple[str, str, int, int]:
+    """(lemma, part of speech, sense number, occurrences) from: lemma%pos:... number occurrences."""
+    key, number, count = line.split()
+    lemma, _, sense = key.partition("%")
+    return lemma, sense[0], int(number), int(count)

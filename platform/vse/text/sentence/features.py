@@ -1,0 +1,115 @@
+"""Fitted sentence features: any text in, one vector out. Kept as plain arrays under a manifest."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from vse.errors import InputError
+from vse.storage.folder import Folder
+from vse.storage.node_cache import read_committed
+from vse.text.sentence.bags import Bags, bags_of, mean_vectors
+from vse.text.sentence.fisher import fisher_vectors
+from vse.text.sentence.mixture import Mixture
+from vse.text.sentence.pca import PCA
+from vse.text.word_vectors import load_array, save_array
+
+BLOCK = 512  # captions at a time; 18,000 single floats each are 37 MB
+
+_WORDS = "words.json"
+_MIXTURE = ("weights", "location", "scale", "laplacian")
+_PCA = ("mean", "components", "variance")
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceFeatures:
+    """Mean of word vectors, or a Fisher vector under `mixture`; then `pca`, where there is one.
+
+    Words without a vector are passed over; a text without any known word is the zero vector before `pca`.
+    """
+
+    words: tuple[str, ...]
+    vectors: Float[np.ndarray, "words D"]
+    mixture: Mixture | None
+    power: float
+    pca: PCA | None
+    fingerprint: str
+
+    @property
+    def dim(self) -> int:
+        """Length of a sentence vector."""
+        if self.pca is not None:
+            return len(self.pca.components)
+        return self.vectors.shape[1] if self.mixture is None else 2 * self.mixture.location.size
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {word: k for k, word in enumerate(self.words)}
+
+    @cached_property
+    def _responsibilities(self) -> np.ndarray:
+        assert self.mixture is not None
+        return self.mixture.responsibilities(self.vectors.astype(np.float64)).astype(np.float32)
+
+    def bags(self, texts: Sequence[str]) -> Bags:
+        """Known words of each text."""
+        return bags_of(texts, self._row)
+
+    def unreduced(self, bags: Bags) -> Float[np.ndarray, "captions dim"]:
+        """Before `pca`."""
+        if self.mixture is None:
+            return mean_vectors(bags, self.vectors)
+        return fisher_vectors(self.mixture, self.vectors, self._responsibilities, bags, self.power)
+
+    def encode(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dim"]:
+        """(len(texts), dim) in single precision, in order. Attacked and unseen captions go the same way."""
+        found = np.empty((len(texts), self.dim), dtype=np.float32)
+        at = 0
+        for block in self.blocks(self.bags(texts)):
+            found[at : at + len(block)] = block if self.pca is None else self.pca.project(block)
+            at += len(block)
+        return found
+
+    def blocks(self, bags: Bags) -> Iterator[np.ndarray]:
+        """Unreduced vectors, block by block."""
+        for low in range(0, len(bags), BLOCK):
+            yield self.unreduced(bags.slice(low, min(low + BLOCK, len(bags))))
+
+    def save(self, folder: Folder) -> None:
+        """Write arrays and manifest."""
+        arrays = {"vectors": self.vectors}
+        if self.mixture is not None:
+            arrays |= {f"mixture-{name}": getattr(self.mixture, name) for name in _MIXTURE}
+        if self.pca is not None:
+            arrays |= {f"pca-{name}": getattr(self.pca, name) for name in _PCA}
+        entries = {f"{name}.npy": save_array(folder, f"{name}.npy", values) for name, values in arrays.items()}
+        folder.write_json(_WORDS, list(self.words))
+        content = {"kind": "sentence", "fingerprint": self.fingerprint, "dim": self.dim, "power": self.power}
+        folder.commit_manifest([*entries, _WORDS], {**content, "files": entries})
+
+    @classmethod
+    def open(cls, folder: Folder) -> "SentenceFeatures":
+        """What `save` wrote; raises InputError where the folder holds no complete sentence features."""
+        manifest = folder.manifest_alone()
+        if manifest is None or manifest.get("kind") != "sentence":
+            raise InputError(f"{folder.uri}: holds no complete sentence features")
+        try:
+            arrays = {
+                name.removesuffix(".npy"): load_array(folder, name, manifest, mapped=name == "pca-components.npy")
+                for name in manifest["files"]
+                if name.endswith(".npy")
+            }
+            words = tuple(json.loads(read_committed(folder, manifest, _WORDS)))
+        except FileNotFoundError:
+            raise InputError(f"{folder.uri}: holds no complete sentence features") from None
+        return cls(
+            words,
+            arrays["vectors"],
+            Mixture(*(arrays[f"mixture-{name}"] for name in _MIXTURE)) if "mixture-weights" in arrays else None,
+            manifest["power"],
+            PCA(*(arrays[f"pca-{name}"] for name in _PCA)) if "pca-mean" in arrays else None,
+            manifest["fingerprint"],
+        )

@@ -1,0 +1,134 @@
+"""Word vectors from captions, for those who have none: skip-gram with negative sampling and subwords (fastText)."""
+
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from vse.config import knob
+from vse.errors import InputError
+from vse.storage import columns
+from vse.storage.paths import local_path
+from vse.storage.placeholders import refuse_placeholder
+from vse.text.tokens import nfc, without_web, words
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VectorConfig:
+    """Skip-gram (Mikolov et al., 2013) in gensim; one thread, so that the same captions give the same vectors."""
+
+    dim: int = knob(300, "dimension of the vectors", low=2)
+    window: int = knob(5, "context words on either side", low=1)
+    negative: int = knob(10, "negative samples per word", low=1)
+    epochs: int = knob(10, "passes over the captions", low=1)
+    min_count: int = knob(2, "rarer words are left out", low=1)
+    subwords: bool = knob(False, "fastText instead of word2vec: the character n-grams of a word take part")
+    seed: int = knob(0, "seed of initial vectors and samples", low=0)
+
+
+def read_captions(path: str) -> Iterator[str]:
+    """Captions of a text file (one a line), of a .csv or .tsv with a column `caption`, or of a .jsonl whose objects
+    have one; any of them also gzipped.
+
+    They come in composed Unicode, as those of data sets do. Raises InputError naming the file where it is missing,
+    damaged or has no such column, and the line of a row or object that is none.
+    """
+    refuse_placeholder(path)
+    file = local_path(path)
+    if not file.is_file():
+        raise InputError(f"{path}: no such file of captions")
+    name = file.name.lower()
+    open_as, kind = gzip.open if name.endswith(".gz") else open, Path(name.removesuffix(".gz")).suffix
+    columned = {".csv": ",", ".tsv": "\t"}.get(kind, "")
+    try:
+        # utf-8-sig: spreadsheets begin a file with a byte order mark; newline="": ends of lines in quoted fields stay
+        with open_as(file, "rt", encoding="utf-8-sig", newline="" if columned else None) as lines:
+            if columned:
+                captions = _column(lines, path, columned)
+            elif kind in (".jsonl", ".ndjson", ".json"):
+                captions = _objects(lines, path)
+            else:
+                captions = iter(lines)
+            yield from (nfc(without_web(caption.strip())) for caption in captions if caption.strip())
+    except (UnicodeDecodeError, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: not a text file ({error})") from None
+    except (EOFError, zlib.error) as error:
+        raise InputError(f"{path}: is not a whole .gz file ({error}); was it cut off?") from None
+
+
+def _column(lines: Iterable[str], path: str, delimiter: str) -> Iterator[str]:
+    """The column `caption`."""
+    for _, row in columns.named(lines, path, _check_header, delimiter=delimiter):
+        yield row["caption"]
+
+
+def _check_header(header: list[str], where: str) -> None:
+    if not header:
+        raise InputError(f"{where}: is empty; a table needs a header with a column named caption")
+    if header.count("caption") != 1:
+        raise InputError(f"{where}: a table needs exactly one column named caption; found {', '.join(header)}")
+
+
+def _objects(lines: Iterable[str], path: str) -> Iterator[str]:
+    """The captions of JSON lines."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                found = None
+            caption = found.get("caption") if isinstance(found, dict) else None
+            if not isinstance(caption, str):
+                raise InputError(
+                    f"{path}: line {number}: expected one JSON object per line, with a string as its caption"
+                )
+            yield caption
+
+
+def train_word_vectors(captions: Iterable[str], config: VectorConfig) -> tuple[list[str], np.ndarray]:
+    """(words, vectors (words, dim)) over the tokens that vocabulary and parser use too, most frequent words first.
+
+    Raises InputError where no word is frequent enough to get one.
+    """
+    sentences = [list(words(caption)) for caption in captions]
+    counts = Counter(chain.from_iterable(sentences))
+    if not counts:
+        raise InputError(
+            "captions: the files hold none; name files with one caption per line, or a table with a column caption"
+        )
+    if max(counts.values()) < config.min_count:
+        raise InputError(
+            f"vectors.min_count={config.min_count}: no word occurs that often in {len(sentences)} captions; the most "
+            f"frequent one occurs {max(counts.values())} times"
+        )
+    try:
+        from gensim.models import FastText, Word2Vec
+    except ImportError:
+        raise InputError("training word vectors needs gensim: pip install -c constraints.txt '.[vectors]'") from None
+
+    model = (FastText if config.subwords else Word2Vec)(
+        sentences,
+        vector_size=config.dim,
+        window=config.window,
+        negative=config.negative,
+        epochs=config.epochs,
+        min_count=config.min_count,
+        sg=1,
+        workers=1,
+        seed=config.seed,
+    )
+    return [str(name) for name in model.wv.index_to_key], np.asarray(model.wv.vectors, dtype=np.float32)
+
+
+def save_text(path: Path, names: list[str], vectors: np.ndarray) -> None:
+    """Word2vec's text form, with its header line; what `text.word_vectors` reads."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f"{len(names)} {vectors.shape[1]}\n")
+        for name, vector in zip(names, vectors, strict=True):
+            file.write(f"{name} {' '.join(f'{value:.5g}' for value in vector)}\n")

@@ -1,0 +1,202 @@
+"""Word vectors from files, restricted to a vocabulary, kept beside the data set, with a report of what they cover."""
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vse.config import fingerprint
+from vse.errors import InputError
+from vse.storage import user_files as named_files
+from vse.storage.checksums import entry_of
+from vse.storage.damage import remove_damaged
+from vse.storage.folder import Folder
+from vse.storage.node_cache import read_committed
+from vse.text.word_vector_files import read_rows, split_path
+
+REVISION = 1  # of what is kept: raise it whenever the same file gives other rows
+_ARRAYS = ("vectors.npy", "found.npy", "composed.npy")
+_WORDS = "words.json"
+
+
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """Rows of a vocabulary: `vectors` (words, dim) float32, zero where `found` is False.
+
+    `composed` marks words that fastText made of character n-grams. `fingerprint` names file and vocabulary.
+    """
+
+    words: tuple[str, ...]
+    vectors: np.ndarray
+    found: np.ndarray
+    composed: np.ndarray
+    form: str
+    fingerprint: str
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return int(self.vectors.shape[1])
+
+    @cached_property
+    def row(self) -> Mapping[str, int]:
+        """Row of every word that has a vector."""
+        return {word: k for k, word in enumerate(self.words) if self.found[k]}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coverage:
+    """How much of a vocabulary the vectors know. Shares of tokens count every occurrence in the training captions."""
+
+    words: int
+    found: int
+    composed: int
+    tokens: int
+    tokens_found: int
+    missing: tuple[str, ...]
+
+    def numbers(self) -> dict[str, float]:
+        """Flat numbers for a run's parameters or journal."""
+        return {
+            "word_vectors/words": float(self.words),
+            "word_vectors/found": self.found / max(self.words, 1),
+            "word_vectors/composed": self.composed / max(self.words, 1),
+            "word_vectors/tokens_found": self.tokens_found / max(self.tokens, 1),
+        }
+
+    def line(self, file: str, show: int = 5) -> str:
+        """One line for people, with the most frequent missing words; a warning if most words are missing."""
+        found, tokens = 100 * self.found / max(self.words, 1), 100 * self.tokens_found / max(self.tokens, 1)
+        text = (
+            f"text.word_vectors={file}: has {self.found} of {self.words} words of the vocabulary ({found:.1f} %), "
+            f"{tokens:.1f} % of their occurrences in training captions"
+        )
+        if self.composed:
+            text += f"; {self.composed} composed of n-grams"
+        if self.missing:
+            more = len(self.missing) - show
+            text += f"; missing: {' '.join(self.missing[:show])}" + (f" and {more} more" if more > 0 else "")
+        if self.most_missing:
+            return f"warning: {text}; is the file of the captions' language, and in lower case as they are read?"
+        return text
+
+    @property
+    def most_missing(self) -> bool:
+        """Whether less than half of the words, or of their occurrences, have a vector."""
+        return 2 * self.found < self.words or 2 * self.tokens_found < self.tokens
+
+
+def coverage(vectors: WordVectors, counts: Mapping[str, int]) -> Coverage:
+    """What the vectors know of words with their counts (special tokens left out by having none).
+
+    Missing words come most frequent first, ties in alphabetical order.
+    """
+    known = vectors.row
+    missing = sorted((w for w in counts if w not in known), key=lambda w: (-counts[w], w))
+    return Coverage(
+        words=len(counts),
+        found=len(counts) - len(missing),
+        composed=sum(bool(vectors.composed[known[w]]) for w in counts if w in known),
+        tokens=sum(counts.values()),
+        tokens_found=sum(n for w, n in counts.items() if w in known),
+        missing=tuple(missing),
+    )
+
+
+def file_digits(path: str) -> str:
+    """Eight digits of what a file holds, not of its address: SHA-256 of all its bytes, and the member of an archive.
+
+    A whole-file hash costs less than the reading that follows (0.5 to 2 GB/s), and is taken once a process.
+    """
+    file, member = split_path(path)
+    whole = named_files.digest(file)
+    return whole[:8] if member is None else fingerprint([whole, member])
+
+
+def vectors_fingerprint(path: str, words: Sequence[str], *, subwords: bool = False, contents: str = "") -> str:
+    """Eight digits that name the rows of these words in this file. contents: its `file_digits` where they are known."""
+    return fingerprint(["word_vectors", REVISION, contents or file_digits(path), list(words), subwords])
+
+
+def word_vectors(
+    path: str,
+    words: Sequence[str],
+    *,
+    subwords: bool = False,
+    place: Callable[[str], Folder] | None = None,
+    contents: str = "",
+) -> WordVectors:
+    """The rows of `words` (all different) in a file of vectors: GloVe or .vec text, word2vec binary, fastText .bin.
+
+    place: says for a fingerprint in which folder the rows are kept, such as `partial(workspace.language, dataset)`; the
+    file is then read once for a vocabulary. contents: the file's `file_digits` where they are known; kept rows are then
+    found without it. subwords: see `read_rows`. Raises InputError in one line for a file that
+    is missing, damaged, of another kind, or that holds none of the words.
+    """
+    digits = vectors_fingerprint(path, words, subwords=subwords, contents=contents)
+    if place is None:
+        return _read(path, words, subwords, digits)
+    folder = place(digits)
+    kept = _open(folder, digits)
+    if kept is not None:
+        return kept
+    with folder.locked():
+        kept = _open(folder, digits)
+        if kept is None:
+            remove_damaged(folder)
+            kept = _read(path, words, subwords, digits)
+            _keep(folder, kept)
+    return kept
+
+
+def _read(path: str, words: Sequence[str], subwords: bool, digits: str) -> WordVectors:
+    place = {word: k for k, word in enumerate(words)}
+    assert len(place) == len(words), "words must differ"
+    rows = read_rows(path, place, subwords=subwords)
+    if not rows.found.any():
+        raise InputError(f"text.word_vectors={path}: holds no word of the vocabulary")
+    return WordVectors(tuple(words), rows.vectors, rows.found, rows.composed, rows.form, digits)
+
+
+def _keep(folder: Folder, kept: WordVectors) -> None:
+    arrays = zip(_ARRAYS, (kept.vectors, kept.found, kept.composed), strict=True)
+    entries = {name: save_array(folder, name, values) for name, values in arrays}
+    folder.write_text(_WORDS, json.dumps(kept.words, ensure_ascii=False))
+    content = {"kind": "word_vectors", "fingerprint": kept.fingerprint, "form": kept.form, "files": entries}
+    folder.commit_manifest([*_ARRAYS, _WORDS], content)
+
+
+def _open(folder: Folder, digits: str) -> WordVectors | None:
+    manifest = folder.manifest_alone()
+    if manifest is None or manifest.get("fingerprint") != digits:
+        return None
+    try:
+        vectors, found, composed = (load_array(folder, name, manifest) for name in _ARRAYS)
+        words: list[Any] = json.loads(read_committed(folder, manifest, _WORDS))
+    except (FileNotFoundError, InputError):  # damaged: made again of the file
+        return None
+    return WordVectors(tuple(words), vectors, found, composed, manifest["form"], digits)
+
+
+def save_array(folder: Folder, name: str, values: np.ndarray) -> dict[str, Any]:
+    """One array as .npy, without pickle; returns its manifest entry, for which a store would send it back whole."""
+    sink = io.BytesIO()
+    np.save(sink, values, allow_pickle=False)
+    data = sink.getvalue()
+    folder.write_bytes(name, data)
+    return entry_of(data)
+
+
+def load_array(
+    folder: Folder, name: str, manifest: Mapping[str, Any] | None = None, *, mapped: bool = False
+) -> np.ndarray:
+    """What `save_array` wrote, verified where its manifest is given, as `read_committed` does; `mapped` leaves it on a
+    local disk until it is used."""
+    if mapped and folder.is_local:
+        return np.load(folder.local(name), mmap_mode="r", allow_pickle=False)
+    data = folder.read_bytes(name) if manifest is None else read_committed(folder, manifest, name)
+    return np.load(io.BytesIO(data), allow_pickle=False)

@@ -1,0 +1,153 @@
+"""Numbers for Prometheus, exported by Ray on every node (`ray_vse_...`). Where no Ray runs, nothing is measured.
+
+Rates are means over the last seconds and are gone when what they measure ends. `of` is the sweep, or the run where
+there is none: a process then has one series of each kind for all its trials.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vse.display import progress
+
+EVERY = 2.0  # seconds between updates; Prometheus asks every 10 to 60
+GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "vse_captions_per_second": ("captions through training steps of a worker, or parsed", ("of", "stage")),
+    "vse_images_per_second": ("images through training steps of a worker, or through a backbone", ("of", "stage")),
+    "vse_step_seconds": ("time of a training step, its wait for data included", ("of",)),
+    "vse_data_wait_share": ("share of the time of steps that is spent waiting for data", ("of",)),
+    "vse_trials": ("trials of a sweep by state", ("of", "state")),
+    "vse_spooled_runs": ("runs whose journals MLflow does not have yet", ()),
+}
+_Key = tuple[Any, ...]  # name, then (tag, value) by tag
+_STAGES = {"images": "vse_images_per_second", "captions": "vse_captions_per_second"}
+
+
+def running() -> bool:
+    """Whether this process is connected to Ray, which exports its numbers. Never imports it."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
+def show(name: str, value: float | None, **tags: str) -> None:
+    """Set one of `GAUGES` from now on, or with None end it, if this process is connected to Ray."""
+    if running():
+        _exporter.show((name, *sorted(tags.items())), value)
+
+
+class _Exporter:
+    """Tells Ray all current values again and again: it forgets a gauge that was not set since it last reported."""
+
+    def __init__(self) -> None:
+        self._values: dict[_Key, float] = {}
+        self._gauges: dict[str, Any] = {}
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def show(self, key: _Key, value: float | None) -> None:
+        with self._lock:
+            if value is None:
+                self._values.pop(key, None)
+                return
+            self._values[key] = float(value)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._repeat, name="vse-metrics", daemon=True)
+                self._thread.start()
+
+    def _repeat(self) -> None:
+        while running():
+            with self._lock:
+                values = dict(self._values)
+            with contextlib.suppress(Exception):  # Ray may end at any moment
+                for (name, *tags), value in values.items():
+                    self._gauge(name).set(value, tags=dict(tags))
+            time.sleep(EVERY)
+        with self._lock:  # Ray has ended; another may begin
+            self._values, self._gauges, self._thread = {}, {}, None
+
+    def _gauge(self, name: str) -> Any:
+        if name not in self._gauges:
+            from ray.util.metrics import Gauge
+
+            text, tags = GAUGES[name]
+            self._gauges[name] = Gauge(name, text, tags)
+        return self._gauges[name]
+
+
+_exporter = _Exporter()
+
+
+def show_trials(of: str, states: Mapping[str, int]) -> None:
+    """How many trials of a sweep are waiting, running, finished and failed."""
+    for state, count in states.items():
+        show("vse_trials", count, of=of, state=state)
+
+
+class Steps:
+    """Adds up the steps of one worker's training and shows their rates every few seconds."""
+
+    def __init__(self, of: str) -> None:
+        self.of = of
+        self._clear(time.monotonic())
+
+    def __call__(self, captions: int, seconds: float, waited: float) -> None:
+        """A step over `captions` captions and as many images took `seconds`, of which `waited` for its batch."""
+        self._captions, self._steps = self._captions + captions, self._steps + 1
+        self._seconds, self._waited = self._seconds + seconds, self._waited + waited
+        now = time.monotonic()
+        if now - self._since >= EVERY:
+            self._show(now - self._since)
+            self._clear(now)
+
+    def close(self) -> None:
+        """The training is over, or has failed."""
+        for name in _STAGES.values():
+            show(name, None, of=self.of, stage="train")
+        for name in ("vse_step_seconds", "vse_data_wait_share"):
+            show(name, None, of=self.of)
+
+    def _clear(self, now: float) -> None:
+        self._since, self._captions, self._steps, self._seconds, self._waited = now, 0, 0, 0.0, 0.0
+
+    def _show(self, passed: float) -> None:
+        for name in _STAGES.values():
+            show(name, self._captions / passed, of=self.of, stage="train")
+        show("vse_step_seconds", self._seconds / self._steps, of=self.of)
+        show("vse_data_wait_share", self._waited / self._seconds if self._seconds else 0.0, of=self.of)
+
+
+def steps_of(of: str) -> Steps | None:
+    """A listener for the steps of a training; None where nobody would hear of them."""
+    return Steps(of) if running() else None
+
+
+class _Stages:
+    """Hears of all progress of this process and shows how fast images and captions pass."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, tuple[float, int]] = {}
+
+    def __call__(self, label: str, unit: str, done: int, over: bool) -> None:
+        name = _STAGES.get(unit)
+        if name is None:
+            return
+        now = time.monotonic()
+        since, before = self._done.setdefault(label, (now, done))
+        if over:
+            del self._done[label]
+            show(name, None, of="", stage=label)
+        elif now - since >= EVERY:
+            show(name, (done - before) / (now - since), of="", stage=label)
+            self._done[label] = now, done
+
+
+_stages: Callable[[str, str, int, bool], None] = _Stages()
+
+
+def show_progress() -> None:
+    """From now on, show how fast the stages of this process go on."""
+    if _stages not in progress.listeners:
+        progress.listeners.append(_stages)

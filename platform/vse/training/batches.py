@@ -1,0 +1,213 @@
+"""Batches: which captions a step sees, and the tensors made of them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vse.adversaries.negatives import NegativeSampler
+from vse.data import keyed
+from vse.training.examples import Examples, Texts
+
+Batch = dict[str, Tensor]
+BLOCK = 64  # consecutive images read together: 12 MB of a 7x7x2048 map in half precision
+
+
+def epoch_batches(num: int, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
+    """Caption numbers of each global batch of an epoch; the last may be smaller. The same on every worker."""
+    order = keyed.permutation(seed, epoch, "order", num)
+    return [order[k : k + batch_size] for k in range(0, num, batch_size)]
+
+
+def windowed_batches(
+    image: np.ndarray, window: int, batch_size: int, seed: int, epoch: int, block: int = BLOCK
+) -> list[np.ndarray]:
+    """`epoch_batches` for features that exceed memory: a step reads images of one window of the store only.
+
+    image: row of each caption's image. Blocks of `block` consecutive images are put in a random order and taken
+    together in windows of about `window` images; captions are shuffled within their window. A batch may reach from one
+    window into the next.
+    """
+    num_blocks = -(-(int(image.max(initial=-1)) + 1) // block)
+    place = np.empty(num_blocks, dtype=np.int64)  # of each block in the random order
+    place[keyed.permutation(seed, epoch, "blocks", num_blocks)] = np.arange(num_blocks)
+    windows = place[image // block] // max(1, window // block)
+    random = keyed.permutation(seed, epoch, "order", len(image))
+    order = random[np.argsort(windows[random], kind="stable")]
+    return [order[k : k + batch_size] for k in range(0, len(order), batch_size)]
+
+
+def worker_share(batch: np.ndarray, rank: int, world: int) -> np.ndarray:
+    """The consecutive part of a global batch that a worker takes; parts differ by at most one caption."""
+    return np.array_split(batch, world)[rank]
+
+
+def text_batch(texts: Texts, rows: np.ndarray, components: bool) -> Batch:
+    """tokens (batch, time), lengths (batch,); objects (batch, M), attributes (batch, M, 2), relations (batch, M, 3).
+
+    sentence (batch, dim) where the texts have such vectors.
+    """
+    tokens, mask = texts.tokens.pad(rows)
+    batch = {"tokens": torch.from_numpy(tokens), "lengths": torch.from_numpy(mask.sum(1))}
+    if texts.sentence is not None:
+        batch["sentence"] = texts.sentence.of(rows)
+    if components:
+        for name in ("objects", "attributes", "relations"):
+            batch[name] = torch.from_numpy(getattr(texts, name).pad(rows)[0])
+    return batch
+
+
+def image_batch(features: np.ndarray, rows: np.ndarray) -> Tensor:
+    """Features (batch, ...) of the given image rows, copied out of the (possibly memory-mapped) array."""
+    return torch.from_numpy(np.ascontiguousarray(features[rows]))
+
+
+@runtime_checkable
+class Extra(Protocol):
+    """Whatever adds tensors to a batch, one row a caption, as functions of caption and epoch alone."""
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """What to add (or to replace) in the batch of these captions and the image rows they belong to."""
+        ...
+
+
+class Collator:
+    """Makes the batch of given captions: features, tokens, and what the extras add, in their order."""
+
+    def __init__(
+        self,
+        examples: Examples,
+        image: str,
+        components: bool = False,
+        seed: int = 0,
+        extras: Iterable[Extra] = (),
+        captions: np.ndarray | None = None,
+    ) -> None:
+        """`captions`: those that an epoch passes over, all of them where not given."""
+        self.examples, self.image, self.components = examples, image, components
+        self.seed, self.extras = seed, tuple(extras)
+        self.captions = np.arange(len(examples)) if captions is None else captions
+
+    def __call__(self, captions: np.ndarray, epoch: int) -> Batch:
+        """The batch of these caption numbers; `sample`, `image_group` and `text_group` identify its rows.
+
+        The features are those of the images in `image_group`. `draw` holds one 64-bit key a caption and epoch, from
+        which a family draws its own random numbers.
+        """
+        batch = self.without_features(captions, epoch)
+        batch[self.image] = image_batch(self.examples.features[self.image], batch["image_group"].numpy())
+        return batch
+
+    def without_features(self, captions: np.ndarray, epoch: int) -> Batch:
+        """The batch, but for the features, which are wherever they are looked up."""
+        examples, images = self.examples, self.examples.image[captions]
+        batch = text_batch(examples.texts, captions, self.components)
+        batch["sample"] = torch.from_numpy(captions)
+        batch["image_group"] = torch.from_numpy(images)
+        batch["text_group"] = torch.from_numpy(examples.text_group[captions])
+        batch["draw"] = torch.from_numpy(keyed.keys(self.seed, epoch, "draw", captions).view(np.int64))
+        for extra in self.extras:
+            batch.update(extra(batch, captions, images, epoch))
+        return batch
+
+
+@runtime_checkable
+class Drawn(Protocol):
+    """Drawn captions as ids: tokens (batch, number, time), lengths (batch, number)."""
+
+    @property
+    def tokens(self) -> np.ndarray: ...
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """Whatever draws adversaries of captions."""
+
+    def draw(self, captions: np.ndarray, epoch: int) -> Drawn: ...
+
+
+class Truth:
+    """Which images each caption is true of, for the control arm that knows: `true` (images, captions)."""
+
+    def __init__(self, true: np.ndarray) -> None:
+        self.true = true
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """true_images (batch, images of the split)."""
+        return {"true_images": torch.from_numpy(np.ascontiguousarray(self.true[:, captions].T))}
+
+
+class Drop:
+    """Random dropping of parsed attributes and relations in training: set to padding.
+
+    UniVSE, supplement A.2, Table 1, "Train Drop": it stands for a parser of lower recall, so a component that is
+    dropped is missing in every epoch. Its "Test Drop" is `vse.evaluation.dropped_parses`.
+    """
+
+    def __init__(self, share: float, seed: int) -> None:
+        self.share, self.seed = share, seed
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """attributes (batch, M, 2) and relations (batch, M, 3) with fewer items."""
+        dropped = {}
+        for name in ("attributes", "relations"):
+            items = batch[name].numpy().copy()
+            draws = keyed.uniform(keyed.keys(self.seed, 0, f"drop {name}", captions), items.shape[1])
+            items[draws < self.share] = 0
+            dropped[name] = torch.from_numpy(items)
+        return dropped
+
+
+class Negatives:
+    """Negative components of UniVSE (supplement A.1)."""
+
+    def __init__(self, sampler: NegativeSampler) -> None:
+        self.sampler = sampler
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """Ids of the negatives of each component, the relation lent to others and the relations of the image."""
+        sampler, arrays = self.sampler, {k: batch[k].numpy() for k in ("objects", "attributes", "relations")}
+        words, nouns = sampler.attributes(arrays["attributes"], captions, images, epoch)
+        made = {
+            "object_negatives": sampler.objects(arrays["objects"], captions, images, epoch),
+            "attribute_word_negatives": words,
+            "attribute_noun_negatives": nouns,
+            "relation_negatives": sampler.relations(arrays["relations"], captions, images, epoch),
+            "sampled_relation": _one_relation(arrays["relations"], keyed.keys(sampler.seed, epoch, "one", captions)),
+            "mentioned_relations": sampler.mentions.relations.pad(images, at_least=1)[0],
+        }
+        return {name: torch.from_numpy(array) for name, array in made.items()}
+
+
+class Contrast:
+    """Adversarial captions of each caption (VSE-C, section 3.3), drawn anew for every epoch."""
+
+    def __init__(self, sampler: Draws) -> None:
+        self.sampler = sampler
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """contrast (batch, adversaries, time) between <start> and <end>; contrast_lengths, 0 where there is none."""
+        drawn = self.sampler.draw(captions, epoch)
+        return {"contrast": torch.from_numpy(drawn.tokens), "contrast_lengths": torch.from_numpy(drawn.lengths)}
+
+
+def _one_relation(relations: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """One of each caption's relations (batch, 3), zeros where it has none: A.1's negative from each other caption."""
+    present = relations.any(axis=-1)
+    order = np.where(present, keyed.bits(draws, relations.shape[1]) >> np.uint64(1), np.uint64(2**63))
+    if relations.shape[1] == 0:
+        return np.zeros((len(relations), 3), dtype=np.int64)
+    chosen = relations[np.arange(len(relations)), order.argmin(1)]
+    chosen[~present.any(axis=-1)] = 0
+    return chosen
+
+
+def blocks(num: int, size: int) -> Iterator[np.ndarray]:
+    """Consecutive row numbers in blocks of at most `size`."""
+    for start in range(0, num, size):
+        yield np.arange(start, min(start + size, num))

@@ -1,0 +1,142 @@
+"""Files of (image, caption, negative caption): SugarCrepe's JSON, JSON lines, tables."""
+
+import json
+
+import pytest
+
+from tests.shared import SHARED
+from vse.adversaries.caption_pairs import CaptionPair, match_images, read_pairs
+from vse.errors import InputError
+
+ROW = {"filename": "1.jpg", "caption": "a dog", "negative_caption": "a cat"}
+PAIR = CaptionPair("1.jpg", "a dog", "a cat", "add_obj")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("add_obj.json", json.dumps({"0": ROW, "1": ROW})),
+        ("add_obj.json", json.dumps([ROW, ROW])),
+        ("add_obj.jsonl", f"{json.dumps(ROW)}\n\n{json.dumps(ROW)}\n"),
+        ("add_obj.tsv", "image\tcaption\tnegative\n1.jpg\ta dog\ta cat\n1.jpg\ta dog\ta cat\n"),
+        ("add_obj.TSV", "Image\tCaption\tNegative\n1.jpg\ta dog\ta cat\n1.jpg\ta dog\ta cat\n"),
+        ("add_obj.CSV", '\ufefffilename, caption, negative\n1.jpg, "a dog", a cat\n\n1.jpg,a dog,a cat\n'),
+        ("add_obj.csv", 'filename,caption,negative_caption\n1.jpg,"a dog",a cat\n1.jpg,a dog,a cat\n'),
+    ],
+)
+def test_formats(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert read_pairs(str(path)) == (PAIR, PAIR)
+
+
+def test_captions_are_in_composed_unicode(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(ROW | {"caption": "a cafe\u0301", "negative_caption": "a the\u0301"}))
+    (pair,) = read_pairs(str(path))
+    assert (pair.caption, pair.negative) == ("a caf\u00e9", "a th\u00e9")
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+def test_only_an_end_of_line_ends_a_row(tmp_path, name):
+    """Captions from the web hold separators of lines and of paragraphs, which `str.splitlines` takes for ends."""
+    path, comma = tmp_path / name, "," if name == "x.csv" else "\t"
+    pair = CaptionPair("1.jpg", "a\u2028dog\x85", "a\u2029cat\x0b\x0c\x1e", "x")
+    rows = [("filename", "caption", "negative_caption"), (pair.filename, pair.caption, pair.negative)]
+    path.write_text("".join(comma.join(row) + "\r\n" for row in rows), newline="")
+    assert read_pairs(str(path)) == (pair,)
+
+
+def test_a_category_of_its_own_and_a_single_line(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(ROW | {"category": "swap"}))
+    assert read_pairs(str(path)) == (CaptionPair("1.jpg", "a dog", "a cat", "swap"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.json", "{", "neither JSON nor JSON lines"),
+        ("x.json", "{}", "holds no pairs"),
+        ("x.json", "\n", "holds no pairs"),
+        ("x.json", json.dumps({"7": {"filename": "1.jpg", "caption": "a dog"}}), "entry 7: expected texts for"),
+        ("x.json", json.dumps({"7": ROW | {"caption": " "}}), "entry 7: expected texts for"),
+        ("x.json", "3", "expected texts for"),
+        ("x.json", "[" * 100_000, "nested too deeply"),
+        ("x.tsv", "image\tcaption\n1.jpg\ta dog\n", "line 2: expected texts for"),
+        ("x.tsv", "image\tcaption\tnegative\n1.jpg\ta dog\ta cat\ta cow\n", "line 2: 4 fields, .* header has 3"),
+        ("x.csv", "image,caption,negative\n1.jpg,A dog, brown,A cat, brown\n", "line 2: 5 fields, .* header has 3"),
+        ("x.csv", "image,caption,negative\n1.jpg,A dog\n", "line 2: 2 fields, but the header has 3"),
+        ("x.csv", 'image,caption,negative\n1.jpg,"A dog,A cat\n2.jpg,A,B\n', "line 2: unexpected end of data"),
+        ("x.csv", f'image,caption,negative\n1.jpg,"{"dog " * 40_000}",A\n', "line 2: field larger than field limit"),
+        ("x.csv", "image,filename,caption,negative\n", "line 1: the column filename occurs 2 times"),
+    ],
+)
+def test_wrong_files_are_named(tmp_path, name, text, message):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_pairs(str(path))
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r"absent.json: cannot be read"):
+        read_pairs(str(tmp_path / "absent.json"))
+
+
+def test_images_are_found_by_name():
+    images = [("one", "dir/1.jpg"), ("2", "whatever.png"), ("coco", "val2014/COCO_val2014_000000000042.jpg?x=y")]
+    found = matched(["1.jpg", "a/b/2.png", "000000000042.jpg", "9.jpg", ""], images)
+    assert found.ids == {"1.jpg": "one", "a/b/2.png": "2", "000000000042.jpg": "coco"}
+    assert not found.ambiguous
+
+
+def matched(names, images):
+    return match_images([CaptionPair(name, "a", "b", "c") for name in names], images)
+
+
+BEACH, CITY, CROSSING = "beach/001.jpg", "city/001.jpg", "crossing.png"
+
+
+def test_images_of_the_same_name_are_told_apart_by_their_folders():
+    names = [BEACH, CITY, "./city/001.jpg", "/data/city/001.jpg", "city/001", "crossing"]
+    found = matched(names, [(name, name) for name in (BEACH, CITY, CROSSING)])
+    assert found.ids == dict(zip(names, [BEACH, CITY, CITY, CITY, CITY, CROSSING], strict=True))
+    assert not found.ambiguous
+
+
+def test_a_name_of_several_images_is_none_of_theirs():
+    images = [(name, name) for name in (BEACH, CITY, "a/city/2.jpg", "b/city/2.jpg")]
+    found = matched(["001.jpg", "001", "city/2.jpg", "a/city/2.jpg"], images)
+    assert found.ids == {"a/city/2.jpg": "a/city/2.jpg"}
+    assert found.ambiguous == {"001.jpg", "001", "city/2.jpg"}
+    twice = [("1", "train2014/COCO_train2014_000000000042.jpg"), ("2", "val2014/COCO_val2014_000000000042.jpg")]
+    assert matched(["000000000042.jpg"], twice).ambiguous == {"000000000042.jpg"}
+
+
+def test_an_image_of_another_folder_is_another_image():
+    """Of a part of a data set, the only 001.jpg need not be the one that is meant."""
+    found = matched([CITY, "park/001.jpg"], [(BEACH, BEACH)])
+    assert not found.ids
+    assert not found.ambiguous
+
+
+def test_ids_and_whole_paths_go_before_what_is_like_them():
+    images = [("1", "2.jpg"), ("2", "1.jpg"), ("001.jpg", "001.jpg"), (BEACH, BEACH), ("q", "get?image=7")]
+    found = matched(["1", "2", "1.jpg", "2.jpg", "001.jpg", "get?image=7"], images)
+    assert found.ids == {"1": "1", "2": "2", "1.jpg": "2", "2.jpg": "1", "001.jpg": "001.jpg", "get?image=7": "q"}
+
+
+def test_a_number_that_is_an_id_and_a_file_of_another_is_ambiguous():
+    assert matched(["7.png"], [("7", "9.jpg"), ("8", "7.jpg")]).ambiguous == {"7.png"}
+
+
+@pytest.mark.skipif(SHARED is None, reason="the shared data are not here")
+def test_sugarcrepe_as_published():
+    assert SHARED is not None
+    files = sorted((SHARED / "data" / "sugarcrepe").glob("*.json"))
+    pairs = [pair for file in files for pair in read_pairs(str(file))]
+    assert len(pairs) == 7511
+    assert {pair.category for pair in pairs} == {
+        *("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+    }
+    assert all(pair.caption != pair.negative for pair in pairs)

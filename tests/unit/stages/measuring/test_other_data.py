@@ -1,0 +1,143 @@
+"""Runs measured on data they never saw, in the words that they know."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vse.config import from_dict, override, to_dict
+from vse.errors import InputError
+from vse.presets import preset
+from vse.report.measured import run_metrics, told
+from vse.stages.measuring.options import PUBLISHED, MeasureOptions
+from vse.stages.measuring.stage import measure_run, plan_measure
+from vse.stages.train import run_training
+from vse.text.tokens import words
+
+CHANGES = {"data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
+
+
+@pytest.fixture(scope="module")
+def runs(univse, vsepp):
+    return {"univse": univse, "vsepp": vsepp}
+
+
+@pytest.mark.parametrize("family", ["univse", "vsepp"])
+def test_a_run_is_measured_on_other_data(place, runs, family):
+    """Which are read with the run's own words; its own data are other data too."""
+    run = runs[family]
+    own = {key: value for key, value in measure_run(run, place, MeasureOptions()).items() if "attack" not in key}
+    plain = MeasureOptions(attacks=())
+    assert measure_run(run, place, replace(plain, on=("drawing=plain",))) == own
+    drawn = measure_run(run, place, replace(plain, on=("drawing=second",)))
+    assert drawn.keys() == own.keys()
+    assert drawn["test/i2t/meanr"] != own["test/i2t/meanr"]
+    fewer = measure_run(run, place, replace(plain, on=("num_test=3", "seed=5"), splits=("test", "val")))
+    assert fewer["test/i2t/meanr"] != own["test/i2t/meanr"]
+    assert fewer.keys() == own.keys() | {key.replace("test/", "val/") for key in own}
+
+
+def write_release(folder, draw):
+    """Arrays in the form of VSE++'s and SCAN's releases of COCO: test images and, beside them, more."""
+    for stem, images in (("train", 12), ("dev", 6), ("test", 4), ("testall", 8)):
+        np.save(folder / f"{stem}_ims.npy", draw.standard_normal((images, 8)).astype(np.float32))
+        (folder / f"{stem}_caps.txt").write_text("".join(f"a dog {k}\n" for k in range(2 * images)))
+
+
+def test_a_protocol_for_which_a_release_has_further_images(tmp_path, place, monkeypatch):
+    monkeypatch.setitem(PUBLISHED, "coco_5k", replace(PUBLISHED["coco_5k"], num_images=8))
+    write_release(tmp_path, np.random.default_rng(0))
+    source = {"data": "precomp", "data.root": str(tmp_path), "features.backbone": "arrays", "train.epochs": 1}
+    config = override(preset("vsepp_tiny"), source)
+    run, options = run_training(config, place).folder, MeasureOptions(protocol="coco_5k", attacks=())
+    told = "protocol COCO 5K: needs 8 images, split test/coco_5k has 4; "
+    advice = "train with data.test=testall, or measure with measure.on.test=testall"
+    with pytest.raises(InputError, match=f"^{re.escape(told + advice)}$"):
+        measure_run(run, place, options)
+    found = measure_run(run, place, replace(options, on=("test=testall",)))
+    trained = run_training(override(config, {"data.test": "testall"}), place).folder
+    assert found == measure_run(trained, place, options)
+    assert found == measure_run(run, place, replace(options, on=(f"path={tmp_path}", "test=testall")))
+    with pytest.raises(InputError, match=f"^{re.escape(f'{told}measure with measure.on.test=testall')}$"):
+        measure_run(run, place, replace(options, on=(f"path={tmp_path}",)))
+    (tmp_path / "testall_ims.npy").unlink()
+    with pytest.raises(InputError, match=f"^{re.escape(told.removesuffix('; '))}$"):
+        measure_run(run, place, options)
+
+
+@pytest.mark.parametrize(
+    ("on", "said"),
+    [
+        (("path=/nowhere",), "measure.on: /nowhere: no such file or folder"),
+        (("source=flickr30k",), "measure.on.source=flickr30k: unknown; known are coco, karpathy"),
+        (("drwaing=plain",), "measure.on.drwaing: no such key; did you mean measure.on.drawing?"),
+        (("drawing=third",), "measure.on.drawing=third: expected one of plain, second"),
+        (("source=karpathy", "root=/nowhere"), "measure.on.root=/nowhere: no such folder"),
+        (("source=precomp", "root=/nowhere"), "measure.on: holds features and no images"),
+        (("path=/", "source=scenes"), "measure.on: /: rendered scenes lie nowhere"),
+    ],
+)
+def test_other_data_that_cannot_be_measured(place, runs, monkeypatch, on, said):
+    monkeypatch.setattr("vse.stages.pipeline.prepare", lambda *a, **k: pytest.fail("made features first"))
+    with pytest.raises(InputError, match=f"^{re.escape(said)}"):
+        measure_run(runs["vsepp"], place, MeasureOptions(on=on))
+
+
+def write_table(folder, rows):
+    """Captions of rows of an array: (caption, split), eight of each."""
+    lines = ["image,caption,split"]
+    for number, (caption, split) in enumerate(each for each in rows for _ in range(8)):
+        lines.append(f"more.npy#{number},{caption},{split}")
+    (folder / "more.csv").write_text("\n".join(lines) + "\n")
+    np.save(folder / "more.npy", np.random.default_rng(1).standard_normal((len(lines) - 1, 8)).astype(np.float32))
+
+
+def words_put_in(run, place, options):
+    """All words of adversaries that are in no caption of the split, with the metrics."""
+    plan = plan_measure([run], place, options)
+    (part,) = plan.parts
+    own = {word for caption in part.captions for word in words(caption.text)}
+    sets = [one for _, made in plan.attackers[part.name] for one in made]
+    assert {one.words for one in sets} == {"shared"}
+    texts = [text for one in sets for each in one.texts.values() for text in each]
+    assert texts
+    found = {word for text in texts for word in words(text)}
+    return found, own, measure_run(run, place, options)
+
+
+def test_other_data_are_attacked_with_words_of_their_own(tmp_path, place):
+    """Of their training split if there is one, else of the measured split; never of the run's captions."""
+    write_release(tmp_path, np.random.default_rng(0))
+    source = {"data": "precomp", "data.root": str(tmp_path), "features.backbone": "arrays", "train.epochs": 1}
+    run = run_training(override(preset("vsepp_tiny"), source), place).folder
+    table = tmp_path / "table"
+    table.mkdir()
+    tests = [("A zebra stands near a lake.", "test"), ("A horse sleeps in a barn.", "test")]
+    write_table(table, [*tests, ("A giraffe walks under a bridge.", "train")])
+    options = MeasureOptions(on=(f"path={table}/more.csv",), attacks=("shared", "disjoint"), contrast=("shared",))
+    put_in, own, found = words_put_in(run, place, options)
+    assert put_in - own
+    assert put_in - own <= {"giraffe", "walks", "under", "a", "bridge", "and"}
+    assert found["test/attack_object/unknown_words"] > 50
+    assert "test/attack_object/pair_accuracy" in found
+    assert not any("disjoint" in key for key in found)
+    write_table(table, tests)
+    put_in, own, _ = words_put_in(run, place, replace(options, contrast=()))
+    assert put_in <= own | {"an", "and"}
+
+
+def test_numbers_on_other_data_are_none_of_the_run(place, runs):
+    run, options = runs["vsepp"], MeasureOptions(on=("drawing=second",), attacks=("shared",))
+    before, found = run_metrics(run), measure_run(run, place, options)
+    assert any("attack_object" in key for key in found)
+    assert run_metrics(run) == before
+    assert all(key.startswith("on-second/") for key in told(found, to_dict(options)))
+
+
+def test_keys_of_other_data_lie_below_its_path():
+    options = override(MeasureOptions(), {"on.limit": "3", "on": "a,b/c", "on.root": "x=y"})
+    assert options.on == ("limit=3", "path=a,b/c", "root=x=y")
+    assert override(options, {"on.limit": "4"}).on == ("limit=4", "path=a,b/c", "root=x=y")
+    assert from_dict(MeasureOptions(), to_dict(options)) == options
+    assert "on" not in to_dict(MeasureOptions())
