@@ -49,9 +49,9 @@ print(json.dumps(next(each["Labels"] for each in ray.nodes() if each["NodeID"] =
 
 # Parsing as a stage of any job, of which few captions are much and a shard little
 _PARSE = """
-from vse import pipeline
+from vse.stages import pipeline
 from vse.config import override
-from vse.text import parsing
+from vse.stages import parse as parsing
 from vse.presets import preset
 from vse.workspace.layout import Workspace
 parsing.WORTH_RAY, parsing.SHARD_TEXTS = 1, 20
@@ -243,7 +243,9 @@ def test_stages_and_trainings_bring_the_nodes_they_want_to_a_cluster_that_is_its
 def test_a_sweep_ends_where_no_gpu_node_ever_comes(host: Hosts) -> None:
     """The cluster's file allows GPU nodes, of which the cloud has none, as with a quota of zero."""
     launch(host, GPU_KINDS, head_cpus=2, cloud={"cpu": GPU_KINDS["cpu"]})
-    prepared = "from vse import pipeline; from vse.presets import preset; from vse.workspace.layout import Workspace; "
+    prepared = (
+        "from vse.stages import pipeline; from vse.presets import preset; from vse.workspace.layout import Workspace; "
+    )
     prepared += f'pipeline.prepare(preset("univse_tiny"), Workspace.open("{WORKSPACE}"), parsed=True)'
     run(host, f"python -c '{prepared}'")
     job = f"python {ROOT}/jobs/sweep_eta.py --preset univse_tiny sweep.method=random sweep.space=eta_joint"

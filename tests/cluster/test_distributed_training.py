@@ -161,7 +161,7 @@ def test_a_refusal_of_a_worker_is_one_line_and_not_tried_again(made: Path, tmp_p
 WAITING = """
 import sys, time
 import ray
-from vse import pipeline
+from vse.stages import pipeline
 from vse.cluster.runtime import Config, running_ray
 from vse.config import override
 from vse.presets import preset

@@ -18,7 +18,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "plat
 def job(folder: Path, run: str) -> list[str]:
     """Arguments of a process that serves the job `wait`, whose `run` is given as source and knows `folder`."""
     script = folder / "wait.py"
-    start = "import os, signal, sys, time\nfrom pathlib import Path\nfrom vse import command\n"
+    start = "import os, signal, sys, time\nfrom pathlib import Path\nfrom vse.cli import command\n"
     end = 'sys.exit(command.main("wait", run, description="", argv=[]))\n'
     script.write_text(f"{start}folder = Path(sys.argv.pop())\n{textwrap.dedent(run)}{end}")
     return [sys.executable, str(script), str(folder)]

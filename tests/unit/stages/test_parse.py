@@ -121,7 +121,7 @@ def test_parses_kept_nowhere_come_in_order_and_each_text_is_parsed_once(parsed):
 
 SCRIPT = """
 import sys
-from vse.text import parsing
+from vse.stages import parse as parsing
 from vse.text.parser import Parser
 from vse.storage.folder import Folder
 

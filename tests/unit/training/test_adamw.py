@@ -13,7 +13,7 @@ from vse.training.adamw import EagerAdamW
 _A_TRAINING = """
 import sys
 import torch
-from vse.training import run
+from vse.stages import train
 from vse.training.adamw import EagerAdamW
 weights = torch.ones(3, requires_grad=True)
 optimizer = EagerAdamW([{"params": [weights], "weight_decay": 0.1}], lr=0.1)
