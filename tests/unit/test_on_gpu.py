@@ -27,7 +27,7 @@ from vse.measuring.options import MeasureOptions
 from vse.measuring.stage import measure_ensemble, measure_run
 from vse.presets import preset
 from vse.storage import Folder
-from vse.training import run as training
+from vse.training import worker
 from vse.training.config import RunConfig
 from vse.training.run import Result, run_training
 from vse.workspace import Workspace
@@ -56,7 +56,7 @@ def computing() -> Computing:
     def on(side: str) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patched, a_gpu() if side == "gpu" else contextlib.nullcontext() as gpu:
             device = gpu or torch.device("cpu")
-            patched.setattr(training, "training_device", lambda train: device)
+            patched.setattr(worker, "training_device", lambda train: device)
             for module in (stage, embedder):
                 patched.setattr(module, "device_of", lambda asked, key="": device)
             if side == "gpu" and not TRUE:

@@ -9,7 +9,8 @@ import vse
 
 # Where what decides weights lies, and which of them are kept
 SOURCES = (
-    *("config.py", "registry.py", "arithmetic.py", "pipeline.py", "data", "features", "language", "models"),
+    *("config.py", "values.py", "registry.py", "arithmetic.py", "before_stages.py", "pipeline.py", "data", "features"),
+    *("language", "models"),
     *("objectives", "prefetch.py", "training", "evaluation/codes.py", "evaluation/metrics.py"),
     "evaluation/retrieval.py",
 )
