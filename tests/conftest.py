@@ -1,5 +1,6 @@
 """Shape annotations of the package are checked while tests run; the hook must be there before `vse` is imported."""
 
+import logging
 import os
 import signal
 
@@ -39,6 +40,16 @@ settings.load_profile(os.environ.get("VSE_EXAMPLES", "project"))
 if TYPE_CHECKING:
     from tests import s3
     from vse.workspace.layout import Workspace
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """What a job sets up for its log lines ends with the test, so that others hear of warnings as before."""
+    own = logging.getLogger("vse")
+    level, handlers, propagates = own.level, [*own.handlers], own.propagate
+    yield
+    own.setLevel(level)
+    own.handlers[:], own.propagate = handlers, propagates
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from tests.faults.scenarios import Place
 
 # Times differ between any two runs, addresses between any two workspaces.
-_TIMES = ("seconds", "images_per_second", "trained", "attempts", "started")
+_TIMES = ("seconds", "images_per_second", "trained", "attempts", "started", "checksum")
 
 
 def tables(workspace: Path) -> dict[str, Any]:

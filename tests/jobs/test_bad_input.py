@@ -120,9 +120,9 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         ("dataset_odd.json: is nested too deeply",),
     ),
     "an unknown split": (
-        functools.partial(karpathy, lambda entries: entries[3].update(split="dev")),
+        functools.partial(karpathy, lambda entries: entries[3].update(split="holdout")),
         KARPATHY,
-        ("images[3]: unknown split 'dev'; known are train, val, test, restval",),
+        ("images[3]: unknown split 'holdout'",),
     ),
     "no validation split": (
         functools.partial(karpathy, lambda entries: [e.update(split="train") for e in entries]),
@@ -149,8 +149,8 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         PRECOMP,
         ("dev_ims.npy: each of its 4 rows repeats a single number or is not finite",),
     ),
-    "a pickle offered as a feature array": (arrays_that_are_a_pickle, PRECOMP, ("dev_ims.npy: not a readable array",)),
-    "pickled objects in a feature array": (arrays_of_objects, PRECOMP, ("dev_ims.npy: not a readable array file",)),
+    "a pickle offered as a feature array": (arrays_that_are_a_pickle, PRECOMP, ("dev_ims.npy: is no array file",)),
+    "pickled objects in a feature array": (arrays_of_objects, PRECOMP, ("dev_ims.npy: holds Python objects",)),
     "a feature array outside of its root": (
         arrays_elsewhere,
         PRECOMP,
@@ -294,10 +294,18 @@ CHECKPOINTS: dict[str, tuple[Callable[[Folder, Path], None], str, tuple[str, ...
         "train",
         ("optimizer.safetensors: not a safetensors file",),
     ),
-    "a pickle as progress": (functools.partial(pickled, "progress.json"), "evaluate", ("progress.json: not JSON",)),
-    "a pickle as configuration": (functools.partial(pickled, "config.json"), "evaluate", ("config.json: not JSON",)),
+    "a pickle as progress": (
+        functools.partial(pickled, "progress.json"),
+        "evaluate",
+        ("progress.json: damaged",),
+    ),
+    "a pickle as configuration": (
+        functools.partial(pickled, "config.json"),
+        "evaluate",
+        ("config.json: damaged",),
+    ),
     "a pickle as vocabulary": (functools.partial(pickled, "vocabulary.json"), "evaluate", ("vocabulary.json",)),
-    "a pickle under a manifest of before": (unsigned, "evaluate", ("holds no finished checkpoint",)),
+    "a pickle under a manifest of before": (unsigned, "evaluate", ("makes it again",)),
 }
 
 
@@ -362,8 +370,9 @@ def test_wrong_files_are_one_line_and_nothing_is_lost(refused: dict[str, Refused
     assert told.status == 2, told.error
     assert told.out == ""
     begun = ("features:",) * (case in AFTER_PROGRESS) + ("train vsepp on ", "run vsepp-") * ("checkpoint" in told.error)
-    (line,) = [line for line in told.error.splitlines() if not line.startswith(begun)]
+    *before, line = [line for line in told.error.splitlines() if not line.startswith(begun)]
     assert line.startswith(f"{job}: ")
+    assert all("_ims.npy: " in each for each in before)  # how the array files before were read
     for word in words:
         assert word in told.error
     for path, data in told.before.items():

@@ -24,7 +24,7 @@ from vse.inference import embedder
 from vse.inference.embedder import Embedder
 from vse.presets import preset
 from vse.stages import pipeline, trained
-from vse.stages import train as training
+from vse.stages import train_worker as worker
 from vse.stages.measuring import stage
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_ensemble, measure_run
@@ -57,7 +57,7 @@ def computing() -> Computing:
     def on(side: str) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patched, a_gpu() if side == "gpu" else contextlib.nullcontext() as gpu:
             device = gpu or torch.device("cpu")
-            patched.setattr(training, "training_device", lambda train: device)
+            patched.setattr(worker, "training_device", lambda train: device)
             for module in (stage, embedder):
                 patched.setattr(module, "device_of", lambda asked, key="": device)
             if side == "gpu" and not TRUE:

@@ -48,11 +48,15 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "parser folder": ("univse_tiny", {"text.parser.pipeline": "FILES/blank"}, r"^text\.parser\.pipeline=.*/blank: "),
     "vectors": ("vsepp_tiny", {"text.word_vectors": "FILES/no.vec"}, "no.vec: no such file of word vectors"),
     "no vectors": ("vsepp_tiny", {"text.word_vectors": "FILES/captions.txt"}, "captions.txt: line 1: expected a word"),
-    "empty vectors": ("vsepp_tiny", {"text.word_vectors": "FILES/empty.vec"}, "empty.vec: an empty file"),
+    "empty vectors": ("vsepp_tiny", {"text.word_vectors": "FILES/empty.vec"}, "empty.vec: file is empty"),
     "lexicon": ("vsec_small", {"text.contrast.lexicon": "FILES"}, "no WordNet database here"),
     "concreteness": ("vsec_small", {"text.contrast.concreteness": "FILES/no.txt"}, "no.txt: cannot be read"),
     "weights": ("vsepp_tiny", {**NETWORK, "features.backbone.weights": "FILES/other.pt"}, "not weights of this arch"),
-    "text as weights": ("vsepp_tiny", {**NETWORK, "features.backbone.weights": "FILES/text.pt"}, "text.pt: not a file"),
+    "text as weights": (
+        "vsepp_tiny",
+        {**NETWORK, "features.backbone.weights": "FILES/text.pt"},
+        "text.pt: is an HTML",
+    ),
     "output": ("jwae_mse_small", {"model.image": "fc1"}, "output 'fc1': this backbone has"),
 }
 

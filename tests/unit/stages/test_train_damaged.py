@@ -84,10 +84,8 @@ def test_a_journal_that_lost_its_end_is_told_again_from_the_result(how, workspac
     story = _story(result.folder)
     assert (story.status, story.run) == ("finished", before.run)
     lost = before.params.keys() - story.params.keys()
-    assert lost <= {
-        "data.links",
-        "text.contrast.held_out",
-    }  # a checkpoint's configuration leaves out later fields at their default
+    # a checkpoint's configuration leaves out later fields at their default
+    assert lost <= {"data.links", "text.contrast.held_out"}
     assert story.params == {key: value for key, value in before.params.items() if key not in lost}
     assert _no_times(story) == _no_times(before)
     assert _epochs_in(result.folder) == [1, 2, 3]
