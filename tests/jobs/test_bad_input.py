@@ -294,16 +294,8 @@ CHECKPOINTS: dict[str, tuple[Callable[[Folder, Path], None], str, tuple[str, ...
         "train",
         ("optimizer.safetensors: not a safetensors file",),
     ),
-    "a pickle as progress": (
-        functools.partial(pickled, "progress.json"),
-        "evaluate",
-        ("progress.json: damaged",),
-    ),
-    "a pickle as configuration": (
-        functools.partial(pickled, "config.json"),
-        "evaluate",
-        ("config.json: damaged",),
-    ),
+    "a pickle as progress": (functools.partial(pickled, "progress.json"), "evaluate", ("progress.json: damaged",)),
+    "a pickle as configuration": (functools.partial(pickled, "config.json"), "evaluate", ("config.json: damaged",)),
     "a pickle as vocabulary": (functools.partial(pickled, "vocabulary.json"), "evaluate", ("vocabulary.json",)),
     "a pickle under a manifest of before": (unsigned, "evaluate", ("makes it again",)),
 }
@@ -367,8 +359,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory, stages: Callable[[Path], W
 def test_wrong_files_are_one_line_and_nothing_is_lost(refused: dict[str, Refused], case: str) -> None:
     told = refused[case]
     job, words = (FILES[case][1][0], FILES[case][2]) if case in FILES else CHECKPOINTS[case][1:]
-    assert told.status == 2, told.error
-    assert told.out == ""
+    assert (told.status, told.out) == (2, ""), told.error
     begun = ("features:",) * (case in AFTER_PROGRESS) + ("train vsepp on ", "run vsepp-") * ("checkpoint" in told.error)
     *before, line = [line for line in told.error.splitlines() if not line.startswith(begun)]
     assert line.startswith(f"{job}: ")

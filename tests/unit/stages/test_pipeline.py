@@ -117,7 +117,7 @@ def test_stages_use_the_ray_that_the_job_asks_for(tmp_path, monkeypatch):
         asked.append(config)
         raise _AskedError
 
-    for module in ("pipeline", "cluster.runtime"):
+    for module in ("stages.pipeline", "cluster.runtime"):
         monkeypatch.setattr(f"vse.{module}.running_ray", running_ray)
     monkeypatch.setattr("vse.stages.extract._run", lambda work, todo, cluster: cluster())
     far, place = RayConfig(address="10.0.0.4:6379", ship_code=True), Workspace.open(str(tmp_path))

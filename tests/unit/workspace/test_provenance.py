@@ -30,10 +30,10 @@ def test_code_is_told_from_other_code_of_the_same_version(tmp_path: Path, monkey
     """As on a cluster, some nodes of which may have the package as it was before the last `ray up`."""
     here = versions()
     shutil.copytree(Path(vse.__file__).parent, tmp_path / "vse", ignore=shutil.ignore_patterns("*.pyc"))
-    monkeypatch.setattr(environment, "__file__", str(tmp_path / "vse" / "environment.py"))
+    monkeypatch.setattr(environment, "__file__", str(tmp_path / "vse" / "workspace" / "provenance.py"))
     monkeypatch.setattr(environment, "code_digits", environment.code_digits.__wrapped__)
     assert versions() == here
-    with (tmp_path / "vse" / "progress.py").open("a") as file:
+    with (tmp_path / "vse" / "display" / "progress.py").open("a") as file:
         file.write("# edited\n")
     assert versions() == {**here, "code": versions()["code"]} != here
     assert run_tags()["version.code"] == versions()["code"]
@@ -43,11 +43,11 @@ def test_code_is_that_with_which_a_training_began(tmp_path: Path, monkeypatch: p
     """Stages may take hours before its run is tagged, and sources may change meanwhile."""
     began = versions()["code"]
     shutil.copytree(Path(vse.__file__).parent, tmp_path / "vse", ignore=shutil.ignore_patterns("*.pyc"))
-    monkeypatch.setattr(environment, "__file__", str(tmp_path / "vse" / "environment.py"))
+    monkeypatch.setattr(environment, "__file__", str(tmp_path / "vse" / "workspace" / "provenance.py"))
     environment.code_digits.cache_clear()
     try:
         read_code.__wrapped__()
-        (tmp_path / "vse" / "progress.py").unlink()
+        (tmp_path / "vse" / "display" / "progress.py").unlink()
         assert run_tags()["version.code"] == began
     finally:
         environment.code_digits.cache_clear()
@@ -64,7 +64,7 @@ def test_outside_a_repository_nothing_is_said_of_one(monkeypatch: pytest.MonkeyP
 
 
 def test_the_state_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tmp_path / "platform" / "vse" / "environment.py"
+    source = tmp_path / "platform" / "vse" / "workspace" / "provenance.py"
     source.parent.mkdir(parents=True)
     source.write_text("one")
     monkeypatch.setattr(environment, "__file__", str(source))
