@@ -74,9 +74,9 @@ def workspace_address(given: str | None) -> str:
     if given is not None and not given.strip():
         raise InputError("--workspace: is empty; expected a folder or s3://bucket/prefix")
     where = given or os.environ.get("VSE_WORKSPACE") or DEFAULT_WORKSPACE
-    is_text(where)
+    refuse_undecodable(where)
     if re.match(r"^[a-zA-Z][\w+.-]*://", where) and not where.startswith("file://"):
-        holds_no_credential("--workspace", where)
+        refuse_credential("--workspace", where)
         if not re.match(r"[\w+.-]+://[^/?]", where):
             raise InputError(f"--workspace {where}: names no bucket; expected s3://bucket/prefix")
         return where.rstrip("/")
@@ -85,8 +85,8 @@ def workspace_address(given: str | None) -> str:
     return str(local_path(where.removeprefix("file://")).resolve())
 
 
-def holds_no_credential(key: str, value: Any) -> None:
-    """Settings and the workspace's address are written into configurations, definitions and journals of every run."""
+def refuse_credential(key: str, value: Any) -> None:
+    """Raises InputError if a setting or address holds a credential, since runs write both into their files."""
     if redact(value) != (list(value) if isinstance(value, tuple) else value):
         raise InputError(
             f"{key}: holds a credential, which would be written beside the results; give it in the environment "
@@ -94,8 +94,8 @@ def holds_no_credential(key: str, value: Any) -> None:
         )
 
 
-def is_text(argument: str) -> None:
-    """Settings are written as UTF-8. In an ASCII locale Python reads any other character as bytes it does not know."""
+def refuse_undecodable(argument: str) -> None:
+    """Raises InputError for an argument that this locale cannot decode, since settings are written as UTF-8."""
     try:
         argument.encode()
     except UnicodeEncodeError:

@@ -20,7 +20,13 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from vse import config as configuration
 from vse.cli import interrupts
-from vse.cli.addresses import DEFAULT_WORKSPACE, check_addresses, holds_no_credential, is_text, workspace_address
+from vse.cli.addresses import (
+    DEFAULT_WORKSPACE,
+    check_addresses,
+    refuse_credential,
+    refuse_undecodable,
+    workspace_address,
+)
 from vse.cli.run_names import are_there, by_name
 from vse.cluster.memory_shortage import memory_failure
 from vse.display.escaping import escaped_output, one_line
@@ -207,7 +213,7 @@ def _read(
         help="a setting; --help lists the keys of the given preset and components, as in data=karpathy --help",
     )
     for token in argv:
-        is_text(token)
+        refuse_undecodable(token)
     known = parser.parse_intermixed_args(list(argv))
 
     chosen = getattr(known, "preset", None)
@@ -268,7 +274,7 @@ def _request(
         options = configuration.validate(options)
     for settings in (run_config, options):
         for key, value in configuration.flatten(settings).items() if settings is not None else ():
-            holds_no_credential(key, value)
+            refuse_credential(key, value)
     workspace = workspace_address(known.workspace)
     return Request(
         job=job,
