@@ -16,10 +16,9 @@ from vse.config import knob
 from vse.data.records import Records
 from vse.display.escaping import one_line
 from vse.features.locating import path_lines
-from vse.stages.checks import check_features, of_data
-from vse.stages.extract import ExtractionConfig, extract, features_fingerprint
+from vse.stages.describe import describe, of_data
+from vse.stages.extract import ExtractionConfig, check_features, extract, features_fingerprint, kept_features
 from vse.stages.local_inputs import check_reach
-from vse.stages.pipeline import describe, kept_features
 from vse.training.compatibility import family_inputs
 from vse.workspace.layout import Workspace, dataset_name
 from vse.workspace.summary import write_summary

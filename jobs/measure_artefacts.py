@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from vse import registry
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.stages.checks import of_data
+from vse.stages.describe import of_data
 from vse.studies.artefact_measures import table
 from vse.studies.artefact_test import Options, measure_artefacts, numbers
 from vse.workspace.layout import Workspace

@@ -11,9 +11,8 @@ from vse.cluster.placement import gather
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of, set_up_logging
 from vse.config import knob
-from vse.stages.checks import check_parser, of_data
-from vse.stages.parse import language_fingerprint, parse_captions
-from vse.stages.pipeline import describe, parser_of
+from vse.stages.describe import describe, of_data
+from vse.stages.parse import check_parser, language_fingerprint, parse_captions, parser_of
 from vse.workspace.layout import Workspace, dataset_name
 from vse.workspace.summary import write_summary
 

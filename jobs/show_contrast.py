@@ -10,8 +10,8 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.config import knob
 from vse.errors import InputError
-from vse.stages.checks import check
-from vse.stages.pipeline import parser_of
+from vse.stages.parse import parser_of
+from vse.stages.pipeline import check
 from vse.storage.paths import local_path
 from vse.studies.contrast_page import page_of, read_images
 from vse.workspace.layout import Workspace

@@ -50,13 +50,15 @@ print(json.dumps(next(each["Labels"] for each in ray.nodes() if each["NodeID"] =
 # Parsing as a stage of any job, of which few captions are much and a shard little
 _PARSE = """
 from vse.stages import pipeline
+from vse.stages.describe import describe
+from vse.stages.parse import parse_dataset
 from vse.config import override
 from vse.stages import parse as parsing
 from vse.presets import preset
 from vse.workspace.layout import Workspace
 parsing.WORTH_RAY, parsing.SHARD_TEXTS = 1, 20
 config, place = preset("univse_tiny"), Workspace.open("/mnt/workspace")
-print(len(pipeline.parse_dataset(config, place, pipeline.describe(config, place))))
+print(len(parse_dataset(config, place, describe(config, place))))
 """
 
 

@@ -143,11 +143,13 @@ def test_a_run_embeds_on_a_gpu_what_it_does_on_a_cpu(
     sentences = ["a red ball on a table", "two dogs"]
     with computing("cpu"):
         here = Embedder(trained.load_run(run))
-        expected = here.sentences(sentences), here.images([picture])
+        expected = here.encode_captions(sentences), here.encode_images([picture])
     with computing("gpu"):
         there = Embedder(trained.load_run(run))
         assert there.trained.family.state_dict().popitem()[1].data.is_cuda
-        for found, wanted in zip((there.sentences(sentences), there.images([picture])), expected, strict=True):
+        for found, wanted in zip(
+            (there.encode_captions(sentences), there.encode_images([picture])), expected, strict=True
+        ):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 

@@ -20,8 +20,7 @@ from vse.features.decoding import NO_MEMORY
 from vse.features.forward import Forward
 from vse.features.transforms import Transform
 from vse.models.family import Encoded
-from vse.stages.parse import parse_texts
-from vse.stages.pipeline import parser_of
+from vse.stages.parse import parse_texts, parser_of
 from vse.stages.trained import Trained, device_of, load_checkpoint, load_run
 from vse.storage.folder import Folder
 from vse.text.corpus import Language, table_of
@@ -86,7 +85,7 @@ class Embedder:
     @property
     def dim(self) -> int:
         """Length of a vector."""
-        return self.sentences([""]).shape[1]
+        return self.encode_captions([""]).shape[1]
 
     @property
     def alpha(self) -> float | None:
@@ -94,7 +93,7 @@ class Embedder:
         family = self.trained.family
         return float(torch.as_tensor(family.alpha).detach()) if isinstance(family, Mixes) else None
 
-    def images(self, pictures: Sequence[Picture]) -> Float32[np.ndarray, "pictures dim"]:
+    def encode_images(self, pictures: Sequence[Picture]) -> Float32[np.ndarray, "pictures dim"]:
         """One vector a picture, given as the bytes of a file or as a path or address.
 
         Raises InputError naming the first picture that cannot be read, or where the run was trained on ready-made
@@ -105,7 +104,7 @@ class Embedder:
             parts.append(_plain(_vectors(self.trained, encode_images(self.trained.family, features), "images")))
         return np.concatenate(parts)
 
-    def sentences(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
+    def encode_captions(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
         """One vector a sentence; the score of an image and a sentence is what the family makes of theirs.
 
         Raises InputError where the family reads fitted sentence features and there are none beside the checkpoint.

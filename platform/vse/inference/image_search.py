@@ -19,7 +19,9 @@ from vse.display.progress import Progress
 from vse.errors import Diverged, InputError, by_reason
 from vse.features.stored import StoredFeatures
 from vse.inference.embedder import Embedder
-from vse.stages import pipeline
+from vse.stages.describe import describe, without
+from vse.stages.extract import stored_features
+from vse.stages.parse import parse_dataset
 from vse.storage import user_files as named_files
 from vse.text.tokens import as_caption, pictographs, words
 from vse.training.config import RunConfig
@@ -206,13 +208,13 @@ class _Data:
     @classmethod
     def of(cls, embedder: Embedder, workspace: Workspace, options: Options) -> "_Data":
         config = embedder.trained.config
-        described, root = pipeline.describe(config, workspace), registry.build("source", config.data).image_root
+        described, root = describe(config, workspace), registry.build("source", config.data).image_root
         described.split(options.split)  # what is not there is told before anything is extracted
         if options.image:
             _asked(described, root, options.image)
         outputs = (embedder.trained.family.inputs.image,)
-        features = pipeline.stored_features(config, workspace, described, outputs)
-        records = pipeline.without(described, set(features.store.rejects))
+        features = stored_features(config, workspace, described, outputs)
+        records = without(described, set(features.store.rejects))
         return cls(config, workspace, described, records, records.split(options.split), features, root)
 
     def prints(self) -> dict[str, str]:
@@ -292,7 +294,7 @@ def _captions(embedder: Embedder, data: _Data, options: Options) -> SearchResult
             raise InputError(f"image={options.image}: {reason}")
     captions = data.part.captions
     reads = embedder.trained.family.inputs.components
-    parses = pipeline.parse_dataset(data.config, data.workspace, data.described) if reads else None
+    parses = parse_dataset(data.config, data.workspace, data.described) if reads else None
     texts = embedder.read([caption.text for caption in captions], parses)
     scores = embedder.scores_of(features, texts, options.alpha)[0]
     true = {k for k, caption in enumerate(captions) if known is not None and caption.image == known.id}

@@ -15,7 +15,7 @@ from vse import registry
 from vse.config import fingerprint, flatten, to_dict
 from vse.errors import InputError
 from vse.inference.embedder import PARSER, SENTENCE, WEIGHTS, Embedder, sentence_features
-from vse.stages.pipeline import parser_of
+from vse.stages.parse import parser_of
 from vse.stages.trained import Trained, load_run
 from vse.storage import user_files as named_files
 from vse.storage.folder import Folder
@@ -68,7 +68,7 @@ def offer_model(
     folder = workspace.run(run)
     trained = load_run(folder, dict(changes or {}))
     sentences = sentence_features(trained, workspace)
-    Embedder(trained, sentences).sentences(["a dog"])  # refuses what has no vectors before anything is written
+    Embedder(trained, sentences).encode_captions(["a dog"])  # refuses what has no vectors before anything is written
     packed = pack(trained, folder, sentences)
     offer = Offer(run_journal(workspace, run), name or model_name(trained.config), alias, packed.folder.name)
     offer.journal.model(
@@ -181,7 +181,10 @@ class Model:
         _check_columns(requests)
         rows = [_request(row, number) for number, row in enumerate(requests.to_dict("records"))]
         found: list[Any] = [None] * len(rows)
-        for kinds, embed in ((("image", "path"), self.embedder.images), (("sentence",), self.embedder.sentences)):
+        for kinds, embed in (
+            (("image", "path"), self.embedder.encode_images),
+            (("sentence",), self.embedder.encode_captions),
+        ):
             chosen = [k for k, (kind, _) in enumerate(rows) if kind in kinds]
             for k, vector in zip(chosen, embed([rows[k][1] for k in chosen]) if chosen else (), strict=True):
                 found[k] = vector.tolist()

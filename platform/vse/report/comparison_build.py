@@ -21,6 +21,7 @@ from vse.report.description import files_text, page_link
 from vse.report.html import Provenance
 from vse.report.measured import told
 from vse.stages import pipeline
+from vse.stages.describe import describe
 from vse.stages.measuring.checks import check_measure, foresee_measure
 from vse.stages.measuring.members import difference
 from vse.stages.measuring.options import MeasureOptions
@@ -149,9 +150,7 @@ def measured_alike(runs: Sequence[Compared], workspace: Workspace, options: Meas
     measured before all were looked at.
     """
     for run in _of_other_data(runs):
-        check_measure(
-            [workspace.run(run.name)], workspace, options, lambda config: pipeline.describe(config, workspace)
-        )
+        check_measure([workspace.run(run.name)], workspace, options, lambda config: describe(config, workspace))
     if not options.on:
         _refuse_other_data(runs, workspace, options.splits)
     folders = [workspace.run(run.name) for run in runs]

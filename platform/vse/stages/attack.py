@@ -24,8 +24,7 @@ from vse.config import fingerprint
 from vse.data import sources
 from vse.data.records import Split
 from vse.errors import InputError
-from vse.stages.parse import language_fingerprint, parse_texts_to
-from vse.stages.pipeline import parser_of
+from vse.stages.parse import language_fingerprint, parse_texts_to, parser_of
 from vse.storage.damage import remove_damaged
 from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed

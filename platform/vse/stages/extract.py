@@ -4,16 +4,22 @@ After an interruption it continues with the images that are in no committed shar
 process; when the first ones show that the rest would take long, Ray Data takes over.
 """
 
+import functools
+import itertools
 import logging
+import math
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from vse import registry
 from vse.cluster.runtime import Cluster, in_trial, running_ray
+from vse.cluster.runtime import Config as RayConfig
 from vse.config import fingerprint, knob
 from vse.data.places import below
 from vse.data.records import Image, Records
@@ -25,16 +31,21 @@ from vse.features.decoding import Decoded, decode
 from vse.features.forward import Forward, ShardBuffer, shard_rows
 from vse.features.locating import located
 from vse.features.shards import Output, Receipt, read_receipts
-from vse.features.store import FeatureStore, commit
+from vse.features.store import REJECTS, FeatureStore, commit
+from vse.features.stored import StoredFeatures
 from vse.features.watch import Watch
 from vse.registry import ComponentConfig
+from vse.stages.describe import counted, source_question
 from vse.storage import user_files as named_files
 from vse.storage.folder import Folder
+from vse.training.config import RunConfig
+from vse.workspace.layout import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
 
 _AHEAD = 3  # decoded batches waiting for the network
 _PROBE = 16  # images that say how long the others will take
+_GIB = 1 << 30
 _BEGUN = "begun_by.json"  # which code of the backbone made the first shards
 
 
@@ -46,6 +57,81 @@ class ExtractionConfig:
     batch: int | None = knob(None, "images per forward pass; none: 256 on a GPU, 32 on a CPU", low=1)
     patience: float = knob(60.0, "seconds this process works alone before it asks Ray for workers", low=0)
     max_rejected: float = knob(0.05, "share of images that may be unreadable before the job fails", low=0, high=1)
+
+
+def extract_features(
+    config: RunConfig,
+    workspace: Workspace,
+    records: Records,
+    outputs: tuple[str, ...],
+    ray: RayConfig | None = None,
+) -> FeatureStore:
+    """Stage 2: frozen features of every image, in features/<dataset>/<fingerprint>.
+
+    A store that has further outputs beside the wanted ones serves as well. ray: what to ask of Ray where this is work
+    for it.
+    """
+    known = workspace.found.answer([*_features_question(config), *sorted(outputs)])
+    if known is not None:
+        store = FeatureStore.find(workspace.features(dataset_name(records), known))
+        if store is not None:
+            return store
+    store = kept_features(config, workspace, records, outputs)
+    if store is None:
+        check_features(config, records, outputs, workspace)
+        folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
+        source, backbone = registry.build("source", config.data), config.features.backbone
+        root, keys = source.image_root, source.image_keys
+        store = extract(records, backbone, sorted(outputs), folder, root=root, keys=keys, cluster=cluster)
+        if told := counted(store.rejects.values()):
+            log.info("%s: of the images, %s; each is listed in %s", records.name, told, store.folder.address(REJECTS))
+    elif line := of_other_code(store, config.features.backbone):
+        log.warning("%s", line)
+    for some in (outputs, *((name,) for name in outputs)):
+        workspace.found.keep([*_features_question(config), *sorted(some)], store.folder.name)
+    return store
+
+
+def kept_features(
+    config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]
+) -> FeatureStore | None:
+    """The committed store of these outputs, and perhaps of others; None where features are still to be made."""
+    backbone = config.features.backbone
+    others = sorted(set(registry.build("backbone", backbone).shapes()) - set(outputs))
+    for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
+        store = FeatureStore.find(_features(config, workspace, records, (*outputs, *more)))
+        if store is not None:
+            return store
+    return None
+
+
+def _features(config: RunConfig, workspace: Workspace, records: Records, outputs: Iterable[str]) -> Folder:
+    root = registry.build("source", config.data).image_root
+    digits = features_fingerprint(records, config.features.backbone, sorted(outputs), root)
+    return workspace.features(dataset_name(records), digits)
+
+
+def _features_question(config: RunConfig) -> list[object]:
+    backbone = config.features.backbone
+    return ["features", *source_question(config), registry.name_of("backbone", backbone), backbone]
+
+
+def stored_features(
+    config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...], ray: RayConfig | None = None
+) -> StoredFeatures:
+    """What `extract_features` gives, for training to read; made again if a damaged file shows."""
+    make = functools.partial(extract_features, config, workspace, records, outputs, ray)
+    return StoredFeatures(make(), str(workspace.cache().local()), make)
+
+
+def features_identity(config: RunConfig, workspace: Workspace, records: Records, output: str) -> str:
+    """What a run's features are, whichever store holds them and whatever else is in it."""
+
+    def look() -> str:
+        root = registry.build("source", config.data).image_root
+        return features_fingerprint(records, config.features.backbone, (output,), root)
+
+    return workspace.found.ask(["identity", *_features_question(config), output], look)
 
 
 def features_fingerprint(
@@ -242,3 +328,44 @@ def _decoded_ahead(work: _Work, todo: Sequence[Image], size: int) -> Iterator[De
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def check_features(config: RunConfig, records: Records, outputs: Sequence[str], workspace: Workspace) -> None:
+    """What can be told of an extraction before the first image is read.
+
+    Raises:
+        InputError: the backbone lacks an output, its file of weights does not fit, ready-made arrays have other rows
+            than are wanted, or the disk of the workspace has no room for the features.
+    """
+    backbone = registry.build("backbone", config.features.backbone)
+    backbone.check(outputs)
+    check_rows(config, records, outputs)
+    weights = getattr(config.features.backbone, "weights", "")
+    if weights and not named_files.is_remote(weights) and named_files.is_file(weights):
+        backbone.load(outputs)
+    shapes = backbone.shapes()
+    row = sum(2 * math.prod(shapes[name]) for name in outputs if name in shapes)  # bytes, as half floats
+    _check_room(workspace, row * len(records.images), f"features of {len(records.images)} images")
+
+
+def _check_room(workspace: Workspace, wanted: int, what: str) -> None:
+    if not workspace.root.is_local:
+        return
+    place = workspace.root.local()
+    while not place.exists():
+        place = place.parent
+    disk = os.statvfs(place)
+    free = disk.f_bavail * disk.f_frsize
+    kept = sum(file.stat().st_size for file in Path(place, "features").rglob("*.parquet")) if wanted > free else 0
+    if disk.f_blocks and wanted - kept > free:  # file systems over a network may not say
+        raise InputError(
+            f"--workspace {workspace.root}: {what} take about {wanted / _GIB:.1f} GiB, and its disk has "
+            f"{free / _GIB:.1f} GiB free; make room, or name a workspace on another disk"
+        )
+
+
+def check_rows(config: RunConfig, records: Records, outputs: Sequence[str]) -> None:
+    """Raises InputError where ready-made arrays have vectors and tokens are wanted, or the other way round."""
+    backbone = registry.build("backbone", config.features.backbone)
+    if isinstance(backbone, ReadyMade):
+        backbone.check_rows(outputs, records, registry.build("source", config.data).image_root)

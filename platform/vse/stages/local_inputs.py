@@ -18,8 +18,10 @@ from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.features.locating import path_lines
-from vse.stages.checks import check, check_features, of_data, trainable
-from vse.stages.pipeline import kept_features, parser_of
+from vse.stages.describe import of_data, trainable
+from vse.stages.extract import check_features, kept_features
+from vse.stages.parse import parser_of
+from vse.stages.pipeline import check
 from vse.storage import user_files as named_files
 from vse.storage.paths import local_path
 from vse.training.compatibility import family_inputs

@@ -12,7 +12,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from itertools import pairwise
 
-from vse.cluster.runtime import Cluster, in_trial
+from vse.cluster.runtime import Cluster, cluster_of, in_trial
+from vse.cluster.runtime import Config as RayConfig
 from vse.config import fingerprint
 from vse.data.records import Records
 from vse.display.progress import Progress
@@ -22,13 +23,38 @@ from vse.storage.folder import Folder
 from vse.text.components import REVISION
 from vse.text.corpus import SHARD_TEXTS, Language, finished, write_captions, write_shard
 from vse.text.parse import Parse
-from vse.text.parser import Parser, parser_fingerprint, shared_parser
+from vse.text.parser import SHIPPED, Parser, parser_fingerprint, shared_parser
+from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace, dataset_name
 
 # Starting a process costs about as much as parsing this many captions, a pool of Ray actors some ten times that.
 WORTH_A_PROCESS = 4000
 WORTH_RAY = 20_000
 PARSING = "parse captions"  # how progress names it
+
+
+def parse_dataset(config: RunConfig, workspace: Workspace, records: Records, ray: RayConfig | None = None) -> Language:
+    """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>; many are work for a cluster to join."""
+    parser = parser_of(config)
+    folder = workspace.language(dataset_name(records), language_fingerprint(parser))
+    texts = [caption.text for caption in records.captions]
+    found = Language.find(folder, texts)
+    if found is not None:
+        return found  # what is complete needs no lock to be read: on S3 that is a lease which one process holds
+    return parse_captions(records, parser, workspace, cluster=cluster_of(ray or RayConfig()))
+
+
+def parser_of(config: RunConfig) -> Parser.Config:
+    """The configured parser; there is one kind of it."""
+    assert isinstance(config.text.parser, Parser.Config)
+    return config.text.parser
+
+
+def check_parser(config: RunConfig) -> None:
+    """Raises InputError where the configured parser is not there, or cannot parse."""
+    assert isinstance(config.text.parser, Parser.Config)
+    if config.text.parser.pipeline != SHIPPED:
+        shared_parser(config.text.parser)
 
 
 def language_fingerprint(config: Parser.Config) -> str:

@@ -9,7 +9,7 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import num_gpus, running_ray
 from vse.errors import InputError, TakenOver
 from vse.stages import pipeline
-from vse.stages.checks import sizes
+from vse.stages.describe import sizes
 from vse.stages.train_worker import Report, begin_journal, train_worker
 from vse.storage.damage import listed
 from vse.storage.folder import Folder

@@ -14,7 +14,7 @@ from vse.evaluation.codes import encode_examples
 from vse.evaluation.metrics import RetrievalCounter
 from vse.evaluation.retrieval import count_retrieval
 from vse.models.family import Family, feature_scales
-from vse.stages.checks import sizes
+from vse.stages.describe import sizes
 from vse.storage.folder import Folder
 from vse.storage.lease import Held
 from vse.tracking import prometheus

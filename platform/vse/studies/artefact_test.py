@@ -17,7 +17,8 @@ from vse.config import knob
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.stages.attack import attack_split, contrast_split, first_of_each
-from vse.stages.pipeline import describe, parse_dataset
+from vse.stages.describe import describe
+from vse.stages.parse import parse_dataset
 from vse.storage.paths import local_path
 from vse.studies.artefact_measures import Row, Sample, measure
 from vse.studies.ngram_model import NgramModel

@@ -26,9 +26,9 @@ from vse.data import sources
 from vse.data.images import open_image
 from vse.data.records import Image, Records
 from vse.errors import InputError
-from vse.stages.checks import trainable
 from vse.stages.contrast import contrast_words
-from vse.stages.pipeline import describe, parse_dataset
+from vse.stages.describe import describe, trainable
+from vse.stages.parse import parse_dataset
 from vse.studies.verdicts import Share, Verdict, item_hash, without_caption
 from vse.text.corpus import Language
 from vse.text.lexicon.compact import knowledge

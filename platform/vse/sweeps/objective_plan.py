@@ -9,7 +9,7 @@ from vse.cli.command import Request
 from vse.cluster.runtime import Config as RayConfig
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
-from vse.stages.checks import check
+from vse.stages.pipeline import check
 from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.frame import need_of
 from vse.sweeps.ledger import DEFINITION, Entry, Ledger, definition_of, stem

@@ -13,7 +13,7 @@ import torch
 from vse import registry
 from vse.config import override
 from vse.data.records import Records
-from vse.stages.pipeline import StoredFeatures
+from vse.features.stored import StoredFeatures
 from vse.stages.train_worker import build_family, training_device, validate
 from vse.storage.folder import Folder
 from vse.storage.scratch import scratch_folder

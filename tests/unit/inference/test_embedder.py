@@ -61,7 +61,7 @@ def test_scores_of_raw_inputs_are_those_of_the_stages(place: Workspace, name: st
         file = tmp_path / f"{number}.png"
         file.write_bytes(png(open_image(image.uri)))
         pictures.append(file.read_bytes() if number == 1 else file if number % 2 else str(file))
-    images, sentences = embedder.images(pictures), embedder.sentences([c.text for c in part.captions])
+    images, sentences = embedder.encode_images(pictures), embedder.encode_captions([c.text for c in part.captions])
     assert images.shape == (len(part.images), embedder.dim)
     assert images.dtype == sentences.dtype == np.float32
     codes = encode_split(trained, material, "val")
@@ -74,7 +74,7 @@ def test_scores_of_raw_inputs_are_those_of_the_stages(place: Workspace, name: st
 def test_the_chosen_weight_enters_the_sentence(place: Workspace) -> None:
     result = train(place, "univse_tiny")
     texts = ["a red ball is left of two dogs"]
-    at = {a: Embedder(load_run(result.folder, {"model.alpha": a})).sentences(texts)[0] for a in (0.0, 0.5, 1.0)}
+    at = {a: Embedder(load_run(result.folder, {"model.alpha": a})).encode_captions(texts)[0] for a in (0.0, 0.5, 1.0)}
     half = at[0.0] + at[1.0]
     np.testing.assert_allclose(at[0.5], half / np.linalg.norm(half), atol=1e-6)
 
@@ -88,7 +88,7 @@ def test_a_sentence_is_read_in_the_spelling_of_the_captions(place: Workspace, mo
         return encode(texts, *rest)
 
     monkeypatch.setattr(embedder_module, "encode_texts", spy)
-    one, other = Embedder(load_run(train(place, "univse_tiny").folder)).sentences(["a cafe\u0301", "a caf\u00e9"])
+    one, other = Embedder(load_run(train(place, "univse_tiny").folder)).encode_captions(["a cafe\u0301", "a caf\u00e9"])
     assert read == ["a caf\u00e9", "a caf\u00e9"]
     assert np.array_equal(one, other)
 
@@ -96,10 +96,10 @@ def test_a_sentence_is_read_in_the_spelling_of_the_captions(place: Workspace, mo
 def test_order_and_number_of_inputs_change_nothing(place: Workspace) -> None:
     embedder = Embedder(load_run(train(place, "univse_tiny").folder))
     texts = ["a dog", "", "a dog", "two white cats on a table near a dog"]
-    together = embedder.sentences(texts)
+    together = embedder.encode_captions(texts)
     for text, vector in zip(texts, together, strict=True):
-        np.testing.assert_allclose(embedder.sentences([text])[0], vector, atol=1e-6)
-    assert embedder.sentences([]).shape == embedder.images([]).shape == (0, embedder.dim)
+        np.testing.assert_allclose(embedder.encode_captions([text])[0], vector, atol=1e-6)
+    assert embedder.encode_captions([]).shape == embedder.encode_images([]).shape == (0, embedder.dim)
     assert np.isfinite(together).all()
 
 
@@ -107,22 +107,22 @@ def test_what_cannot_be_embedded_is_one_line(place: Workspace, tmp_path: Path) -
     embedder = Embedder(load_run(train(place, "vsepp_tiny").folder))
     good = png(Image.new("RGB", (8, 8)))
     with pytest.raises(InputError, match="image 1: not an image of a known format"):
-        embedder.images([good, b"no picture"])
+        embedder.encode_images([good, b"no picture"])
     with pytest.raises(InputError, match=r"image 1, .*missing\.png: file is missing"):
-        embedder.images([good, tmp_path / "missing.png"])
+        embedder.encode_images([good, tmp_path / "missing.png"])
     pairs = Embedder(load_run(train(place, "vsepp_tiny", model="scan", model__dim=32).folder))
     with pytest.raises(InputError, match="scan scores pairs; an image or a caption alone has no vector"):
-        pairs.sentences(["a dog"])
+        pairs.encode_captions(["a dog"])
 
 
 def test_a_picture_that_cannot_be_resized_is_one_line(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = Embedder(load_run(train(place, "vsepp_tiny").folder))
     good, strip = png(Image.new("RGB", (8, 8))), png(Image.new("RGB", (1, 60_000)))
-    assert len(embedder.images([good, strip])) == 2  # the small backbone scales, whatever the form
+    assert len(embedder.encode_images([good, strip])) == 2  # the small backbone scales, whatever the form
     crop = Transform(name="crop", size=112, resize=128)
     monkeypatch.setattr(SmallBackbone, "transform", property(lambda self: crop, lambda self, made: None), raising=False)
     with pytest.raises(InputError, match=r"^image 1: 1 x 60000 pixels are too narrow"):
-        embedder.images([good, strip])
+        embedder.encode_images([good, strip])
     monkeypatch.setattr(Transform, "__call__", lambda *given: (_ for _ in ()).throw(MemoryError))
     with pytest.raises(InputError, match=r"^image 0: needs more memory than there is$"):
-        embedder.images([good])
+        embedder.encode_images([good])

@@ -149,7 +149,7 @@ def test_a_weight_of_the_sentence_can_be_asked_for(place: Workspace) -> None:
     for alpha in (0.0, 0.3, 1.0):
         other = Embedder.of_run(place, run, {"model.alpha": alpha})
         np.testing.assert_allclose(embedder.scores(uris, TEXTS, alpha), other.scores(uris, TEXTS), atol=1e-6)
-        vectors = other.images(uris) @ other.sentences(TEXTS).T
+        vectors = other.encode_images(uris) @ other.encode_captions(TEXTS).T
         np.testing.assert_allclose(embedder.scores(uris, TEXTS, alpha), vectors, atol=1e-5)
     with pytest.raises(InputError, match=r"^alpha=1\.5: must be between 0 and 1$"):
         embedder.scores(uris, TEXTS, 1.5)
@@ -187,7 +187,7 @@ def test_words_that_say_nothing_to_a_run(place: Workspace) -> None:
 
 def test_a_run_opens_by_its_name_with_all_that_it_needs(place: Workspace) -> None:
     run = FAMILIES["sentence vectors"](place).run
-    assert Embedder.of_run(place, run).sentences(TEXTS).shape == (4, 8)
+    assert Embedder.of_run(place, run).encode_captions(TEXTS).shape == (4, 8)
     with pytest.raises(InputError, match=r"^run=absent: no such run; there are "):
         Embedder.of_run(place, "absent")
     with pytest.raises(InputError, match=r"^run: name one of "):

@@ -52,10 +52,10 @@ def test_requests_become_vectors_in_their_order(place: Workspace, tmp_path: Path
     )
     found = np.array(model.predict(table)["embedding"].tolist())
     expected = Embedder(load_run(result.folder, {"model.alpha": 0.25}))
-    np.testing.assert_allclose(found[0], expected.sentences(TEXTS[:1])[0], atol=1e-6)
-    np.testing.assert_allclose(found[1:], expected.images([image] * 2), atol=1e-6)
+    np.testing.assert_allclose(found[0], expected.encode_captions(TEXTS[:1])[0], atol=1e-6)
+    np.testing.assert_allclose(found[1:], expected.encode_images([image] * 2), atol=1e-6)
     sentences = model.predict(pd.DataFrame({"sentence": TEXTS}))
-    np.testing.assert_allclose(sentences["embedding"].tolist(), expected.sentences(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(sentences["embedding"].tolist(), expected.encode_captions(TEXTS), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -107,21 +107,21 @@ def test_what_lies_outside_the_checkpoint_comes_along(place: Workspace, tmp_path
     result = train(place, "univse_tiny", features__backbone__weights=str(weights), text__parser__pipeline=str(parser))
     picture = png(Image.linear_gradient("L").convert("RGB"))
     before = Embedder(load_run(result.folder))
-    images, sentences = before.images([picture]), before.sentences(TEXTS)
+    images, sentences = before.encode_images([picture]), before.encode_captions(TEXTS)
     pack = packed(place, result.run, tmp_path / "pack")
     weights.unlink()
     shutil.rmtree(parser)
     after = Embedder.open(pack)
-    np.testing.assert_array_equal(after.images([picture]), images)
-    np.testing.assert_array_equal(after.sentences(TEXTS), sentences)
+    np.testing.assert_array_equal(after.encode_images([picture]), images)
+    np.testing.assert_array_equal(after.encode_captions(TEXTS), sentences)
 
 
 def test_sentence_features_come_along(place: Workspace, tmp_path: Path) -> None:
     """A family over means of word vectors: its fitted features lie in the workspace, the pack has them."""
     result = train(place, "vsepp_tiny", model="cca", model__dim=8, text__word_vectors="captions", text__sentence="mean")
     with pytest.raises(InputError, match="pack it first"):
-        Embedder(load_run(result.folder)).sentences(TEXTS)
-    vectors = Embedder.open(packed(place, result.run, tmp_path / "pack")).sentences(TEXTS)
+        Embedder(load_run(result.folder)).encode_captions(TEXTS)
+    vectors = Embedder.open(packed(place, result.run, tmp_path / "pack")).encode_captions(TEXTS)
     assert vectors.shape == (2, 8)
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
 

@@ -15,10 +15,11 @@ from vse.data.scenes.source import Scenes
 from vse.errors import InputError
 from vse.presets import preset
 from vse.registry import build
-from vse.stages import checks as before_stages
 from vse.stages import pipeline
-from vse.stages.checks import check, trainable
+from vse.stages.describe import trainable
+from vse.stages.extract import check_features
 from vse.stages.local_inputs import check_training
+from vse.stages.pipeline import check
 from vse.sweeps.alpha_trials import SPLITS
 from vse.workspace.layout import Workspace
 
@@ -28,8 +29,8 @@ NETWORK = {"features.backbone": "torchvision", "features.backbone.arch": "mobile
 
 @pytest.fixture(autouse=True)
 def nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "extract", lambda *a, **k: pytest.fail("extracted first"))
-    monkeypatch.setattr(pipeline, "parse_captions", lambda *a, **k: pytest.fail("parsed first"))
+    monkeypatch.setattr("vse.stages.extract.extract", lambda *a, **k: pytest.fail("extracted first"))
+    monkeypatch.setattr("vse.stages.parse.parse_captions", lambda *a, **k: pytest.fail("parsed first"))
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_a_disk_without_room_is_told_before_features_are_made(tmp_path: Path, mo
         pipeline.prepare(config, place)
     disk.f_blocks = 0  # a file system that does not say
     records = build("source", config.data).describe()
-    before_stages.check_features(config, records, ("pooled",), place)
+    check_features(config, records, ("pooled",), place)
 
 
 def test_a_split_that_a_job_measures_is_missed_first() -> None:

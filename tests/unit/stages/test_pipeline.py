@@ -15,6 +15,7 @@ from vse.errors import InputError
 from vse.features.store import FeatureStore
 from vse.presets import preset
 from vse.stages import pipeline
+from vse.stages.describe import describe, without
 from vse.stages.extract import ExtractionConfig, extract, features_fingerprint
 from vse.stages.local_inputs import check_training
 from vse.text.tokens import words
@@ -117,7 +118,7 @@ def test_stages_use_the_ray_that_the_job_asks_for(tmp_path, monkeypatch):
         asked.append(config)
         raise _AskedError
 
-    for module in ("stages.pipeline", "cluster.runtime"):
+    for module in ("stages.extract", "cluster.runtime"):
         monkeypatch.setattr(f"vse.{module}.running_ray", running_ray)
     monkeypatch.setattr("vse.stages.extract._run", lambda work, todo, cluster: cluster())
     far, place = RayConfig(address="10.0.0.4:6379", ship_code=True), Workspace.open(str(tmp_path))
@@ -140,7 +141,7 @@ def test_other_images_are_extracted(place, first):
 
 
 def test_a_family_without_components_needs_no_parser(tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline, "parse_captions", lambda *a: pytest.fail("parsed"))
+    monkeypatch.setattr("vse.stages.parse.parse_captions", lambda *a: pytest.fail("parsed"))
     place = Workspace.open(str(tmp_path))
     material = pipeline.prepare(tiny("vsepp_tiny"), place)
     assert material.parses is None
@@ -157,7 +158,7 @@ def test_parses_that_only_attacks_read_are_no_part_of_a_run(place):
 def test_sentence_vectors_of_the_captions_themselves(place, tmp_path):
     """No file needed: word vectors of the training captions, and their mean as a caption's vector."""
     config = tiny(text__word_vectors="captions", text__sentence="mean")
-    records = pipeline.describe(config, place)
+    records = describe(config, place)
     prints: dict[str, str] = {}
     vectors = pipeline._word_vectors(config, place, records, prints)
     assert prints["word_vectors"]
@@ -174,7 +175,7 @@ def test_sentence_vectors_of_the_captions_themselves(place, tmp_path):
 
 def test_a_file_knows_words_that_only_test_captions_have_and_the_fit_does_not_ask_it(place, tmp_path):
     """Two files that differ in a word of the test captions alone: the same mixture, other vectors of that caption."""
-    records = pipeline.describe(tiny(), place)
+    records = describe(tiny(), place)
     train = [c.text for c in records.split("train").captions]
     unseen = next(c.id for c in records.captions if c.image == records.split("test").images[0].id)
     captions = (dataclasses.replace(c, text="a red zeppelin") if c.id == unseen else c for c in records.captions)
@@ -220,7 +221,7 @@ def test_word_vectors_are_part_of_a_run_by_content(place, first, tmp_path):
     ],
 )
 def test_what_is_missing_is_told_before_features_and_by_a_dry_run_alike(tmp_path, monkeypatch, changes, message):
-    monkeypatch.setattr(pipeline, "extract", lambda *a, **k: pytest.fail("extracted first"))
+    monkeypatch.setattr("vse.stages.extract.extract", lambda *a, **k: pytest.fail("extracted first"))
     config, told = tiny(**changes), set()
     for ask in (
         lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
@@ -233,7 +234,7 @@ def test_what_is_missing_is_told_before_features_and_by_a_dry_run_alike(tmp_path
 
 
 def test_vectors_of_sentences_are_missed_before_features_and_by_a_dry_run_alike(tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline, "extract", lambda *a, **k: pytest.fail("extracted first"))
+    monkeypatch.setattr("vse.stages.extract.extract", lambda *a, **k: pytest.fail("extracted first"))
     config = tiny("cca_scenes", text__word_vectors="")
     for ask in (
         lambda: pipeline.prepare(config, Workspace.open(str(tmp_path))),
@@ -262,9 +263,9 @@ def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
     config = override(preset("vsepp_tiny"), {"data": "table", "data.file": str(tmp_path / "mine.csv")})
     place = Workspace.open(str(tmp_path / "workspace"))
     with caplog.at_level("INFO", logger="vse"):
-        records = pipeline.describe(config, place)
-        assert pipeline.describe(config, place).images == records.images
-        pipeline.describe(override(config, {"data": "scenes", **SMALL}), place)
+        records = describe(config, place)
+        assert describe(config, place).images == records.images
+        describe(override(config, {"data": "scenes", **SMALL}), place)
     _, line = [record.getMessage() for record in caplog.records]  # the first says how the table was read
     told, _, place_told = line.partition("; each is listed in ")
     assert told == "mine: 3 left out (2 x caption without a word, 1 x image without a caption)"
@@ -303,7 +304,7 @@ def test_rows_without_numbers_are_told_once_as_unreadable_images_are(tmp_path, c
 
 def test_a_split_whose_images_were_all_rejected_is_told_so(tmp_path):
     config, place = ready_made(tmp_path / "mine", {"dev": [0, 1, 2, 3]}), Workspace.open(str(tmp_path / "workspace"))
-    records = pipeline.describe(config, place)
+    records = describe(config, place)
     digits = features_fingerprint(records, config.features.backbone, ["pooled"], str(tmp_path / "mine"))
     options, folder = ExtractionConfig(max_rejected=0.5), place.features(dataset_name(records), digits)
     store = extract(records, config.features.backbone, ["pooled"], folder, root=str(tmp_path / "mine"), options=options)
@@ -313,7 +314,7 @@ def test_a_split_whose_images_were_all_rejected_is_told_so(tmp_path):
     with pytest.raises(InputError, match=told):
         pipeline.prepare(config, place)
     with pytest.raises(InputError, match=r"no split 'val'; it has train, after 4 images were rejected"):
-        pipeline.without(records, set(store.rejects)).split("val")
+        without(records, set(store.rejects)).split("val")
 
 
 def test_a_split_whose_captions_were_all_left_out_is_told_so(tmp_path):
@@ -341,8 +342,8 @@ def test_rejected_images_leave_with_their_captions(place, first, monkeypatch):
 
 def test_nothing_rejected_changes_nothing():
     records = Records("one", (Image("a", "scene:", "train"),), (Caption("c", "a", "A cat."),), {"x": 1})
-    assert pipeline.without(records, set()) is records
-    left = pipeline.without(records, {"a"})
+    assert without(records, set()) is records
+    left = without(records, {"a"})
     assert (left.images, left.captions) == ((), ())
 
 

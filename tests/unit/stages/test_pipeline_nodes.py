@@ -13,6 +13,7 @@ from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.features import store as feature_store
 from vse.presets import preset
+from vse.stages import describe as describe_stage
 from vse.stages import pipeline
 from vse.stages import train_ray as distributed
 from vse.stages.attack import attack_split
@@ -51,7 +52,7 @@ def on_disk(folder: Path, name: str = "vsepp_tiny", **changes: Any) -> RunConfig
 
 def forget() -> None:
     """As a process that has just started."""
-    pipeline._kept.cache_clear()
+    describe_stage._kept.cache_clear()
     corpus._shared.cache_clear()
     feature_store._known.clear()
 

@@ -17,6 +17,7 @@ from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.presets import preset
 from vse.stages import pipeline
+from vse.stages.describe import describe
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
@@ -73,7 +74,7 @@ def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monk
     )
     assert run_training(CONFIG, remote).trained is False
     assert pipeline.prepare(CONFIG, remote).fingerprints == {
-        "records": pipeline.describe(CONFIG, remote).fingerprint,
+        "records": describe(CONFIG, remote).fingerprint,
         "features": pipeline.prepare(CONFIG, Workspace.open(str(tmp_path / "local"))).fingerprints["features"],
     }
 

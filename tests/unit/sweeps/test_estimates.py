@@ -11,6 +11,8 @@ from tests.unit.sweeps.test_objective_plan import request
 from vse.cli.command import Request
 from vse.config import override, to_dict
 from vse.stages import pipeline
+from vse.stages.describe import describe
+from vse.stages.extract import extract_features
 from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.sweeps import estimates
@@ -55,8 +57,8 @@ def test_what_is_missing_and_what_makes_it(tmp_path: Path) -> None:
     assert command in found.source
     assert "sweep." not in found.source
     assert list(tmp_path.iterdir()) == []
-    records = pipeline.describe(asked.config, workspace)
-    pipeline.extract_features(asked.config, workspace, records, ("map",))
+    records = describe(asked.config, workspace)
+    extract_features(asked.config, workspace, records, ("map",))
     found = estimate(asked.config, (), workspace, asked)
     assert "what it reads of the captions is not there to time a step on; python jobs/train.py" in found.source
     assert "train.epochs=1 --workspace" in found.source

@@ -11,6 +11,7 @@ from vse.config import override
 from vse.data.records import Caption, Image, Records
 from vse.features.store import FeatureStore
 from vse.presets import preset
+from vse.stages import describe as describe_stage
 from vse.stages import pipeline
 from vse.text.vocabulary import Vocabulary
 from vse.training import examples, inputs, shared
@@ -42,7 +43,7 @@ def test_words_pools_and_captions_are_made_once_a_process(
     if rejected:
         one = driver.records.split("train").images[0].id
         monkeypatch.setattr(FeatureStore, "rejects", property(lambda store: {one: "unreadable"}))
-    pipeline._kept.cache_clear()
+    describe_stage._kept.cache_clear()
     made: list[str] = []
 
     def counted(module: Any, name: str) -> None:

@@ -11,9 +11,8 @@ from vse.evaluation.codes import encode_captions, encode_images
 from vse.evaluation.ensemble import joined
 from vse.evaluation.retrieval import slice_items
 from vse.models.family import Encoded
-from vse.stages import pipeline
 from vse.stages.measuring.members import Member, Members
-from vse.stages.parse import language_fingerprint, parse_texts_to
+from vse.stages.parse import language_fingerprint, parse_texts_to, parser_of
 from vse.training.examples import encode_texts
 from vse.workspace.layout import Workspace, dataset_name
 
@@ -85,7 +84,7 @@ def _encode_pairs(member: Member, workspace: Workspace, texts: list[str]) -> Enc
     trained, material = member.trained, member.material
     inputs, parses = trained.family.inputs, None
     if inputs.components:
-        parser = pipeline.parser_of(trained.config)
+        parser = parser_of(trained.config)
         digits = fingerprint(["pairs", language_fingerprint(parser), texts])
         whole = parse_texts_to(texts, parser, workspace.language(dataset_name(material.records), digits))
         parses = member.read(whole)

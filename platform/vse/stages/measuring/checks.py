@@ -11,11 +11,11 @@ from vse.data.sources import of_config
 from vse.errors import InputError
 from vse.evaluation.gaussianity import KeepsCodes
 from vse.evaluation.protocol import TooFewImagesError
-from vse.stages import checks as before_stages
-from vse.stages import pipeline
+from vse.stages.extract import check_features, kept_features
 from vse.stages.measuring.caption_pairs import match_pairs
 from vse.stages.measuring.options import MeasureOptions, Size, size_of
 from vse.stages.measuring.other_data import keys_of, on_other_data, told, words_of
+from vse.stages.pipeline import check
 from vse.stages.trained import Trained, device_of, load_run
 from vse.storage.folder import Folder
 from vse.training.compatibility import family_inputs
@@ -89,10 +89,10 @@ def _described(config: RunConfig, options: MeasureOptions, describe: Callable[[R
 
 
 def _check_stages(config: RunConfig, records: Records, workspace: Workspace, options: MeasureOptions) -> None:
-    before_stages.check(config, parsed=bool(options.attacks), contrast=bool(options.contrast))
+    check(config, parsed=bool(options.attacks), contrast=bool(options.contrast))
     outputs = (family_inputs(config).image,)
-    if pipeline.kept_features(config, workspace, records, outputs) is None:
-        before_stages.check_features(config, records, outputs, workspace)
+    if kept_features(config, workspace, records, outputs) is None:
+        check_features(config, records, outputs, workspace)
 
 
 def size_in(config: RunConfig, records: Records, split: str, options: MeasureOptions) -> tuple[str, Size]:

@@ -161,7 +161,7 @@ def test_scores_that_are_nan_name_the_run(place, vsepp):
 
 
 def test_without_attacks_nothing_is_parsed(vsepp, place, monkeypatch):
-    monkeypatch.setattr("vse.stages.pipeline.parse_captions", lambda *a: pytest.fail("parsed"))
+    monkeypatch.setattr("vse.stages.parse.parse_captions", lambda *a: pytest.fail("parsed"))
     found = measure_run(vsepp, place, MeasureOptions(attacks=(), splits=("val", "shifted")))
     assert found.keys() == named("val", ()) | named("shifted", ())
 

@@ -1,0 +1,104 @@
+"""The describe stage: the records of a source, kept in the workspace, and what is said of them."""
+
+import functools
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Set
+from typing import Any
+
+from vse import registry
+from vse.data.records import Records
+from vse.data.sources import rejects
+from vse.errors import InputError, by_reason
+from vse.storage.damage import remove_damaged
+from vse.storage.folder import MANIFEST, Folder
+from vse.training.config import RunConfig
+from vse.workspace.layout import Workspace
+
+log = logging.getLogger(__name__)
+
+
+def describe(config: RunConfig, workspace: Workspace) -> Records:
+    """Stage 1: the records of the configured source, kept in datasets/<name>. What was left out is told once.
+
+    A job's driver asks the source; processes that were told which records it gave read these.
+    """
+    question = ["records", *source_question(config)]
+    name = workspace.found.answer(question)
+    if name is not None:
+        return _kept(workspace.described(name))
+    records = registry.build("source", config.data).describe()
+    folder = workspace.dataset(records)
+    workspace.found.keep(question, folder.name)
+    if folder.read_manifest() is None:
+        with folder.locked():
+            remove_damaged(folder)
+            records.save(folder)
+        if told := left_out(records):
+            log.info("%s; each is listed in %s under source.rejects", told, folder.address(MANIFEST))
+    return records
+
+
+def source_question(config: RunConfig) -> list[object]:
+    return [registry.name_of("source", config.data), config.data]
+
+
+@functools.lru_cache(maxsize=2)
+def _kept(folder: Folder) -> Records:
+    """Records by the name of their folder, which has their fingerprint: trials of one process share them."""
+    return Records.load(folder)
+
+
+def without(records: Records, rejected: Set[str]) -> Records:
+    """The records less some images and their captions."""
+    if not rejected:
+        return records
+    images = tuple(image for image in records.images if image.id not in rejected)
+    captions = tuple(c for c in records.captions if c.image not in rejected)
+    source: dict[str, Any] = {**records.source, "rejected": sorted(rejected)}
+    return Records(records.name, images, captions, source)
+
+
+def trainable(records: Records, splits: Iterable[str] = ()) -> Records:
+    """The records. Raises InputError where they have nothing to train or to validate on, or lack one of `splits`."""
+    there = records.split_names
+    for split in ("train", "val"):
+        if split not in there:
+            fold = ", or let data.folds=5 take a fifth of train and val for validation" if split == "val" else ""
+            told = counted(reject.reason for reject in rejects(records))
+            raise InputError(
+                f"{records.name}: no split {split!r}; it has {', '.join(there)}; training needs train and val: "
+                f"assign some images to that split{fold}" + (f"; of what it lists, {told}" if told else "")
+            )
+    for split in splits:
+        records.split(split)
+    return records
+
+
+def sizes(records: Records) -> str:
+    """How many images and captions each split of a data set has."""
+    images, captions = Counter(i.split for i in records.images), Counter[str]()
+    split = {image.id: image.split for image in records.images}
+    captions.update(split[caption.image] for caption in records.captions)
+    parts = (f"{name} {images[name]} images with {captions[name]} captions" for name in records.split_names)
+    return f"data set {records.name}: {'; '.join(parts)}"
+
+
+def of_data(records: Records) -> Iterator[str]:
+    """What a dry run says of a data set, and what it has not looked at."""
+    yield sizes(records)
+    if told := left_out(records):
+        yield told
+    yield "not checked: image files, downloads, other machines"
+
+
+def left_out(records: Records) -> str:
+    """How many images and captions the source left out, and why; empty where none."""
+    told = counted(reject.reason for reject in rejects(records))
+    return f"{records.name}: {told}" if told else ""
+
+
+def counted(reasons: Iterable[str]) -> str:
+    """How many were left out, with the most frequent reasons; empty where none."""
+    listed = list(reasons)
+    return f"{len(listed)} left out ({by_reason(listed)})" if listed else ""
