@@ -1,0 +1,214 @@
+"""The public interface of the package, for scripts and notebooks; `import vse` offers these names.
+
+Nothing here needs a running Ray or an MLflow server. Stages whose output the workspace lacks run in this process.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vse import presets
+from vse.config import flatten, override, spelled_out, validate
+from vse.errors import InputError
+from vse.inference.embedder import Embedder
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
+from vse.stages.train import run_training
+from vse.stages.trained import read_config
+from vse.storage.folder import Folder
+from vse.training.compatibility import check_objective
+from vse.training.config import RunConfig
+from vse.training.origin import Origin
+from vse.training.run_story import finished
+from vse.workspace.layout import Workspace
+
+__all__ = ["Embedder", "Run", "Workspace", "evaluate", "load", "preset", "runs", "train"]
+
+TASKS = ("retrieval", "attacks")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished training in a workspace.
+
+    Attributes:
+        name: its folder below `runs/`, unique in the workspace.
+        workspace: where it lies.
+        config: what was trained on what, and how.
+        metrics: validation metrics and losses of the kept epoch, by name, such as `val/rsum`.
+        history: the metrics of every epoch, one dict per epoch: `pandas.DataFrame(run.history)` is the learning curve.
+        best: the kept epoch, counted from 1.
+        seconds: how long it trained.
+    """
+
+    name: str
+    workspace: Workspace = field(repr=False)
+    config: RunConfig = field(repr=False)
+    metrics: dict[str, float]
+    history: list[dict[str, float]] = field(repr=False)
+    best: int
+    seconds: float = field(repr=False)
+
+    @property
+    def folder(self) -> Folder:
+        """The folder of the run: configuration, journal, checkpoints, evaluations."""
+        return self.workspace.run(self.name)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Every key of the configuration, such as `optim.lr`, with its value."""
+        return flatten(self.config)
+
+
+def preset(name: str, **overrides: Any) -> RunConfig:
+    """The run configuration called `name`, with some keys changed.
+
+    Args:
+        name: of a preset; `vse.presets.names()` lists them.
+        **overrides: keys of the configuration and their values. Two underscores stand for the dot of a key:
+            `optim__lr=1e-3` sets `optim.lr`. Keys with dots may be given as `**{"optim.lr": 1e-3}`.
+
+    Returns:
+        A frozen configuration; `vse.config.override` makes changed copies of it.
+
+    Raises:
+        InputError: there is no such preset or key, or a value is of the wrong type or out of range.
+    """
+    return _changed(presets.preset(name), overrides)
+
+
+def train(
+    config: str | RunConfig,
+    workspace: str | os.PathLike[str] | Workspace = "workspace",
+    *,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    **overrides: Any,
+) -> Run:
+    """Train a model to the end, or return the run at once if the workspace has it finished.
+
+    A training that was interrupted continues from its last checkpoint. Data sets, features and parses that the
+    workspace lacks are made first.
+
+    Args:
+        config: the name of a preset, or a configuration.
+        workspace: folder or s3:// address that holds all results. It is created if it does not exist.
+        on_epoch: called after each epoch with its metrics and its number as `epoch`.
+        **overrides: keys of the configuration and their values, as for `preset`.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        InputError: the configuration or its data cannot be trained on; the message names the key or the file.
+        Diverged: a loss or a gradient is NaN or infinite.
+
+    Example:
+        >>> run = vse.train("vsepp_tiny", "workspace", train__epochs=1)
+        >>> round(run.metrics["val/rsum"]) > 0
+        True
+    """
+    changed = _changed(presets.preset(config) if isinstance(config, str) else config, overrides)
+    check_objective(changed)
+    place = _workspace(workspace)
+    origin = Origin(config, tuple(sorted(set(_keys(overrides)) - {"seed"}))) if isinstance(config, str) else None
+    result = run_training(changed, place, origin=origin, report=on_epoch)
+    return _opened(place, result.run)
+
+
+def evaluate(
+    run: str | Run,
+    workspace: str | os.PathLike[str] | Workspace = "workspace",
+    *,
+    tasks: Sequence[str] = ("retrieval",),
+    **options: Any,
+) -> dict[str, float]:
+    """Measure a trained run. What was measured before on the same weights is read, not computed again.
+
+    Args:
+        run: a run, or its name in `workspace`.
+        workspace: where a run lies that is given by name.
+        tasks: what to measure: `retrieval`, `attacks`.
+        **options: keys of `measure`, such as `splits=("test", "shifted")`; two underscores stand for a dot.
+
+    Returns:
+        Metrics by name, such as `test/rsum` and `test/i2t/r1`, in percent unless the name says otherwise.
+
+    Raises:
+        InputError: there is no such run, split, task or key.
+        Diverged: a score is NaN or infinite.
+
+    Example:
+        >>> metrics = vse.evaluate(run, tasks=["retrieval"], splits=["test"])
+        >>> 0 <= metrics["test/i2t/r1"] <= metrics["test/i2t/r10"] <= 100
+        True
+    """
+    opened = _run(run, workspace)
+    if unknown := sorted(set(tasks) - set(TASKS)):
+        raise InputError(f"tasks={unknown[0]}: unknown; known are {', '.join(TASKS)}")
+    defaults = MeasureOptions(device="auto") if "attacks" in tasks else MeasureOptions(device="auto", attacks=())
+    chosen = validate(override(defaults, dict(zip(_keys(options), options.values(), strict=True))))
+    return measure_run(opened.folder, opened.workspace, chosen)
+
+
+def load(run: str | Run, workspace: str | os.PathLike[str] | Workspace = "workspace", **overrides: Any) -> Embedder:
+    """The trained model of a run, ready for raw images and sentences.
+
+    Args:
+        run: a run, or its name in `workspace`.
+        workspace: where a run lies that is given by name.
+        **overrides: keys that matter at inference only, such as `model__alpha=0.5`.
+
+    Returns:
+        A model with `encode_images(paths)` and `encode_captions(sentences)`, which return one row per item, and
+        `scores(paths, sentences)`, which serves families without vectors of single items too.
+
+    Raises:
+        InputError: there is no such run, or it has no finished checkpoint.
+
+    Example:
+        >>> model = vse.load(run)
+        >>> model.encode_captions(["a red ball", "two dogs"]).shape
+        (2, 64)
+    """
+    opened = _run(run, workspace)
+    return Embedder.of_run(opened.workspace, opened.name, dict(zip(_keys(overrides), overrides.values(), strict=True)))
+
+
+def runs(workspace: str | os.PathLike[str] | Workspace = "workspace") -> list[Run]:
+    """The finished runs of a workspace, by name.
+
+    Example:
+        >>> [run.name.split("-")[0] for run in vse.runs("workspace")]
+        ['vsepp']
+    """
+    place = _workspace(workspace)
+    return [_opened(place, name) for name in place.root.child("runs").names() if finished(place.run(name))]
+
+
+def _workspace(given: str | os.PathLike[str] | Workspace) -> Workspace:
+    return given if isinstance(given, Workspace) else Workspace.open(os.fspath(given))
+
+
+def _run(run: str | Run, workspace: str | os.PathLike[str] | Workspace) -> Run:
+    return run if isinstance(run, Run) else _opened(_workspace(workspace), run)
+
+
+def _opened(workspace: Workspace, name: str) -> Run:
+    folder = workspace.existing("runs", name, "run")
+    result = finished(folder)
+    if result is None:
+        raise InputError(f"run={name}: is not finished; the command that began it continues it")
+    history = [{"epoch": epoch, **row} for epoch, row in enumerate(result["history"], start=1)]
+    return Run(
+        name, workspace, read_config(folder), result["metrics"], history, best=result["best"], seconds=result["seconds"]
+    )
+
+
+def _keys(overrides: Mapping[str, Any]) -> list[str]:
+    return [key.replace("__", ".") for key in overrides]
+
+
+def _changed(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
+    changes = dict(zip(_keys(overrides), overrides.values(), strict=True))
+    return validate(override(config, spelled_out(config, changes)))

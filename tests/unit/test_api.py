@@ -1,0 +1,78 @@
+"""The public interface: its examples run, its names load lazily, its errors name what is wrong."""
+
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vse
+import vse.api
+from vse.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> vse.Run:
+    return vse.train("vsepp_tiny", tmp_path_factory.mktemp("api") / "workspace", train__epochs=1)
+
+
+def test_importing_the_package_imports_no_library() -> None:
+    code = "import sys, vse; print(sorted({'torch', 'ray', 'mlflow', 'numpy'} & sys.modules.keys()), dir(vse))"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.startswith("[] ")
+    assert all(name in printed for name in vse.__all__)
+
+
+def test_every_public_name_is_documented() -> None:
+    assert vse.__all__ == vse.api.__all__
+    for name in vse.__all__:
+        assert getattr(vse, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        vse.__getattr__("nothing")
+
+
+def test_the_examples_of_the_docstrings_run(run: vse.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(run.workspace.root.uri).parent)
+    names = {"vse": vse}
+    runner, finder = doctest.DocTestRunner(), doctest.DocTestFinder(recurse=False)
+    for function in (vse.train, vse.evaluate, vse.load, vse.runs):
+        for test in finder.find(function, function.__name__, globs=names):
+            test.globs = names
+            assert test.examples, function
+            failures = runner.run(test, clear_globs=False)
+            assert failures.failed == 0, function
+
+
+def test_a_finished_run_is_not_trained_again(run: vse.Run) -> None:
+    again = vse.train(
+        vse.preset("vsepp_tiny", **{"train.epochs": 1}), run.workspace, on_epoch=lambda _: pytest.fail("trained again")
+    )
+    assert (again.name, again.metrics, again.history) == (run.name, run.metrics, run.history)
+    assert [each.name for each in vse.runs(run.workspace)] == [run.name]
+    assert run.parameters["train.epochs"] == 1
+    assert run.parameters["model"] == "vsepp"
+    assert run.history[0]["val/rsum"] == run.metrics["val/rsum"]
+
+
+def test_a_loaded_model_embeds_and_scores(run: vse.Run, tmp_path: Path) -> None:
+    from PIL import Image
+
+    Image.new("RGB", (64, 64), "red").save(tmp_path / "red.png")
+    model = vse.load(run.name, run.workspace)
+    images, captions = model.encode_images([tmp_path / "red.png"]), model.encode_captions(["a red ball", "dogs"])
+    scores = model.scores([tmp_path / "red.png"], ["a red ball", "dogs"])
+    np.testing.assert_allclose(scores, images @ captions.T, atol=1e-5)
+
+
+def test_wrong_names_are_one_line(run: vse.Run) -> None:
+    for call, text in (
+        (lambda: vse.preset("vsepp_tinny"), "did you mean vsepp_tiny"),
+        (lambda: vse.preset("vsepp_tiny", optim__rate=1), "optim.rate: no such key"),
+        (lambda: vse.load("none", run.workspace), "run=none: no such run; there are vsepp-scenes-"),
+        (lambda: vse.evaluate(run, tasks=["speed"]), "tasks=speed"),
+        (lambda: vse.evaluate(run, splits=["nowhere"]), "no split 'nowhere'"),
+    ):
+        with pytest.raises(InputError, match=text):
+            call()
