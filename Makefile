@@ -21,7 +21,7 @@ PIP := $(BIN) -m pip install --quiet --no-compile --disable-pip-version-check -c
 # anew, which made a test run a third longer and `import torch` nearly twice.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev sweep ui test test-slow test-all lint evidence evidence-faults benchmark clean-venv
+.PHONY: help install install-dev sweep ui test test-slow test-all lint docs evidence evidence-faults benchmark clean-venv
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -32,7 +32,7 @@ install:  ## the virtual environment with all that jobs need
 
 install-dev: install  ## ... and with all that tests need
 	@test "$$VENV/.installed-dev" -nt "$$VENV/.installed" || \
-	{ $(PIP) -e '.[dev]' && touch "$$VENV/.installed-dev"; }
+	{ $(PIP) -e '.[dev,docs,notebooks]' && touch "$$VENV/.installed-dev"; }
 
 sweep: install  ## from nothing to the alpha curve, on the rendered data set
 	$(BIN) jobs/sweep_alpha.py --workspace "$$WORKSPACE" $(ARGS)
@@ -56,6 +56,10 @@ lint: install-dev  ## style, formatting and types
 	$(BIN) -m ruff check .
 	$(BIN) -m ruff format --check .
 	$(BIN) -m pyright --pythonpath $(BIN)
+
+docs: install-dev  ## the documentation, as a site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN) -m mkdocs build --strict --quiet
+	@echo 'make docs: build/site/index.html'
 
 evidence: install  ## the long measurements; may be stopped and continued
 	$(BIN) jobs/evidence.py --workspace "$$WORKSPACE" $(ARGS)

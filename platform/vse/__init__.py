@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vse.api import Embedder, Run, Workspace, evaluate, load, preset, runs, train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Embedder", "Run", "Workspace", "evaluate", "load", "preset", "runs", "train"]
 
 

@@ -1,0 +1,150 @@
+"""A hook of MkDocs: tables of the reference, generated from the code when the site is built.
+
+A page has a line `<!-- generated: NAME -->` for each table. The names are the keys of `TABLES`.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+ROOT = Path(__file__).parents[1]
+if str(ROOT) not in sys.path:  # `mkdocs` starts with its own folder there
+    sys.path.insert(0, str(ROOT))
+
+from tests.unit.write_job_keys import declared
+from vse import presets, registry
+from vse.config import typed, walk
+from vse.training.config import RunConfig
+from vse.values import type_name
+
+_MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
+_HEADINGS = {"source": "Sources", "backbone": "Backbones", "parser": "Parsers", "sentence": "Sentence vectors"}
+_HEADINGS |= {"family": "Families", "objective": "Objectives"}
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replace the marks of a page by their tables."""
+    return _MARK.sub(lambda mark: TABLES[mark[1]](), markdown)
+
+
+def configuration() -> str:
+    """Every key of a run configuration: the groups first, then every component of each kind."""
+    parts: list[str] = []
+    components: dict[str, str] = {}  # kind -> key that chooses it
+
+    def group(config: type, title: str, prefix: str) -> None:
+        parts.append(f"## {title}\n\n{_first_sentence(config)}\n")
+        rows, below = list[str](), list[tuple[type, str]]()
+        hints = get_type_hints(config)
+        for spec in fields(config):
+            key = f"{prefix}{spec.name}"
+            if kind := spec.metadata.get("kind"):
+                components[kind] = key
+                rows.append(_row(key, f"one of [{_HEADINGS[kind].lower()}](#{_slug(_HEADINGS[kind])})", spec))
+            elif is_dataclass(hints[spec.name]):
+                below.append((hints[spec.name], key))
+                if named := spec.metadata.get("named"):
+                    values = " ".join(f"`{each}`" for each in named)
+                    rows.append(f"| `{key}` | | {values} | sets all keys of [its group](#group-{_id(key)}) at once |")
+            else:
+                rows.append(_row(key, _kind(spec, hints[spec.name]), spec))
+        parts.append(_table(rows) if rows else "")
+        for each, key in below:
+            group(each, f"Group `{key}`", f"{key}.")
+
+    group(RunConfig, "A run", "")
+    for kind, key in components.items():
+        parts.append(f"## {_HEADINGS[kind]}\n\n`{key}=NAME` chooses one. Its keys are below `{key}.`.\n")
+        for name in registry.names(kind):
+            cls = registry.component(kind, name)
+            hints = get_type_hints(cls.Config)
+            rows = [_row(f"{key}.{spec.name}", _kind(spec, hints[spec.name]), spec) for spec in fields(cls.Config)]
+            parts.append(f"### `{key}={name}`\n\n{_first_sentence(cls)}\n")
+            parts.append(_table(rows) if rows else "It has no keys.\n")
+    return "\n".join(parts)
+
+
+def jobs() -> str:
+    """The options of every job, apart from those of the run configuration."""
+    parts = []
+    for name, job in sorted(declared().items()):
+        preset = job.get("default_preset")
+        parts.append(f"## `jobs/{name}.py`\n\n{job['description']}\n")
+        if preset:
+            parts.append(f"It takes `--preset` (default `{preset}`) and every key of the run configuration.\n")
+        rows = [
+            _row(f"{key}.KEY" if spec.metadata.get("below") else key, _kind(spec, hint), spec, value)
+            for key, spec, hint, value in walk(job["options"])
+        ]
+        parts.append(_table(rows) if rows else "It has no options of its own.\n")
+    return "\n".join(parts)
+
+
+def presets_by_system() -> str:
+    """Every preset, one row a system, with its data sets."""
+    systems: dict[str, list[str]] = {}
+    for name in presets.names():
+        system, _, data = name.rpartition("_")
+        systems.setdefault(system, []).append(data)
+    rows = [f"| `{system}` | {', '.join(f'`{system}_{data}`' for data in data)} |" for system, data in systems.items()]
+    return "\n".join(["| system | presets |", "|---|---|", *rows]) + "\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {"configuration": configuration, "jobs": jobs, "presets": presets_by_system}
+
+
+def _table(rows: Iterable[str]) -> str:
+    return "\n".join(["| key | default | values | meaning |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def _row(key: str, kind: str, spec: Field[Any], value: Any = MISSING) -> str:
+    default = spec.default if value is MISSING else value
+    if spec.metadata.get("kind"):
+        shown = f"`{value}`" if isinstance(value, str) and value else "of the preset"
+    elif default is MISSING:
+        shown = ""
+    elif default == "" or default == ():
+        shown = "empty"
+    else:
+        shown = f"`{typed(default)}`"
+    doc = " ".join(str(spec.metadata.get("doc", "")).split())
+    return f"| `{key}` | {shown} | {kind} | {_escaped(doc)} |"
+
+
+def _kind(spec: Field[Any], hint: Any) -> str:
+    """Type, choices and range of a key."""
+    at = spec.metadata
+    if at.get("kind"):
+        return " ".join(f"`{name}`" for name in registry.names(at["kind"]))
+    if at.get("choices"):
+        return " ".join(f"`{typed(choice)}`" for choice in at["choices"])
+    if at.get("below"):
+        return "a string, or keys below"
+    return ", ".join([_escaped(type_name(hint)), *_range(at)]) + ("; may be repeated" if at.get("repeated") else "")
+
+
+def _range(at: Any) -> Iterator[str]:
+    for name, sign in (("low", "≥"), ("above", ">"), ("high", "≤")):
+        if at.get(name) is not None:
+            yield f"{sign} {at[name]:g}" if abs(at[name]) < 1e6 else f"{sign} {at[name]}"
+
+
+def _first_sentence(of: Any) -> str:
+    text = " ".join((inspect.getdoc(of) or "").split("\n\n")[0].split())
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([|<>*_\[\]])", r"\\\1", text) if "`" not in text else text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _id(key: str) -> str:
+    return key.replace(".", "")
+
+
+def _slug(heading: str) -> str:
+    return heading.lower().replace(" ", "-")
