@@ -1,19 +1,14 @@
 """A hook of MkDocs: tables of the reference, generated from the code when the site is built.
 
+Run it as `python -m mkdocs` in the folder of the repository.
 A page has a line `<!-- generated: NAME -->` for each table. The names are the keys of `TABLES`.
 """
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
-from pathlib import Path
 from typing import Any, get_type_hints
-
-ROOT = Path(__file__).parents[1]
-if str(ROOT) not in sys.path:  # `mkdocs` starts with its own folder there
-    sys.path.insert(0, str(ROOT))
 
 from tests.unit.write_job_keys import declared
 from vse import presets, registry
