@@ -25,6 +25,8 @@ T = TypeVar("T")
 NO_KEY = "{}: no such key"
 A_KEY_OF = "it is a key of"  # before the component or job that has it
 
+_hints = functools.cache(get_type_hints)  # which compiles every annotation anew
+
 
 def knob(
     default: Any = MISSING,
@@ -147,7 +149,7 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
         raise InputError(f"{key}: is a group; its keys are {', '.join(f'{key}.{f.name}' for f in fields(current))}")
     if spec.metadata.get("repeated") and isinstance(value, str):
         value = [value]
-    value = coerce(value, get_type_hints(type(config))[path[0]], key)
+    value = coerce(value, _hints(type(config))[path[0]], key)
     check_range(value, spec, key)
     return replace(config, **{path[0]: value})
 
@@ -196,7 +198,7 @@ def has_key(config: Any, key: str) -> bool:
 
 def joined(*configs: Any) -> Any:
     """One configuration with the fields of several, which have none in common."""
-    every = [(config, spec, get_type_hints(type(config))[spec.name]) for config in configs for spec in fields(config)]
+    every = [(config, spec, _hints(type(config))[spec.name]) for config in configs for spec in fields(config)]
     made = dataclasses.make_dataclass(
         "Joined",
         [(spec.name, hint, field(metadata=spec.metadata)) for _, spec, hint in every],
@@ -208,7 +210,7 @@ def joined(*configs: Any) -> Any:
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any], Any, Any]]:
     """(dotted key, field, type, value) of every leaf; a component's name comes as a leaf before its own fields."""
-    hints = get_type_hints(type(config))
+    hints = _hints(type(config))
     for spec in fields(config):
         value, key = getattr(config, spec.name), f"{prefix}{spec.name}"
         if "kind" in spec.metadata:
@@ -259,7 +261,7 @@ def to_dict(config: Any, *, whole: bool = False) -> dict[str, Any]:
     """Nested plain data; a component becomes {"name": ..., its fields}. Later fields are left out at their default,
     unless it is wanted whole."""
     data: dict[str, Any] = {}
-    hints = get_type_hints(type(config))
+    hints = _hints(type(config))
     for spec in fields(config):
         value = _exact(getattr(config, spec.name), hints[spec.name])
         if spec.metadata.get("later") and value == spec.default and not whole:
