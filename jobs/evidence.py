@@ -13,8 +13,9 @@ from vse.storage.folder import Folder
 from vse.studies.findings import findings
 from vse.studies.planner import Planner
 from vse.studies.registered import STUDIES
-from vse.studies.runner import run_tasks
-from vse.studies.tasks import Task, code_of
+from vse.studies.runner import run_trainings
+from vse.studies.study import Study
+from vse.studies.trainings import Training, TrainingArchive
 from vse.tracking.shipping import ship_all
 from vse.training.code import warning
 from vse.workspace.layout import Workspace
@@ -24,21 +25,20 @@ from vse.workspace.summary import write_summary
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StudyOptions:
-    """Which study, and how much of it now."""
+    """Which study to run, and how much of it now."""
 
     name: str = knob("robustness_scenes", "which study", choices=tuple(STUDIES))
     budget: float = knob(0.0, "seconds after which nothing new is started; 0: to the end", low=0)
     arms: tuple[str, ...] = knob((), "train only these arms now; empty: all")
     seeds: int = knob(0, "seeds per arm; 0: as registered", low=0)
-    processes: int = knob(0, "trainings side by side; 0: one per core", low=0)
+    processes: int = knob(0, "trainings at a time; 0: one per core", low=0)
     root: str = knob("", "data.root of the photographs", reads="folder")
     weights: str = knob("", "features.backbone.weights of the photographs' backbone", reads="file")
     mean: tuple[float, ...] = knob((), "features.backbone.mean of these weights, empty: ImageNet's")
     std: tuple[float, ...] = knob((), "features.backbone.std of these weights, empty: ImageNet's")
     vectors: str = knob("", "text.word_vectors of the photographs' families; the floor model has none")
-    out: str = knob("", "folder for the result; empty: `evidence` in the workspace", writes="folder")
-    results: str = knob(
-        "", "folder of the results of single trainings; empty: `evidence` in the workspace", reads="folder"
+    out: str = knob(
+        "", "folder whose NAME/ has trainings.zip and results; empty: `evidence` in the workspace", writes="folder"
     )
 
 
@@ -49,54 +49,62 @@ class Options:
     study: StudyOptions = field(default_factory=StudyOptions)
 
 
+def given_by_user(options: StudyOptions, study: Study) -> dict[str, object]:
+    """Settings of every run of a study on photographs. Raises InputError if folder or weights are missing."""
+    if not study.photographs:
+        return {}
+    if not options.root or not options.weights:
+        raise InputError("study.root and study.weights: name the photographs' folder and the backbone's weights")
+    given: dict[str, object] = {
+        "data.root": options.root,
+        "data.file": "",
+        "features.backbone.weights": options.weights,
+    }
+    if options.mean and options.std:
+        given |= {"features.backbone.mean": options.mean, "features.backbone.std": options.std}
+    return given | ({"text.word_vectors": options.vectors} if options.vectors else {})
+
+
 def run(request: Request) -> str:
-    """Search, train, measure, answer; whatever is there already is not done again."""
+    """Search, train, measure and answer the claims. Results in `trainings.zip` are not computed again."""
     started, options = time.time(), request.options.study
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     study = STUDIES[options.name]
-    given: dict[str, object] = {}
-    if study.photographs:
-        if not options.root or not options.weights:
-            raise InputError("study.root and study.weights: name the photographs' folder and the backbone's weights")
-        given = {
-            "data.root": options.root,
-            "data.file": "",
-            "features.backbone.weights": options.weights,
-        }
-        if options.mean and options.std:
-            given |= {"features.backbone.mean": options.mean, "features.backbone.std": options.std}
-        if options.vectors:
-            given["text.word_vectors"] = options.vectors
-    out = Folder.open(options.out) if options.out else workspace.root.child("evidence")
-    kept = Folder.open(options.results).uri if options.results else ""
     if options.seeds == 1:
         raise InputError("study.seeds=1: an interval needs two seeds; 0 takes as many as are registered")
-    planner = Planner(study, workspace, given, options.seeds or study.seeds, kept, options.arms)
-    processes = options.processes or usable_cores()
+    given = given_by_user(options, study)
+    out = (Folder.open(options.out) if options.out else workspace.root.child("evidence")).child(study.name)
+    archive = TrainingArchive(out)
+    planner = Planner(study, archive, given, options.seeds or study.seeds, options.arms)
     deadline = time.monotonic() + options.budget if options.budget else float("inf")
 
-    def say(line: str) -> None:
-        print(f"{time.time() - started:7.0f} s  {line}", file=sys.stderr, flush=True)
+    def run_missing(trainings: list[Training]) -> bool:
+        return run_trainings(
+            trainings,
+            archive,
+            workspace.root.uri,
+            processes=options.processes or usable_cores(),
+            deadline=deadline,
+            say=lambda line: print(f"{time.time() - started:7.0f} s  {line}", file=sys.stderr, flush=True),
+        )
 
-    search, chosen = planner.searched(), planner.chosen()
-    planned = [*search, *(task for each in planner.arm_tasks(chosen or {}).values() for task in each)]
-    if line := warning(
-        {task.name: code_of(task) for task in planned}, f"results of {study.name}", f"remove theirs from {planner.kept}"
-    ):
+    search, chosen = planner.search(), planner.chosen()
+    planned = [*search, *(training for each in planner.arms(chosen or {}).values() for training in each)]
+    code = {training.name: archive.code_of(training) for training in planned}
+    if line := warning(code, f"results of {study.name}", f"delete their entries from {archive.address}"):
         print(line, file=sys.stderr, flush=True)
-    complete = run_tasks(search, processes, deadline, say)
+    complete = run_missing(search)
     chosen = planner.chosen() if complete else None
-    tasks: dict[str, list[Task]] = {}
+    arms: dict[str, list[Training]] = {}
     while chosen is not None:
-        known, tasks = len(tasks), planner.arm_tasks(chosen)
-        complete = run_tasks(planner.in_order(tasks), processes, deadline, say)
-        if len(tasks) in (known, len(study.arms)):  # an arm that waits for another's seconds comes in a second round
+        before, arms = len(arms), planner.arms(chosen)
+        complete = run_missing(planner.in_order(arms))
+        if len(arms) in (before, len(study.arms)):  # an arm that needs another's seconds is trained in a second round
             break
-    outputs = {"workspace": workspace.root.uri}
-    if planner.answerable(tasks):
-        found = findings(planner, tasks, command_line())
-        outputs |= report_study(found, study.arms, workspace, out.child(study.name))
+    outputs = {"workspace": workspace.root.uri, "trainings": archive.address}
+    if planner.answerable(arms):
+        outputs |= report_study(findings(planner, arms, command_line()), study.arms, workspace, out)
         ship_all(request.workspace, request.tracking)
     return write_summary(
         workspace.root.child("evidence"),

@@ -19,9 +19,9 @@ from vse.stages import pipeline
 from vse.stages.attack import attack_split
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
-from vse.studies.performing import perform
-from vse.studies.tables import read_table
-from vse.studies.tasks import Task
+from vse.studies.runner import perform
+from vse.studies.tables import unpack
+from vse.studies.trainings import Training
 from vse.workspace.layout import Workspace
 
 TIMES = ("night", "dawn", "noon")
@@ -58,10 +58,8 @@ def test_it_is_made_beside_the_others(workspace: Workspace, monkeypatch: pytest.
 @pytest.mark.usefixtures("added")
 def test_it_is_measured_and_counts_in_sums(workspace: Workspace) -> None:
     config = override(CONFIG, {"train.epochs": 1, "model.dim": 32})
-    results = workspace.root.child("evidence").uri
-    task = Task("planted", config, (0.5, 1.0), ("test",), workspace.root.uri, results)
-    perform(task)
-    table = read_table(task, "test", "shared", "0.5")
+    _, tables = perform(Training("planted", config, (0.5, 1.0), ("test",)), workspace.root.uri)
+    table = unpack(tables, "test", "shared", "0.5")
     assert terms_of("attacks/rsum3") == tuple(
         f"attack_{attack}/r{k}" for attack in (*OF_PAPER, "time") for k in (1, 5, 10)
     )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,3 +57,8 @@ def test_another_number_would_be_noticed() -> None:
     assert is_known(("−45.0", "−54.9", "−35.1"))
     assert not is_known(("+45.0", "35.1", "55.0"))
     assert not is_known(("+45.1", "35.1", "54.9"))
+
+
+def test_evidence_is_at_most_60_tracked_files() -> None:
+    listed = subprocess.run(["git", "ls-files", "evidence"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 0 < len(listed.stdout.splitlines()) <= 60

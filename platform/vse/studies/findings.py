@@ -1,4 +1,4 @@
-"""What a study found: means with intervals for every arm, alpha by the rule, and verdicts on the registered claims."""
+"""The findings of a study: means with intervals for every arm, alpha by the rule, verdicts on the registered claims."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,8 +16,8 @@ from vse.evaluation.statistics import Sample, bootstrap
 from vse.studies.claims import CHOSEN_ALPHA, Arm, Claim, RunOf, answer, registered_hash
 from vse.studies.planner import Planner
 from vse.studies.sweep_claims import SWEEP_CLAIMS
-from vse.studies.tables import alpha_key, read_table
-from vse.studies.tasks import Task, code_of, read_summary
+from vse.studies.tables import alpha_key
+from vse.studies.trainings import Training, TrainingArchive
 from vse.training.code import name_of
 
 PLAIN = ("rsum", "i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10")
@@ -34,28 +34,27 @@ def row_metrics() -> tuple[str, ...]:
 
 
 class Results:
-    """Finished tasks of a study, read as samples. `tasks` maps an arm to its tasks, one a seed."""
+    """Finished trainings of a study, read as samples. `arms` maps an arm to its trainings, one per seed."""
 
-    def __init__(self, planner: Planner, tasks: dict[str, list[Task]]) -> None:
-        self.planner, self.tasks = planner, tasks
-        self.cache: dict[tuple[str, str, str, str], list[PerImage]] = {}
+    def __init__(self, planner: Planner, arms: dict[str, list[Training]]) -> None:
+        self.planner, self.arms = planner, arms
+        self._cache: dict[tuple[str, str, str, str], list[PerImage]] = {}
 
     def chosen_alpha(self, arm: str) -> float:
-        """Alpha by the rule that was stated beforehand, on validation, over all seeds of an arm."""
-        curves = []
-        for task in self.tasks[arm]:
-            summary = read_summary(task)
-            assert summary is not None, f"{task.name} is not done"
-            curves.append({float(alpha): metrics for alpha, metrics in summary["alphas"].items()})
+        """Alpha by the rule registered beforehand, on validation, over all seeds of an arm."""
+        curves = [
+            {float(alpha): metrics for alpha, metrics in summary["alphas"].items()}
+            for summary in self.planner.summaries(self.arms[arm])
+        ]
         return choose_alpha(curves, AlphaRule(standard_error=self.planner.study.standard_error))
 
     def learned_alphas(self) -> dict[str, list[float]]:
         """Arm -> alpha at the end of training [mean, low, high] over seeds, of arms that learn it (A.2, Table 4)."""
-        found = {
-            name: [s["learned_alpha"] for task in tasks if (s := read_summary(task)) and "learned_alpha" in s]
-            for name, tasks in self.tasks.items()
+        learned = {
+            name: [s["learned_alpha"] for s in self.planner.summaries(trainings) if "learned_alpha" in s]
+            for name, trainings in self.arms.items()
         }
-        means = {name: interval(values) for name, values in found.items() if values}
+        means = {name: interval(values) for name, values in learned.items() if values}
         return {name: [m.mean, m.mean - m.half, m.mean + m.half] for name, m in means.items()}
 
     def sample(self, arm: str, split: str, words: str, alpha: float | None, metric: str) -> Sample:
@@ -66,19 +65,21 @@ class Results:
         return Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split)
 
     def measured(self, arm: str, split: str, words: str, alpha: float | None, metric: str) -> bool:
-        """Whether every seed of an arm has a metric: not all adversaries meet a family that scores pair by pair."""
+        """Whether every seed of an arm has a metric. Families that score pair by pair lack some attacks."""
         tables = self._tables(arm, split, words, alpha)
         return all(term in table for table in tables for term in terms_of(metric))
 
     def _tables(self, arm: str, split: str, words: str, alpha: float | None) -> list[PerImage]:
         key = (arm, split, words, alpha_key(alpha))
-        if key not in self.cache:
-            self.cache[key] = [read_table(task, *key[1:]) for task in self.tasks[arm]]
-        return self.cache[key]
+        if key not in self._cache:
+            self._cache[key] = [self.planner.archive.table(training, *key[1:]) for training in self.arms[arm]]
+        return self._cache[key]
 
     def claims(self, words: str, claims: Sequence[Claim]) -> dict[str, Any]:
-        """Verdicts on claims whose arms are there, as plain data; Holm's correction is over all of one paper,
-        those included that a sweep answers."""
+        """Verdicts, as plain data, on the claims whose arms are done.
+
+        Holm's correction is over all claims of a paper, including the claims that a sweep answers.
+        """
 
         def lookup(arm: Arm, metric: str) -> Sample:
             sample = self.sample(arm.model, arm.split, words, arm.alpha, metric)
@@ -96,7 +97,7 @@ class Results:
 
     def _answerable(self, claim: Claim, lookup: Callable[[Arm, str], Sample]) -> bool:
         asked = [(arm, comparison.metric) for comparison in claim.comparisons for _, arm in comparison.terms]
-        done = all(len(self.tasks.get(arm.model, ())) == self.planner.seeds for arm, _ in asked)
+        done = all(len(self.arms.get(arm.model, ())) == self.planner.seeds for arm, _ in asked)
         return done and all(lookup(arm, metric).defined for arm, metric in asked)
 
     def table(self, words: str) -> list[dict[str, Any]]:
@@ -106,13 +107,12 @@ class Results:
         """
         study, rows = self.planner.study, []
         attacked = row_metrics() + (_CONTRAST if study.contrast else ())
-        for name, tasks in self.tasks.items():
+        for name, trainings in self.arms.items():
             arm = study.arms[name]
-            summaries = [read_summary(task) for task in tasks]
-            seconds = interval([s["seconds"] for s in summaries if s is not None])
+            seconds = interval([summary["seconds"] for summary in self.planner.summaries(trainings)])
             for split in (*study.splits, *study.transfers):
                 for alpha in arm.alphas or (None,):
-                    row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seeds": len(tasks)}
+                    row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seeds": len(trainings)}
                     row["seconds"] = [seconds.mean, seconds.mean - seconds.half, seconds.mean + seconds.half]
                     for metric in attacked if split in study.splits else PLAIN:
                         if not self.measured(name, split, words, alpha, metric):
@@ -125,9 +125,12 @@ class Results:
         return rows
 
 
-def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> dict[str, Any]:
-    """Everything a committed evidence file holds. The arms of the claims must be done; of others, seeds that are."""
-    done = {name: [task for task in each if read_summary(task) is not None] for name, each in tasks.items()}
+def findings(planner: Planner, arms: dict[str, list[Training]], command: str) -> dict[str, Any]:
+    """The content of `results.json`. The arms of the claims must be done; of other arms, the seeds that are count."""
+    done = {
+        name: [training for training in trainings if planner.archive.summary(training) is not None]
+        for name, trainings in arms.items()
+    }
     results = Results(planner, {name: each for name, each in done.items() if len(each) > 1})
     study, chosen = planner.study, planner.chosen()
     assert chosen is not None, "the search is not finished"
@@ -142,7 +145,7 @@ def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> di
             "claims_hash": registered_hash(study.claims),
             "design_hash": fingerprint(asdict(study)),
             "seeds": planner.seeds,
-            "code": code_behind([*planner.searched(), *(task for each in done.values() for task in each)]),
+            "code": code_behind(planner.archive, [*planner.search(), *(one for each in done.values() for one in each)]),
             "search": chosen,
             "alpha": {name: results.chosen_alpha(name) for name in swept},
             "learned_alpha": results.learned_alphas(),
@@ -160,10 +163,11 @@ def findings(planner: Planner, tasks: dict[str, list[Task]], command: str) -> di
     return rounded
 
 
-def code_behind(tasks: Sequence[Task]) -> list[str]:
-    """The distinct commits under which finished tasks were trained and measured, "not recorded" for those of before."""
-    done = [task for task in tasks if read_summary(task) is not None]
-    return sorted({name for task in done for name in [name_of(code) for code in code_of(task)] or ["not recorded"]})
+def code_behind(archive: TrainingArchive, trainings: Sequence[Training]) -> list[str]:
+    """The distinct commits under which finished trainings were trained and measured; "not recorded" for those whose
+    summary has none."""
+    done = [training for training in trainings if archive.summary(training) is not None]
+    return sorted({name for one in done for name in list(map(name_of, archive.code_of(one))) or ["not recorded"]})
 
 
 def _rounded(value: Any) -> Any:

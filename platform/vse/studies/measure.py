@@ -1,4 +1,4 @@
-"""What is measured of a task: retrieval per image on every split, under attack, and on the test splits of other data.
+"""Measures a trained arm: retrieval per image on every split, under attack, and on the test splits of other data.
 
 Where each pair is scored by itself, adversaries among all images are most of the work: SCAN on scenes would take eleven
 minutes for them after three of training. There VSE-C's adversaries meet their own image alone, and only the first split
@@ -23,7 +23,7 @@ from vse.stages import pipeline
 from vse.stages.attack import attack_split, contrast_split, first_of_each
 from vse.stages.trained import Trained, encode_adversaries, encode_split
 from vse.studies.tables import Key, Tables, alpha_key
-from vse.studies.tasks import Task
+from vse.studies.trainings import Training
 from vse.training.inputs import Material
 from vse.workspace.layout import Workspace
 
@@ -32,9 +32,9 @@ Found = Mapping[str, tuple[Retrieval, Mapping[str, Attacked]]]
 
 
 class _Subject(NamedTuple):
-    """The trained model of a task, and the data that it was trained on."""
+    """A trained model and the data that it was trained on."""
 
-    task: Task
+    training: Training
     workspace: Workspace
     trained: Trained
     material: Material
@@ -45,42 +45,50 @@ class _Subject(NamedTuple):
         return bool(self.trained.family.pairwise)
 
 
-def measure(task: Task, workspace: Workspace, trained: Trained) -> tuple[Tables, dict[str, dict[str, float]]]:
+def measure(training: Training, workspace: Workspace, trained: Trained) -> tuple[Tables, dict[str, dict[str, float]]]:
     """(per-image tables; validation metrics by `alpha_key`, empty for families without an alpha)."""
-    subject = _Subject(task, workspace, trained, pipeline.prepare(task.config, workspace, parsed=True))
-    curves = _validation(subject) if task.alphas else {}
+    subject = _Subject(training, workspace, trained, pipeline.prepare(training.config, workspace, parsed=True))
+    curves = _validation(subject) if training.alphas else {}
     tables: Tables = {}
-    for split in task.splits:
+    for split in training.splits:
         tables |= _split(subject, split)
-    for name, changes in task.transfers:
+    for name, changes in training.transfers:
         tables |= _transfer(subject, name, dict(changes))
     return tables, curves
 
 
 def _validation(subject: _Subject) -> dict[str, dict[str, float]]:
-    """What alpha is chosen by: metrics of the validation split, attacked with words of the first kind."""
-    task, family, codes = subject.task, subject.trained.family, encode_split(subject.trained, subject.material, "val")
+    """Metrics of the validation split by `alpha_key`, under attack with words of the first kind; they choose alpha."""
+    training, family, codes = (
+        subject.training,
+        subject.trained.family,
+        encode_split(subject.trained, subject.material, "val"),
+    )
     sets: dict[str, AttackSet] = {}
     if not subject.pairwise:
-        drawn = attack_split(task.config, subject.workspace, subject.material, "val", WORDS[0])
+        drawn = attack_split(training.config, subject.workspace, subject.material, "val", WORDS[0])
         sets = encode_adversaries(subject.trained, drawn, subject.material)
     owner = codes.owner.cpu().numpy()
-    points = evaluate_alphas(family, codes.images, codes.captions, owner, sets, task.alphas)
+    points = evaluate_alphas(family, codes.images, codes.captions, owner, sets, training.alphas)
     return {alpha_key(p.alpha): p.metrics("val") for p in points}
 
 
 def _split(subject: _Subject, split: str) -> Tables:
     """Retrieval and attacks of a split, with both kinds of words."""
-    task, family, codes = subject.task, subject.trained.family, encode_split(subject.trained, subject.material, split)
+    training, family, codes = (
+        subject.training,
+        subject.trained.family,
+        encode_split(subject.trained, subject.material, split),
+    )
     owner, tables = codes.owner.cpu().numpy(), Tables()
-    counter = None if task.alphas else count_retrieval(family, codes.images, codes.captions, owner)
+    counter = None if training.alphas else count_retrieval(family, codes.images, codes.captions, owner)
     for words in WORDS:
         sets, contrast = _adversaries(subject, split, words)
         named = {f"contrast_{name}": each for name, each in contrast.items()}
         if not subject.pairwise:
             sets |= named
         if counter is None:
-            points = evaluate_alphas(family, codes.images, codes.captions, owner, sets, task.alphas)
+            points = evaluate_alphas(family, codes.images, codes.captions, owner, sets, training.alphas)
             found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
         else:
             attacks = {name: attack(family, codes.images, counter, each) for name, each in sets.items()}
@@ -89,29 +97,29 @@ def _split(subject: _Subject, split: str) -> Tables:
                 tables |= _own_pairs(split, words, family, codes, counter, named)
         tables |= _tables(split, words, found, codes)
         if contrast:
-            tables |= _own_pools(split, words, family, codes, contrast, task.alphas)
+            tables |= _own_pools(split, words, family, codes, contrast, training.alphas)
     return tables
 
 
 def _adversaries(subject: _Subject, split: str, words: str) -> tuple[dict[str, AttackSet], dict[str, AttackSet]]:
     """(UniVSE's by attack, VSE-C's by class) of a split, none where it is not attacked."""
-    task, workspace, trained, material = subject
-    if subject.pairwise and split != task.splits[0]:
+    training, workspace, trained, material = subject
+    if subject.pairwise and split != training.splits[0]:
         return {}, {}
-    sets = encode_adversaries(trained, attack_split(task.config, workspace, material, split, words), material)
-    if not task.contrast:
+    sets = encode_adversaries(trained, attack_split(training.config, workspace, material, split, words), material)
+    if not training.contrast:
         return sets, {}
-    drawn = contrast_split(task.config, workspace, material, split, words)
-    return sets, encode_adversaries(trained, first_of_each(drawn, tuple(CLASSES), task.contrast), material)
+    drawn = contrast_split(training.config, workspace, material, split, words)
+    return sets, encode_adversaries(trained, first_of_each(drawn, tuple(CLASSES), training.contrast), material)
 
 
 def _transfer(subject: _Subject, name: str, changes: Mapping[str, Any]) -> Tables:
     """Retrieval on the test split of other data. Nothing is attacked there: the same under either kind of words."""
-    task, workspace, trained, material = subject
-    other = pipeline.prepare_transfer(override(task.config, changes), workspace, material)
+    training, workspace, trained, material = subject
+    other = pipeline.prepare_transfer(override(training.config, changes), workspace, material)
     codes = encode_split(trained, other, "test")
-    if task.alphas:
-        points = evaluate_alphas(trained.family, codes.images, codes.captions, codes.owner, {}, task.alphas)
+    if training.alphas:
+        points = evaluate_alphas(trained.family, codes.images, codes.captions, codes.owner, {}, training.alphas)
         found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
     else:
         found = {alpha_key(None): (retrieve(trained.family, codes.images, codes.captions, codes.owner), {})}

@@ -1,4 +1,4 @@
-"""The per-image results of a task: in memory by a key, on disk as one Parquet file."""
+"""The results per image of a training: in memory by key, on disk as one Parquet file."""
 
 import io
 from collections.abc import Mapping
@@ -9,13 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.evaluation.per_image import PerImage
-from vse.storage.folder import Folder
-from vse.studies.tasks import Task
 
 
 class Key(NamedTuple):
-    """What a table is of: a test split or a transfer's name, `attacks.WORDS` of its adversaries, `alpha_key`, a metric
-    without its split."""
+    """The subject of a table: a test split or the name of a transfer, `attacks.WORDS` of the adversaries, an
+    `alpha_key`, and a metric without its split."""
 
     split: str
     words: str
@@ -28,12 +26,12 @@ Tables = dict[Key, np.ndarray]
 
 
 def alpha_key(alpha: float | None) -> str:
-    """An α as tables name it; of a family without one "none"."""
+    """An α as tables name it; "none" for a family without α."""
     return "none" if alpha is None else f"{alpha:g}"
 
 
-def packed(tables: Mapping[Key, np.ndarray]) -> bytes:
-    """One row an image and metric, as Parquet: small, and open to any reader."""
+def pack(tables: Mapping[Key, np.ndarray]) -> bytes:
+    """Tables as Parquet with one row per image and metric."""
     columns: dict[str, list[Any]] = {name: [] for name in (*Key._fields, "image", "hits", "queries")}
     for key, table in tables.items():
         for name, value in key._asdict().items():
@@ -46,11 +44,10 @@ def packed(tables: Mapping[Key, np.ndarray]) -> bytes:
     return sink.getvalue()
 
 
-def read_table(task: Task, split: str, words: str, alpha: str) -> PerImage:
-    """The per-image table of a finished task."""
-    data = Folder.open(task.results).read_bytes(f"{task.name}.parquet")
-    asked = [("split", "=", split), ("words", "=", words), ("alpha", "=", alpha)]
-    rows = pq.read_table(pa.BufferReader(data), columns=["metric", "hits", "queries"], filters=asked)  # keeps order
+def unpack(data: bytes, split: str, words: str, alpha: str) -> PerImage:
+    """The tables of one split, kind of words and α, by metric, in the order in which they were packed."""
+    chosen = [("split", "=", split), ("words", "=", words), ("alpha", "=", alpha)]
+    rows = pq.read_table(pa.BufferReader(data), columns=["metric", "hits", "queries"], filters=chosen)
     metric = rows.column("metric").to_numpy()
     both = np.stack([rows.column(name).to_numpy().astype(np.float64) for name in ("hits", "queries")], axis=1)
     return {str(name): both[metric == name] for name in dict.fromkeys(metric.tolist())}

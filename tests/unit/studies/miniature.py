@@ -1,4 +1,4 @@
-"""A miniature study, and how its tasks are done at once in this process."""
+"""A miniature study, and a way to run its trainings in this process."""
 
 import types
 from concurrent.futures import Future
@@ -9,9 +9,10 @@ import pytest
 from vse.studies import runner
 from vse.studies.claims import PLATEAU
 from vse.studies.planner import Planner
-from vse.studies.runner import run_tasks
+from vse.studies.runner import run_trainings
 from vse.studies.study import Study, StudyArm
-from vse.studies.tasks import Task, read_summary
+from vse.studies.trainings import Training
+from vse.workspace.layout import Workspace
 
 ALPHAS = (0.0, *PLATEAU, 1.0)
 SPLITS = ("test", "shifted")
@@ -34,7 +35,7 @@ STUDY = Study(
 
 
 class Here:
-    """Stands for the pool of processes: does each task at once, in this one."""
+    """Stands for the pool of processes: runs each training at once, in this one."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         pass
@@ -45,32 +46,41 @@ class Here:
     def __exit__(self, *error: object) -> None:
         return None
 
-    def submit(self, function: Any, task: Task) -> Future[str]:
-        future: Future[str] = Future()
+    def submit(self, function: Any, training: Training) -> Future[Any]:
+        future: Future[Any] = Future()
         try:
-            future.set_result(function(task))
+            future.set_result(function(training))
         except Exception as error:
             future.set_exception(error)
         return future
 
 
-def do(planner: Planner, tasks: list[Task], deadline: float = float("inf")) -> tuple[bool, list[str]]:
+def workspace_of(planner: Planner) -> Workspace:
+    """The workspace in whose folder `evidence/miniature` the archive is."""
+    return Workspace.open(str(planner.archive.folder.local().parents[1]))
+
+
+def run_here(planner: Planner, trainings: list[Training], deadline: float = float("inf")) -> tuple[bool, list[str]]:
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "ProcessPoolExecutor", Here)
-        return run_tasks(tasks, 1, deadline, said.append), said
+        done = run_trainings(
+            trainings,
+            planner.archive,
+            workspace_of(planner).root.uri,
+            processes=1,
+            deadline=deadline,
+            say=said.append,
+        )
+    return done, said
 
 
-def one_slice(planner: Planner, tasks: list[Task]) -> tuple[bool, list[str]]:
-    """One task, then the budget is spent."""
+def one_slice(planner: Planner, trainings: list[Training]) -> tuple[bool, list[str]]:
+    """One training, then the budget is spent."""
     clock = iter([0.0, *[2.0] * 1000])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
-        return do(planner, tasks, deadline=1.0)
-
-
-def search(planner: Planner) -> list[Task]:
-    return [task for each in planner.search_tasks().values() for trainings in each for task in trainings]
+        return run_here(planner, trainings, deadline=1.0)
 
 
 def chosen_of(planner: Planner) -> dict[str, Any]:
@@ -79,11 +89,7 @@ def chosen_of(planner: Planner) -> dict[str, Any]:
     return chosen
 
 
-def summary(planner: Planner, task: Task) -> dict[str, Any]:
-    found = read_summary(task)
+def summary(planner: Planner, training: Training) -> dict[str, Any]:
+    found = planner.archive.summary(training)
     assert found is not None
     return found
-
-
-def places(planner: Planner) -> tuple[str, str]:
-    return planner.workspace.root.uri, planner.workspace.root.child("evidence").uri

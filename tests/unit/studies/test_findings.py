@@ -1,32 +1,29 @@
-"""The findings of a miniature study: whole, plain, and the same from results that are kept elsewhere."""
+"""The findings of a miniature study: whole, plain, and the same in another workspace."""
 
 import json
 from pathlib import Path
 
-from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY, chosen_of, do
+from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY, chosen_of, run_here
 from vse.presets import preset
 from vse.studies.claims import UNIVSE_CLAIMS, registered_hash
 from vse.studies.findings import PLAIN, findings, row_metrics
 from vse.studies.planner import Planner
-from vse.studies.tasks import Task
+from vse.studies.trainings import ARCHIVE, Training, TrainingArchive
 from vse.training.code import name_of, this_code
 from vse.workspace.layout import Workspace
 
 
-def test_results_kept_elsewhere_serve_another_workspace(
-    planner: Planner, done: dict[str, list[Task]], tmp_path: Path
-) -> None:
-    kept = planner.workspace.root.child("evidence").uri
-    elsewhere = Planner(STUDY, Workspace.open(str(tmp_path)), planner.given, planner.seeds, kept)
-    tasks = elsewhere.arm_tasks(chosen_of(elsewhere))
-    assert {name: [t.name for t in each] for name, each in tasks.items()} == {
-        name: [t.name for t in each] for name, each in done.items()
-    }
-    assert do(elsewhere, elsewhere.in_order(tasks)) == (True, [])
-    assert findings(elsewhere, tasks, "") == findings(planner, done, "")
+def test_an_archive_serves_another_workspace(planner: Planner, done: dict[str, list[Training]], tmp_path: Path) -> None:
+    other = Workspace.open(str(tmp_path)).root.child("evidence", "miniature")
+    other.write_bytes(ARCHIVE, planner.archive.folder.read_bytes(ARCHIVE))
+    elsewhere = Planner(STUDY, TrainingArchive(other), planner.given, planner.seeds)
+    arms = elsewhere.arms(chosen_of(elsewhere))
+    assert arms == done
+    assert run_here(elsewhere, elsewhere.in_order(arms)) == (True, [])
+    assert findings(elsewhere, arms, "") == findings(planner, done, "")
 
 
-def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list[Task]]) -> None:
+def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list[Training]]) -> None:
     found = findings(planner, done, "python jobs/evidence.py")
     assert json.dumps(found, allow_nan=False)  # as the file is written
     assert found["study"] == "miniature"
@@ -61,6 +58,6 @@ def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list
                 assert mean <= high + 1e-3
 
 
-def test_no_verdict_from_two_seeds_claims_too_much(planner: Planner, done: dict[str, list[Task]]) -> None:
+def test_no_verdict_from_two_seeds_claims_too_much(planner: Planner, done: dict[str, list[Training]]) -> None:
     verdicts = findings(planner, done, "")["claims"]["shared"]
     assert {v["answer"] for v in verdicts.values()} == {"undecided"}  # headline claims ask for ten seeds

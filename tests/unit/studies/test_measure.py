@@ -1,11 +1,11 @@
-"""What is measured of a task agrees with the other ways to the same numbers."""
+"""The tables of a training agree with the other ways to the same numbers."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY
+from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY, summary, workspace_of
 from vse.adversaries.univse.attacks import WORDS
 from vse.adversaries.vsec.rules import CLASSES
 from vse.config import override
@@ -18,50 +18,45 @@ from vse.stages.attack import contrast_split, first_of_each
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.trained import encode_adversaries, encode_split, load_run
+from vse.storage.folder import Folder
 from vse.studies.findings import PLAIN, Results
-from vse.studies.performing import perform
 from vse.studies.planner import Planner
+from vse.studies.runner import perform
 from vse.studies.study import Study, StudyArm
-from vse.studies.tables import read_table
-from vse.studies.tasks import Task, read_summary
+from vse.studies.trainings import Training, TrainingArchive
 from vse.workspace.layout import Workspace
 
 DATA: dict[str, Any] = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 6, "data.num_shifted": 5}
 
 
-def test_tables_agree_with_the_measures_of_the_run(planner: Planner, done: dict[str, list[Task]]) -> None:
+def test_tables_agree_with_the_measures_of_the_run(planner: Planner, done: dict[str, list[Training]]) -> None:
     for name, alpha in (("vsepp", "none"), ("univse", "0.75")):
-        task = done[name][0]
-        summary = read_summary(task)
-        assert summary is not None
-        found = measure_run(planner.workspace.run(summary["run"]), planner.workspace, MeasureOptions(splits=SPLITS))
+        training, workspace = done[name][0], workspace_of(planner)
+        run = workspace.run(summary(planner, training)["run"])
+        found = measure_run(run, workspace, MeasureOptions(splits=SPLITS))
         for split in SPLITS:
             for words, behind in (("shared", ""), ("disjoint", "/disjoint")):
-                table = read_table(task, split, words, alpha)
+                table = planner.archive.table(training, split, words, alpha)
                 for kind in ("object", "attribute", "relation"):
                     hits, number = counts_of(table, f"attack_{kind}/pair_accuracy")
                     assert 100 * hits.sum() / number.sum() == pytest.approx(
                         found[f"{split}/attack_{kind}{behind}/pair_accuracy"]
                     )
-    curve = read_summary(done["univse"][0])
-    assert curve is not None
-    assert {float(alpha) for alpha in curve["alphas"]} == set(ALPHAS)
+    assert {float(alpha) for alpha in summary(planner, done["univse"][0])["alphas"]} == set(ALPHAS)
 
 
 @pytest.mark.parametrize("name", ["vsepp", "univse"])
 def test_transfer_is_measured_as_the_run_would_be_on_other_data(
-    planner: Planner, done: dict[str, list[Task]], name: str
+    planner: Planner, done: dict[str, list[Training]], name: str
 ) -> None:
     """By the other way through: records and features of the whole other configuration, the run's own vocabulary."""
-    task = done[name][0]
-    finished, alpha = read_summary(task), "0.75" if name == "univse" else "none"
-    assert finished is not None
-    trained = load_run(planner.workspace.run(finished["run"]))
-    rsums = {"": _rsum(read_table(task, "test", "shared", alpha))}
+    training, workspace, alpha = done[name][0], workspace_of(planner), "0.75" if name == "univse" else "none"
+    trained = load_run(workspace.run(summary(planner, training)["run"]))
+    rsums = {"": _rsum(planner.archive.table(training, "test", "shared", alpha))}
     for split, changes in STUDY.transfers.items():
-        other = pipeline.prepare(override(task.config, changes), planner.workspace)
+        other = pipeline.prepare(override(training.config, changes), workspace)
         codes = encode_split(trained, other, "test")
-        rsums[split] = _rsum(read_table(task, split, "shared", alpha))
+        rsums[split] = _rsum(planner.archive.table(training, split, "shared", alpha))
         assert rsums[split] == pytest.approx(
             retrieve(trained.family, codes.images, codes.captions, codes.owner).metrics()["rsum"]
         )
@@ -74,20 +69,19 @@ def _rsum(table: PerImage) -> float:
 
 
 def test_where_pairs_are_scored_one_by_one_not_all_adversaries_meet_all_images(tmp_path: Path) -> None:
-    workspace, results = Workspace.open(str(tmp_path / "ws")), str(tmp_path / "results")
+    workspace, archive = Workspace.open(str(tmp_path / "ws")), TrainingArchive(Folder.open(tmp_path / "results"))
     config = override(preset("scan_t2i_avg_scenes"), {**DATA, "train.epochs": 1, "model.dim": 32})
-    task = Task("scan", config, (), SPLITS, workspace.root.uri, results, contrast=2)
-    perform(task)
-    summary = read_summary(task)
-    assert summary is not None
-    trained = load_run(workspace.run(summary["run"]))
+    training = Training("scan", config, splits=SPLITS, contrast=2)
+    finished, tables = perform(training, workspace.root.uri)
+    archive.add(training, finished, tables)
+    trained = load_run(workspace.run(finished["run"]))
     material = pipeline.prepare(config, workspace, parsed=True)
     codes = encode_split(trained, material, "test")
     counter = count_retrieval(trained.family, codes.images, codes.captions, codes.owner.cpu().numpy())
     for words in WORDS:
         drawn = contrast_split(config, workspace, material, "test", words)
         sets = encode_adversaries(trained, first_of_each(drawn, tuple(CLASSES), 2), material)
-        table = read_table(task, "test", words, "none")
+        table = archive.table(training, "test", words, "none")
         assert {"attack_object/r1", "own_pool_noun/r1"} <= table.keys()
         assert all(len(each.caption) for each in sets.values())
         for name, each in sets.items():
@@ -95,10 +89,10 @@ def test_where_pairs_are_scored_one_by_one_not_all_adversaries_meet_all_images(t
             hits, queries = counts_of(table, f"attack_contrast_{name}/pair_accuracy")
             assert hits.sum() / queries.sum() == pytest.approx(among_all.wins.mean().item())
             assert f"attack_contrast_{name}/r1" not in table
-        assert not any("attack" in name or "own" in name for name in read_table(task, "shifted", words, "none"))
+        assert not any("attack" in name or "own" in name for name in archive.table(training, "shifted", words, "none"))
     arms = {"scan": StudyArm(preset="scan_t2i_avg_scenes", family="")}
     study = Study(name="miniature", data=DATA, arms=arms, search={}, splits=SPLITS, seeds=2, contrast=2)
-    rows = Results(Planner(study, workspace, {}, 2, results), {"scan": [task, task]}).table("shared")
+    rows = Results(Planner(study, archive, {}, 2), {"scan": [training, training]}).table("shared")
     at = {row["split"]: row for row in rows if row["split"] in SPLITS}
     assert {"attack_object/r1", "own_pool_noun/r1", "attack_contrast_noun/pair_accuracy"} <= at["test"].keys()
     assert "attack_contrast_noun/r1" not in at["test"]

@@ -1,4 +1,4 @@
-"""Tasks are run once each, in processes of their own, until the budget is spent; one that fails harms no other."""
+"""Trainings run once each, in worker processes, until the budget is spent; one that fails harms no other."""
 
 import dataclasses
 import os
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -13,78 +14,83 @@ import pytest
 
 from tests.jobs.processes import environment
 from tests.unit.studies import killed_tasks
-from tests.unit.studies.miniature import STUDY, do, search
+from tests.unit.studies.miniature import STUDY, run_here
 from vse.config import override
 from vse.presets import preset
+from vse.storage.folder import Folder
 from vse.studies import runner
-from vse.studies.performing import perform
 from vse.studies.planner import Planner
-from vse.studies.runner import run_tasks
-from vse.studies.tasks import Task, read_summary
+from vse.studies.runner import Outcome, perform, run_trainings
+from vse.studies.trainings import ARCHIVE, Training, TrainingArchive
 
 
 def test_what_is_done_is_not_done_again(
-    planner: Planner, done: dict[str, list[Task]], monkeypatch: pytest.MonkeyPatch
+    planner: Planner, done: dict[str, list[Training]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "perform", lambda task: pytest.fail("done again"))
-    assert do(planner, planner.in_order(done)) == (True, [])
-    assert do(planner, search(planner)) == (True, [])
+    monkeypatch.setattr(runner, "perform", lambda training, workspace: pytest.fail("done again"))
+    assert run_here(planner, planner.in_order(done)) == (True, [])
+    assert run_here(planner, planner.search()) == (True, [])
 
 
 def test_a_spent_budget_starts_nothing(planner: Planner) -> None:
-    other = Planner(STUDY, planner.workspace, {"model.dim": 16}, 2)
-    assert do(other, search(other), deadline=0.0) == (False, [])
+    other = Planner(STUDY, planner.archive, {"model.dim": 16}, 2)
+    assert run_here(other, other.search(), deadline=0.0) == (False, [])
 
 
-def test_a_failing_task_leaves_the_others_alone(
-    planner: Planner, done: dict[str, list[Task]], monkeypatch: pytest.MonkeyPatch
+def test_a_failing_training_leaves_the_others_alone(
+    planner: Planner, done: dict[str, list[Training]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = [dataclasses.replace(done["vsepp"][0], label=label) for label in ("one", "two", "three")]
+    trainings = [dataclasses.replace(done["vsepp"][0], label=label) for label in ("one", "two", "three")]
     finished: list[str] = []
 
-    def some(task: Task) -> str:
-        if task.label == "two":
+    def some(training: Training, workspace: str) -> Outcome:
+        if training.label == "two":
             raise ValueError("broken")
-        finished.append(task.label)
-        return task.name
+        finished.append(training.label)
+        return {"label": training.label}, b""
 
     monkeypatch.setattr(runner, "perform", some)
-    complete, said = do(planner, tasks)
+    complete, said = run_here(planner, trainings)
     assert not complete
     assert finished == ["one", "three"]
     assert [line for line in said if "failed" in line] == ["two seed 0: failed: ValueError('broken'), 1 to go"]
 
 
 @pytest.mark.slow
-def test_tasks_run_in_processes_of_their_own(tmp_path: Path) -> None:
+def test_trainings_run_in_worker_processes(tmp_path: Path) -> None:
     config = override(preset("vsepp_tiny"), {**STUDY.data, "train.epochs": 1})
-    kept = str(tmp_path / "kept")
-    tasks = [Task("real", override(config, {"seed": seed}), (), (), str(tmp_path), kept) for seed in (0, 1)]
+    trainings = [Training("real", override(config, {"seed": seed})) for seed in (0, 1)]
     assert runner.ProcessPoolExecutor is ProcessPoolExecutor
+    archive = TrainingArchive(Folder.open(tmp_path / "kept"))
     said: list[str] = []
-    assert run_tasks(tasks, 2, float("inf"), said.append)
+    assert run(trainings, archive, tmp_path, said, processes=2)
     assert len(said) == 2
-    assert all(read_summary(task) is not None for task in tasks)
-    names = {perform(task) for task in tasks}  # finished runs: measured again, trained no more
-    assert {f"{name}.json" for name in names} == {path.name for path in Path(kept).iterdir()}
+    for training in trainings:
+        again, tables = perform(training, str(tmp_path))  # measures the finished run
+        assert archive.summary(training) == {**again, "measured": training.measured}
+        assert tables == b""
 
 
-def test_a_process_that_is_killed_ends_its_own_task_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(trainings: list[Training], archive: TrainingArchive, workspace: Path, said: list[str], processes: int) -> bool:
+    return run_trainings(
+        trainings, archive, str(workspace), processes=processes, deadline=float("inf"), say=said.append
+    )
+
+
+def test_a_killed_process_ends_its_own_training_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "perform", killed_tasks.perform)
-    config = preset("vsepp_tiny")
-    tasks = [
-        Task("killed", override(config, {"seed": seed}), (), (), str(tmp_path), str(tmp_path / "kept"))
-        for seed in range(3)
-    ]
+    trainings = [Training("killed", override(preset("vsepp_tiny"), {"seed": seed})) for seed in range(3)]
     said: list[str] = []
-    assert not run_tasks(tasks, 1, float("inf"), said.append)
+    assert not run(trainings, TrainingArchive(Folder.open(tmp_path / "kept")), tmp_path, said, processes=1)
     assert [line.split(", ")[0].split("(")[0] for line in said] == [
         "killed seed 0: a process was killed; once more at the end",
         "killed seed 1: done",
         "killed seed 2: done",
         "killed seed 0: failed: BrokenProcessPool",
     ]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "0-1", "1-0", "2-0"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "0-1", "1-0", "2-0", "kept"]
+    kept = zipfile.ZipFile(tmp_path / "kept" / ARCHIVE).namelist()
+    assert kept == sorted(f"{training.name}.json" for training in trainings[1:])
 
 
 INTERRUPTED = """
@@ -93,14 +99,17 @@ from tests.unit.studies import killed_tasks
 from vse.config import override
 from vse.cli.interrupts import heed
 from vse.presets import preset
+from vse.storage.folder import Folder
+from vse.storage.folder import Folder
 from vse.studies import runner
-from vse.studies.tasks import Task
+from vse.studies.trainings import Training, TrainingArchive
 
 if __name__ == "__main__":
     heed("evidence")
     runner.perform, here = killed_tasks.endless, sys.argv[1]
-    tasks = [Task("endless", override(preset("vsepp_tiny"), {"seed": k}), (), (), here, here) for k in range(3)]
-    runner.run_tasks(tasks, 2, float("inf"), print)
+    trainings = [Training("endless", override(preset("vsepp_tiny"), {"seed": k})) for k in range(3)]
+    archive = TrainingArchive(Folder.open(here))
+    runner.run_trainings(trainings, archive, here, processes=2, deadline=float("inf"), say=print)
 """
 
 
