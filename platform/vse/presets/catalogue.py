@@ -8,6 +8,7 @@ the same image or text are not negatives (`objective.mask=none` is as published)
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 from vse import registry
@@ -23,54 +24,68 @@ from vse.training.config import FeatureConfig, RunConfig, TextConfig
 Changes = Mapping[str, object]
 
 _PRESETS: dict[str, Callable[[], RunConfig]] = {}
-_ABLATIONS: dict[str, tuple[str, Callable[[], Changes]]] = {}  # system -> (what it ablates, how they differ)
-PAPER, SCENES, FEW_SCENES, PHOTOGRAPHS = "_coco", "_scenes", "_small", "_flickr8k"
 _SMALLEST = {"model.dim": 64}  # other sizes do not fall below 32
+
+
+def _add(name: str, make: Callable[[], RunConfig]) -> None:
+    assert name not in _PRESETS, name
+    _PRESETS[name] = make
 
 
 def published(make: Callable[[], RunConfig]) -> Callable[[], RunConfig]:
     """Decorator: the function's name is the preset's name."""
-    assert make.__name__ not in _PRESETS, make.__name__
-    _PRESETS[make.__name__] = make
+    _add(make.__name__, make)
     return make
 
 
-def ablates(system: str) -> Callable[[Callable[[], Changes]], Callable[[], Changes]]:
-    """Decorator: the function's name is a system that differs from another one by these changes alone.
+def variants(*names: str) -> Callable[[Callable[[], RunConfig]], Callable[[], RunConfig]]:
+    """Decorator of a preset: the same system on small data, by the names given.
 
-    It has the presets `<name>_coco`, `<name>_scenes` and `<name>_flickr8k`, each made from that one's, whether that
-    has a preset of its own there or a twin: on small data too, they can be compared.
+    `<system>_scenes` is trained on rendered scenes (`on_scenes`), `<system>_flickr8k` on Flickr8k (`on_photographs`),
+    and `<system>_small` on few scenes (`on_few_scenes` of the preset `<system>_scenes`).
+    """
+
+    def decorate(make: Callable[[], RunConfig]) -> Callable[[], RunConfig]:
+        for name in names:
+            system, _, data = name.rpartition("_")
+            move = {"scenes": on_scenes, "flickr8k": on_photographs, "small": on_few_scenes}[data]
+            source = partial(preset, f"{system}_scenes") if data == "small" else make
+            _add(name, lambda move=move, source=source: move(source()))
+        return make
+
+    return decorate
+
+
+def ablates(system: str, *names: str) -> Callable[[Callable[[], Changes]], Callable[[], Changes]]:
+    """Decorator: the function returns the keys in which some presets differ from those of another system.
+
+    Args:
+        system: the system they differ from. Each preset is made from the one for the same data: `vse_coco` from
+            `vsepp_coco`, and `vse_small` from `vse_scenes`.
+        *names: of the presets.
     """
 
     def decorate(make: Callable[[], Changes]) -> Callable[[], Changes]:
-        assert make.__name__ not in _ABLATIONS, make.__name__
-        _ABLATIONS[make.__name__] = (system, make)
+        for name in names:
+            ablated, _, data = name.rpartition("_")
+            if data == "small":
+                _add(name, lambda scenes=f"{ablated}_scenes": on_few_scenes(preset(scenes)))
+            else:
+                _add(name, lambda whole=f"{system}_{data}": override(preset(whole), make()))
         return make
 
     return decorate
 
 
 def names() -> tuple[str, ...]:
-    """Names of all presets, sorted. What is published for COCO has twins, `<system>_scenes` and `<system>_flickr8k`;
-    what there is for scenes, `<system>_small`."""
-    systems = [*_ABLATIONS, *(name.removesuffix(PAPER) for name in _PRESETS if name.endswith(PAPER))]
-    found = {system + where for system in systems for where in (PAPER, SCENES, PHOTOGRAPHS)} | _PRESETS.keys()
-    small = {name.removesuffix(SCENES) + FEW_SCENES for name in found if name.endswith(SCENES)}
-    return tuple(sorted(found | small))
+    """Names of all presets, sorted."""
+    return tuple(sorted(_PRESETS))
 
 
 def preset(name: str) -> RunConfig:
-    """The preset of that name; raises UnknownError that names those with a name like it: all are more than a line."""
+    """The preset of that name. Raises UnknownError with the most similar names."""
     if name in _PRESETS:
         return _PRESETS[name]()
-    if name in names():
-        system, _, where = name.rpartition("_")
-        if name.endswith(FEW_SCENES):
-            return on_few_scenes(preset(system + SCENES))
-        if system in _ABLATIONS:
-            whole, changes = _ABLATIONS[system]
-            return override(preset(f"{whole}_{where}"), changes())
-        return (on_scenes if name.endswith(SCENES) else on_photographs)(_PRESETS[system + PAPER]())
     near = [Hint(each, {PRESET: each}) for each in difflib.get_close_matches(name, names(), n=2 * LISTED)]
     every = f"--help lists all {len(names())}"
     raise UnknownError(PRESET, f"preset {name!r}: unknown", near, every, always=True, most=LISTED)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vse.data.karpathy import Karpathy
 from vse.models.cca import CCA
 from vse.objectives.ranking import Ranking
-from vse.presets.catalogue import published
+from vse.presets.catalogue import published, variants
 from vse.presets.jwae import vgg_and_vectors
 from vse.presets.vsepp import COCO, FLICKR30K
 from vse.registry import ComponentConfig
@@ -21,6 +21,7 @@ def _cca(data: Karpathy.Config, sentence: ComponentConfig) -> RunConfig:
     return replace(frame, model=CCA.Config(image="fc1"), objective=Ranking.Config(hinge="sum"))
 
 
+@variants("cca_scenes", "cca_small", "cca_flickr8k")
 @published
 def cca_coco() -> RunConfig:
     """CCA (Mean Vector)."""
@@ -33,6 +34,7 @@ def cca_flickr30k() -> RunConfig:
     return _cca(FLICKR30K, Mean.Config())
 
 
+@variants("cca_hglmm_scenes", "cca_hglmm_small", "cca_hglmm_flickr8k")
 @published
 def cca_hglmm_coco() -> RunConfig:
     """CCA (VGG+HGLMM)."""

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from vse.models.cse import CSE
 from vse.objectives.cse import CSELoss
-from vse.presets.catalogue import published
+from vse.presets.catalogue import published, variants
 from vse.presets.vsepp import vsepp_coco
 from vse.training.config import RunConfig
 
 
+@variants("cse_scenes", "cse_small", "cse_flickr8k")
 @published
 def cse_coco() -> RunConfig:
     """CSE: frozen ResNet, all negatives of the batch; rate, schedule, margin and every width are ours or VSE++'s."""

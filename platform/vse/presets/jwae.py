@@ -19,7 +19,7 @@ from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.models.jwae import JWAE
 from vse.models.jwae_scan import JWAESCAN
 from vse.objectives.jwae import JWAELoss
-from vse.presets.catalogue import published
+from vse.presets.catalogue import published, variants
 from vse.presets.scan import (
     scan_i2t_avg_coco,
     scan_i2t_avg_flickr30k,
@@ -68,42 +68,49 @@ def _recurrent(data: Karpathy.Config, changes: Mapping[str, Any] | None = None) 
     return override(config, changes or {})
 
 
+@variants("jwae_mse_scenes", "jwae_mse_small", "jwae_mse_flickr8k")
 @published
 def jwae_mse_coco() -> RunConfig:
     """jWAE-MSE (VGG+w2v): eq. 8 with λ = 1, 1, 0.2, 0.2."""
     return _vectors(COCO, **_MSE)
 
 
+@variants("jwae_mh_scenes", "jwae_mh_small", "jwae_mh_flickr8k")
 @published
 def jwae_mh_coco() -> RunConfig:
     """jWAE-MH (VGG+w2v): eq. 9 with λ = 0.5, 0.005, 0.01, 0.01."""
     return _vectors(COCO)
 
 
+@variants("jwae_mh_gru_scenes", "jwae_mh_gru_small", "jwae_mh_gru_flickr8k")
 @published
 def jwae_mh_gru_coco() -> RunConfig:
     """jWAE-MH (ResNet+GRU), the setting of Tables 3 and 4."""
     return _recurrent(COCO)
 
 
+@variants("jwae_mse_hglmm_scenes", "jwae_mse_hglmm_small", "jwae_mse_hglmm_flickr8k")
 @published
 def jwae_mse_hglmm_coco() -> RunConfig:
     """jWAE-MSE (VGG+HGLMM): Fisher vectors of a mixture, reduced to 6,000 numbers as section 5.2 says of phrases."""
     return _vectors(COCO, HGLMM.Config(), **_MSE)
 
 
+@variants("mse_scenes", "mse_small", "mse_flickr8k")
 @published
 def mse_coco() -> RunConfig:
     """MSE of Table 3: jWAE-MSE without the Gaussian regulariser."""
     return override(jwae_mse_coco(), _WITHOUT)
 
 
+@variants("mmd_mse_scenes", "mmd_mse_small", "mmd_mse_flickr8k")
 @published
 def mmd_mse_coco() -> RunConfig:
     """MMD-MSE of Table 3: codes of images and text as two distributions that should be alike; the weight is ours."""
     return override(mse_coco(), {"objective.mmd": 1.0})
 
 
+@variants("vae_mh_scenes", "vae_mh_small", "vae_mh_flickr8k")
 @published
 def vae_mh_coco() -> RunConfig:
     """VAE-MH of Table 4 (ResNet+GRU): each input a Gaussian of its own (eq. 2) instead of one for all."""
@@ -155,12 +162,14 @@ def _with_scan(scan: RunConfig) -> RunConfig:
     return replace(scan, model=model, objective=JWAELoss.Config(), optim=replace(scan.optim, lr=1e-4))
 
 
+@variants("jwae_mh_scan_t2i_scenes", "jwae_mh_scan_t2i_small", "jwae_mh_scan_t2i_flickr8k")
 @published
 def jwae_mh_scan_t2i_coco() -> RunConfig:
     """jWAE-MH+SCAN t-i (36 regions + GRU): epochs, a tenth of the rate after half of them, attention are SCAN's."""
     return _with_scan(scan_t2i_avg_coco())
 
 
+@variants("jwae_mh_scan_i2t_scenes", "jwae_mh_scan_i2t_small", "jwae_mh_scan_i2t_flickr8k")
 @published
 def jwae_mh_scan_i2t_coco() -> RunConfig:
     """jWAE-MH+SCAN i-t."""

@@ -11,11 +11,12 @@ from vse.config import override
 from vse.data.precomp import Precomp
 from vse.features.arrays import ReadyMade
 from vse.models.scan import SCAN
-from vse.presets.catalogue import published
+from vse.presets.catalogue import published, variants
 from vse.presets.vsepp import vsepp_coco
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConfig
 
 
+@variants("scan_t2i_lse_scenes", "scan_t2i_lse_small", "scan_t2i_lse_flickr8k")
 @published
 def scan_t2i_lse_coco() -> RunConfig:
     """t-i LSE (λ₁ = 9, λ₂ = 6): 36 regions of 2048, hardest negatives, Adam 5e-4 divided by ten at epoch 10 of 20."""
@@ -29,18 +30,21 @@ def scan_t2i_lse_coco() -> RunConfig:
     )
 
 
+@variants("scan_t2i_avg_scenes", "scan_t2i_avg_small", "scan_t2i_avg_flickr8k")
 @published
 def scan_t2i_avg_coco() -> RunConfig:
     """t-i AVG (λ₁ = 9)."""
     return override(scan_t2i_lse_coco(), {"model.aggregate": "mean"})
 
 
+@variants("scan_i2t_lse_scenes", "scan_i2t_lse_small", "scan_i2t_lse_flickr8k")
 @published
 def scan_i2t_lse_coco() -> RunConfig:
     """i-t LSE (λ₁ = 4, λ₂ = 20; on Flickr30k 5)."""
     return override(scan_t2i_lse_coco(), {"model.direction": "i2t"})
 
 
+@variants("scan_i2t_avg_scenes", "scan_i2t_avg_small", "scan_i2t_avg_flickr8k")
 @published
 def scan_i2t_avg_coco() -> RunConfig:
     """i-t AVG (λ₁ = 4)."""
@@ -71,6 +75,7 @@ def scan_i2t_avg_flickr30k() -> RunConfig:
     return override(scan_i2t_avg_coco(), _FLICKR30K)
 
 
+@variants("scan_both_scenes", "scan_both_small", "scan_both_flickr8k")
 @published
 def scan_both_coco() -> RunConfig:
     """t-i AVG + i-t AVG in one model, trained on the mean of both scores.

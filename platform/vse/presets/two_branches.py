@@ -10,7 +10,7 @@ from vse.models.embedding_network import EmbeddingNetwork
 from vse.models.similarity_network import SimilarityNetwork
 from vse.objectives.embedding_network import EmbeddingNetworkLoss
 from vse.objectives.logistic import Logistic
-from vse.presets.catalogue import published
+from vse.presets.catalogue import published, variants
 from vse.presets.jwae import vgg_and_vectors
 from vse.presets.vsepp import COCO, FLICKR30K
 from vse.registry import ComponentConfig
@@ -28,6 +28,7 @@ def _similarity(data: Karpathy.Config) -> RunConfig:
     return replace(frame, model=model, objective=Logistic.Config(), optim=OptimConfig(lr=1e-4))
 
 
+@variants("embedding_network_scenes", "embedding_network_small", "embedding_network_flickr8k")
 @published
 def embedding_network_coco() -> RunConfig:
     """Emb. Network (VGG+w2v)."""
@@ -40,6 +41,7 @@ def embedding_network_flickr30k() -> RunConfig:
     return _embedding(FLICKR30K)
 
 
+@variants("embedding_network_hglmm_scenes", "embedding_network_hglmm_small", "embedding_network_hglmm_flickr8k")
 @published
 def embedding_network_hglmm_coco() -> RunConfig:
     """Emb. Network (VGG+HGLMM)."""
@@ -52,6 +54,7 @@ def embedding_network_hglmm_flickr30k() -> RunConfig:
     return _embedding(FLICKR30K, HGLMM.Config())
 
 
+@variants("similarity_network_scenes", "similarity_network_small", "similarity_network_flickr8k")
 @published
 def similarity_network_coco() -> RunConfig:
     """Sim. Network (VGG+HGLMM)."""

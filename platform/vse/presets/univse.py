@@ -7,7 +7,7 @@ from vse.config import override
 from vse.data.karpathy import Karpathy
 from vse.models.univse import UniVSE
 from vse.objectives.univse import UniVSELoss
-from vse.presets.catalogue import TINY, Changes, ablates, published
+from vse.presets.catalogue import TINY, Changes, ablates, published, variants
 from vse.presets.vsepp import vsepp_coco, vsepp_flickr8k, vsepp_scenes
 from vse.training.config import OptimConfig, RunConfig, TrainConfig
 
@@ -46,24 +46,25 @@ def _only(kept: str) -> Changes:
     return {f"objective.{eta}": 0.0 for eta in ("eta_o", "eta_a", "eta_r") if eta != kept}
 
 
-@ablates("univse")
+@ablates("univse", "univse_obj_coco", "univse_obj_scenes", "univse_obj_small", "univse_obj_flickr8k")
 def univse_obj() -> Changes:
     """UniVSE_obj of Table 3: contrastive samples of nouns only."""
     return _only("eta_o")
 
 
-@ablates("univse")
+@ablates("univse", "univse_attr_coco", "univse_attr_scenes", "univse_attr_small", "univse_attr_flickr8k")
 def univse_attr() -> Changes:
     """UniVSE_attr of Table 3: contrastive samples of attribute-noun pairs only."""
     return _only("eta_a")
 
 
-@ablates("univse")
+@ablates("univse", "univse_rel_coco", "univse_rel_scenes", "univse_rel_small", "univse_rel_flickr8k")
 def univse_rel() -> Changes:
     """UniVSE_rel of Table 3: contrastive samples of relational triples only."""
     return _only("eta_r")
 
 
+@variants("univse_small")
 @published
 def univse_scenes() -> RunConfig:
     """UniVSE on rendered scenes with the shipped backbone; sizes and schedule are ours."""

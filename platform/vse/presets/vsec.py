@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from vse.models.vsec import VSEC
 from vse.objectives.vsec import VSECLoss
-from vse.presets.catalogue import Changes, ablates, published
+from vse.presets.catalogue import Changes, ablates, published, variants
 from vse.presets.vsepp import vsepp_coco, vsepp_flickr8k
 from vse.training.config import OptimConfig, RunConfig
 
 
+@variants("vsec_scenes", "vsec_small")
 @published
 def vsec_coco() -> RunConfig:
     """VSE-C (+all): Adam 1e-3, a tenth after every 15 epochs, batch 128 (Appendix B); 30 epochs are the public code's.
@@ -31,19 +32,19 @@ def vsec_coco() -> RunConfig:
     )
 
 
-@ablates("vsec")
+@ablates("vsec", "vsec_noun_coco", "vsec_noun_scenes", "vsec_noun_small", "vsec_noun_flickr8k")
 def vsec_noun() -> Changes:
     """VSE-C (+n.) of Tables 2 and 3."""
     return {"objective.kinds": ("noun",)}
 
 
-@ablates("vsec")
+@ablates("vsec", "vsec_numeral_coco", "vsec_numeral_scenes", "vsec_numeral_small", "vsec_numeral_flickr8k")
 def vsec_numeral() -> Changes:
     """VSE-C (+num.) of Tables 2 to 4."""
     return {"objective.kinds": ("numeral",)}
 
 
-@ablates("vsec")
+@ablates("vsec", "vsec_relation_coco", "vsec_relation_scenes", "vsec_relation_small", "vsec_relation_flickr8k")
 def vsec_relation() -> Changes:
     """VSE-C (+rel.) of Tables 2 and 3."""
     return {"objective.kinds": ("relation",)}

@@ -9,7 +9,7 @@ from vse.features.small_backbone import SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.models.vsepp import VSEPP
 from vse.objectives.ranking import Ranking
-from vse.presets.catalogue import TINY, Changes, ablates, published
+from vse.presets.catalogue import TINY, Changes, ablates, published, variants
 from vse.text.parser import Parser
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TextConfig, TrainConfig
 
@@ -40,36 +40,37 @@ def vsepp_flickr30k() -> RunConfig:
     return replace(vsepp_coco(), data=FLICKR30K)
 
 
-@ablates("vsepp")
+@ablates("vsepp", "vse_coco", "vse_scenes", "vse_small", "vse_flickr8k")
 def vse() -> Changes:
     """VSE++'s baseline VSE: the sum over negatives (Kiros et al., 2014), everything else as VSE++."""
     return {"objective.hinge": "sum", "objective.warmup": 0}
 
 
-@ablates("vse")
+@ablates("vse", "vse0_coco", "vse0_scenes", "vse0_small", "vse0_flickr8k")
 def vse0() -> Changes:
     """VSE0 of the public code: as VSE, and images keep their length in training and evaluation."""
     return {"model.normalize_images": False}
 
 
-@ablates("vsepp")
+@ablates("vsepp", "vsepp_gpo_coco", "vsepp_gpo_scenes", "vsepp_gpo_small", "vsepp_gpo_flickr8k")
 def vsepp_gpo() -> Changes:
     """Ours: VSE++ on a map, pooled by the generalised pooling operator. Does the pooling matter?"""
     return {"model.image": "map", "model.pooling": "gpo"}
 
 
-@ablates("vsepp")
+@ablates("vsepp", "vsepp_infonce_coco", "vsepp_infonce_scenes", "vsepp_infonce_small", "vsepp_infonce_flickr8k")
 def vsepp_infonce() -> Changes:
     """Ours: VSE++ with InfoNCE at a learned temperature. Does the hinge matter?"""
     return {"objective": "infonce"}
 
 
-@ablates("vsepp")
+@ablates("vsepp", "vsepp_sigmoid_coco", "vsepp_sigmoid_scenes", "vsepp_sigmoid_small", "vsepp_sigmoid_flickr8k")
 def vsepp_sigmoid() -> Changes:
     """Ours: VSE++ with the sigmoid loss over all pairs."""
     return {"objective": "sigmoid"}
 
 
+@variants("vsepp_small")
 @published
 def vsepp_scenes() -> RunConfig:
     """VSE++ on rendered scenes with the shipped backbone; sizes and schedule are ours.
@@ -88,6 +89,7 @@ def vsepp_scenes() -> RunConfig:
     )
 
 
+@variants("vsepp_maxk_small")
 @published
 def vsepp_maxk_scenes() -> RunConfig:
     """Control: VSE++ with UniVSE's image side, a 1x1 convolution and max-10 pooling."""
