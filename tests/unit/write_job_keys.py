@@ -1,4 +1,4 @@
-"""Writes the keys of all jobs, which hints name: `python -m tests.unit.write_job_keys`, after an option is added."""
+"""Writes keys and descriptions of all jobs: `python -m tests.unit.write_job_keys`, after an option is added."""
 
 import json
 import runpy
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from vse.cli import command, hints
-from vse.cli.hints import JOB_KEYS
+from vse.cli import command
+from vse.cli import main as program
+from vse.cli.main import JOB_KEYS
 from vse.config import walk
 
 JOBS = Path(__file__).parents[2] / "jobs"
-FILE = Path(hints.__file__).with_name(JOB_KEYS)
+FILE = Path(program.__file__).with_name(JOB_KEYS)
 
 
 def declared() -> dict[str, dict[str, Any]]:
@@ -27,12 +28,12 @@ def declared() -> dict[str, dict[str, Any]]:
 
 
 def as_json(jobs: dict[str, dict[str, Any]]) -> str:
-    """A line for each job: its own keys, with a dot behind those that have keys below, and its default preset."""
+    """A line for each job: description, default preset, own keys, with a dot behind those that have keys below."""
     lines = []
     for name, given in sorted(jobs.items()):
         keys = [f"{key}." if spec.metadata.get("below") else key for key, spec, *_ in walk(given["options"])]
-        line = json.dumps({"preset": given.get("default_preset", ""), "keys": sorted(keys)})
-        lines.append(f"{json.dumps(name)}: {line}")
+        job = {"description": given["description"], "preset": given.get("default_preset", ""), "keys": sorted(keys)}
+        lines.append(f"{json.dumps(name)}: {json.dumps(job, ensure_ascii=False)}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

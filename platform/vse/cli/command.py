@@ -199,7 +199,8 @@ def _read(
     check: Callable[[Request], object] | None,
     argv: Sequence[str],
 ) -> Request | _DryRun | None:
-    parser = _Parser(prog=f"python jobs/{job}.py", description=description, add_help=False, allow_abbrev=False)
+    program = sys.argv[0] if sys.argv[0].startswith("vse ") else f"python jobs/{job}.py"
+    parser = _Parser(prog=program, description=description, add_help=False, allow_abbrev=False)
     parser.add_argument("-h", "--help", action="store_true", help="this text with every key; starts nothing")
     parser.add_argument("--workspace", metavar="URI", help="where results go (else $VSE_WORKSPACE, else ./workspace)")
     parser.add_argument("--tracking", metavar="URI", help="MLflow (else $MLFLOW_TRACKING_URI, else the workspace)")

@@ -1,15 +1,13 @@
 """What may be meant by a key or name that is not known: tried before it is told, and the jobs that have the key."""
 
 import functools
-import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from vse.cli.main import listed_jobs
 from vse.config import A_KEY_OF, has_key
 from vse.errors import PRESET, Hint, InputError, UnknownError
 
-JOB_KEYS = "job_keys.json"  # of every job, so that none is imported to be named; tests/unit/write_job_keys.py writes it
 Attempt = Callable[[str | None, Mapping[str, Any]], object]
 """The command with this preset and these changes, as far as settings can be checked; raises InputError."""
 
@@ -50,10 +48,11 @@ def _jobs_with(key: str) -> list[str]:
     """The jobs that have a key, among their own or, if they take a preset, those of run configurations."""
     from vse.presets import preset
 
-    listed = json.loads(Path(__file__).with_name(JOB_KEYS).read_text(encoding="utf-8"))
     of_runs = functools.cache(lambda name: has_key(preset(name), key))  # several take the same one
 
     def is_own(keys: Sequence[str]) -> bool:
         return key in keys or any(f"{key}.".startswith(each) for each in keys if each.endswith("."))
 
-    return [name for name, job in listed.items() if is_own(job["keys"]) or (job["preset"] and of_runs(job["preset"]))]
+    return [
+        name for name, job in listed_jobs().items() if is_own(job["keys"]) or (job["preset"] and of_runs(job["preset"]))
+    ]

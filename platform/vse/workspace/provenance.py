@@ -130,4 +130,5 @@ def command_line() -> str:
     """The command that started this process, as it could be typed again."""
     import shlex
 
-    return shlex.join(["python", *sys.argv])
+    program, *arguments = sys.argv
+    return shlex.join([*(["python", program] if program.endswith(".py") else program.split()), *arguments])
