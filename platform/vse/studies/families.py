@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vse.studies.ablation_claims import ABLATION_CLAIMS
 from vse.studies.family_claims import FAMILY_CLAIMS, KINDS, VSEC_CLAIMS
 from vse.studies.study import Changes, Study, StudyArm
+from vse.studies.univse_claims import ABLATION_CLAIMS
 
 
 def _rates(own: float) -> tuple[Changes, ...]:

@@ -1,14 +1,14 @@
-"""What a study is: arms over seeds, written down before any of them is trained.
+"""A study: arms over seeds, registered before any of them is trained.
 
-Search effort is equal: as many configurations for one family as for the other, on one seed that serves nothing else,
-chosen by validation rsum. Controls take the configuration that was chosen for their family.
+Each family is searched over the same number of configurations, on one seed that is used for nothing else. Validation
+rsum chooses; controls take the configuration that was chosen for their family.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vse.studies.claims import UNIVSE_CLAIMS, Claim
+from vse.studies.claims import Claim
 
 Changes = Mapping[str, Any]
 
@@ -20,13 +20,13 @@ def grid(first: str, ones: Sequence[Any], second: str, twos: Sequence[Any]) -> t
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StudyArm:
-    """A family of runs, one a seed: a preset, what the search chose for `family`, and `changes` on top."""
+    """Runs of one setting, one per seed: a preset, with the settings chosen for `family`, and `changes` on top."""
 
     preset: str
     family: str
     changes: Changes = field(default_factory=dict)
     alphas: tuple[float, ...] = ()
-    longer: str = ""  # as many seconds as this arm takes, by more epochs: the equal-wall-clock comparison
+    longer: str = ""  # the arm whose training time this one matches by more epochs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,10 +40,10 @@ class Study:
     data: Changes
     splits: tuple[str, ...]
     seeds: int
+    claims: tuple[Claim, ...]
     search_seed: int = 100
     folds: int = 0
     standard_error: bool = False  # the rule for alpha on small sets of photographs
-    claims: tuple[Claim, ...] = UNIVSE_CLAIMS
     contrast: int = 0  # of VSE-C's adversaries, so many of each class and caption; 0: UniVSE's attacks only
     transfers: Mapping[str, Changes] = field(default_factory=dict)  # test splits of other data, and what leads there
     photographs: bool = False  # of images and weights that the user names

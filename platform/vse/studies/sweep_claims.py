@@ -1,20 +1,19 @@
 """Claims of the papers about how little a setting matters, registered as data before they are measured (see `claims`).
 
-An arm's model is a setting as `key=value`, everything else as in the preset. Numbers are put on the paper's scale
-first: differences count as many times more as the paper's level is above the mean of all arms.
+An arm's model is a setting as `key=value`, everything else as in the preset. Numbers are put on the paper's scale:
+they are multiplied by the paper's level over the mean of all arms.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vse.evaluation.statistics import Outcome, Sample, bootstrap_all, judge
-from vse.studies.ablation_claims import ABLATION_CLAIMS
-from vse.studies.claims import Arm, Claim, Comparison, registered_hash
+from vse.evaluation.statistics import Sample
+from vse.studies.claims import Arm, Claim, Comparison, answer, claim, registered_hash
+from vse.studies.univse_claims import ABLATION_CLAIMS
 
 ETAS = ("objective.eta_c", "objective.eta_o", "objective.eta_a", "objective.eta_r")
 ETA_VALUES = (0.1, 1.0, 2.0, 4.0, 8.0)
-SEEDS = 5
 
 
 def arm_name(key: str, value: float) -> str:
@@ -43,23 +42,18 @@ class Insensitive:
     def claim(self) -> Claim:
         """As comparisons: every arm less the mean of all above -within, and the other way round."""
         share = 1 / len(self.arms)
-        comparisons = []
-        for arm in self.arms:
-            for sign, way in ((1.0, "below"), (-1.0, "above")):
-                terms = tuple(
-                    (sign * ((1.0 if other == arm else 0.0) - share), Arm(model=other)) for other in self.arms
-                )
-                name = f"{self.metric}: {arm} no further than {self.within:g} {way} the mean"
-                comparisons.append(
-                    Comparison(name=name, metric=self.metric, terms=terms, margin=-self.within, negligible=0.0)
-                )
-        return Claim(
-            name=self.name,
-            paper=self.paper,
-            statement=self.statement,
-            comparisons=tuple(comparisons),
-            seeds=SEEDS,
-        )
+        comparisons = [
+            Comparison(
+                name=f"{self.metric}: {arm} no further than {self.within:g} {way} the mean",
+                metric=self.metric,
+                terms=tuple((sign * ((1.0 if other == arm else 0.0) - share), Arm(model=other)) for other in self.arms),
+                margin=-self.within,
+                negligible=0.0,
+            )
+            for arm in self.arms
+            for sign, way in ((1.0, "below"), (-1.0, "above"))
+        ]
+        return claim(self.name, self.paper, self.statement, *comparisons)
 
 
 ETA_INSENSITIVE = Insensitive(
@@ -85,8 +79,8 @@ def verdicts(
 ) -> dict[str, Any]:
     """Verdicts, as plain data, on the claims all of whose arms are there; `samples` gives an arm's results of a metric.
 
-    `effects` are the arms' distances from the mean with 95 % intervals, on the paper's scale. Holm's correction counts
-    the paper's claims on ablations too, which a study answers.
+    `effects` are the arms' distances from the mean with 95 % intervals, on the paper's scale. Holm's correction also
+    counts the paper's claims on ablations, which a study answers.
     """
     found: dict[str, Any] = {}
     for each in claims:
@@ -99,24 +93,17 @@ def verdicts(
             arm: Sample(hits=scale * sample.hits, queries=sample.queries, images=sample.images)
             for arm, sample in raw.items()
         }
-        registered = each.claim()
-        compared = registered.comparisons
-        found_effects = bootstrap_all(
-            [[(weight, scaled[arm.model]) for weight, arm in one.terms] for one in compared], replicates=replicates
+        of_paper = sum(other.paper == each.paper for other in (*ABLATION_CLAIMS, *claims))
+        verdict = answer(
+            lambda arm, _, scaled=scaled: scaled[arm.model], [each.claim()], replicates=replicates, registered=of_paper
         )
-        outcomes = [
-            Outcome(name=one.name, result=result, margin=one.margin, negligible=one.negligible)
-            for one, result in zip(compared, found_effects, strict=True)
-        ]
-        of_paper = sum(claim.paper == each.paper for claim in (*ABLATION_CLAIMS, *claims))
-        verdict = judge({each.name: (outcomes, registered.seeds)}, registered=of_paper)
         found[each.name] = {
             "statement": each.statement,
-            "hash": registered_hash([registered]),
+            "hash": registered_hash([each.claim()]),
             "mean": mean,
             "scale": scale,
             "margin": each.within / scale,
-            "seeds_needed": registered.seeds,
+            "seeds_needed": each.claim().seeds,
             **asdict(verdict[each.name]),
         }
     return found

@@ -8,7 +8,7 @@ import pytest
 
 from vse.report.pairs_figure import pairs_figure
 from vse.studies.families import FAMILIES_SCENES
-from vse.studies.few_pairs import SEMI_SUPERVISED_SCENES
+from vse.studies.registered import SEMI_SUPERVISED_SCENES
 
 ARMS = SEMI_SUPERVISED_SCENES.arms
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#6b7280"

@@ -19,7 +19,7 @@ from vse.report.response_figures import importance_figure, interaction_figure, r
 from vse.report.study_figure import study_figure
 from vse.report.style import COLUMN, STYLE, TEXT, WIDTH, legend_columns
 from vse.studies.families import FAMILIES_SCENES
-from vse.studies.few_pairs import SEMI_SUPERVISED_SCENES
+from vse.studies.registered import SEMI_SUPERVISED_SCENES
 
 
 def _study() -> Mapping[str, Any]:

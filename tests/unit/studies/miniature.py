@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from vse.studies import runner
-from vse.studies.claims import PLATEAU
 from vse.studies.planner import Planner
 from vse.studies.runner import run_trainings
 from vse.studies.study import Study, StudyArm
 from vse.studies.trainings import Training
+from vse.studies.univse_claims import PLATEAU, UNIVSE_CLAIMS
 from vse.workspace.layout import Workspace
 
 ALPHAS = (0.0, *PLATEAU, 1.0)
@@ -30,6 +30,7 @@ STUDY = Study(
     search={"vsepp": ({"optim.lr": 1e-9}, {"optim.lr": 2e-3}), "univse": ({"optim.lr": 2e-3},)},
     splits=SPLITS,
     seeds=2,
+    claims=UNIVSE_CLAIMS,
     transfers={"drawing": {"data.drawing": "second"}, "wording": {"data.wording": "second"}},
 )
 

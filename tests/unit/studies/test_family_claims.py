@@ -5,11 +5,11 @@ import pytest
 from tests.unit.studies.test_claims import planted
 from vse.config import flatten, override
 from vse.presets import names, preset
-from vse.studies.ablation_claims import ABLATION_CLAIMS
-from vse.studies.claims import CHOSEN_ALPHA, UNIVSE_CLAIMS, answer, registered_hash
+from vse.studies.claims import CHOSEN_ALPHA, answer, registered_hash
 from vse.studies.families import FAMILIES_PHOTOGRAPHS, FAMILIES_SCENES
 from vse.studies.family_claims import FAMILY_CLAIMS, SEMI_SUPERVISED_CLAIMS, THESIS_CLAIMS, VSEC_CLAIMS
 from vse.studies.registered import STUDIES
+from vse.studies.univse_claims import ABLATION_CLAIMS, UNIVSE_CLAIMS
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))

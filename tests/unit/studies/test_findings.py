@@ -5,10 +5,11 @@ from pathlib import Path
 
 from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY, chosen_of, run_here
 from vse.presets import preset
-from vse.studies.claims import UNIVSE_CLAIMS, registered_hash
+from vse.studies.claims import registered_hash
 from vse.studies.findings import PLAIN, findings, row_metrics
 from vse.studies.planner import Planner
 from vse.studies.trainings import ARCHIVE, Training, TrainingArchive
+from vse.studies.univse_claims import UNIVSE_CLAIMS
 from vse.training.code import name_of, this_code
 from vse.workspace.layout import Workspace
 
@@ -27,7 +28,7 @@ def test_findings_are_complete_plain_data(planner: Planner, done: dict[str, list
     found = findings(planner, done, "python jobs/evidence.py")
     assert json.dumps(found, allow_nan=False)  # as the file is written
     assert found["study"] == "miniature"
-    assert found["claims_hash"] == registered_hash()
+    assert found["claims_hash"] == registered_hash(UNIVSE_CLAIMS)
     assert found["seeds"] == 2
     assert found["code"] == [name_of(this_code(preset("vsepp_tiny")))]
     assert found["search"].keys() == {"vsepp", "univse"}

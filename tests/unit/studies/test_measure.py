@@ -24,6 +24,7 @@ from vse.studies.planner import Planner
 from vse.studies.runner import perform
 from vse.studies.study import Study, StudyArm
 from vse.studies.trainings import Training, TrainingArchive
+from vse.studies.univse_claims import UNIVSE_CLAIMS
 from vse.workspace.layout import Workspace
 
 DATA: dict[str, Any] = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 6, "data.num_shifted": 5}
@@ -91,7 +92,9 @@ def test_where_pairs_are_scored_one_by_one_not_all_adversaries_meet_all_images(t
             assert f"attack_contrast_{name}/r1" not in table
         assert not any("attack" in name or "own" in name for name in archive.table(training, "shifted", words, "none"))
     arms = {"scan": StudyArm(preset="scan_t2i_avg_scenes", family="")}
-    study = Study(name="miniature", data=DATA, arms=arms, search={}, splits=SPLITS, seeds=2, contrast=2)
+    study = Study(
+        name="miniature", data=DATA, arms=arms, search={}, splits=SPLITS, seeds=2, claims=UNIVSE_CLAIMS, contrast=2
+    )
     rows = Results(Planner(study, archive, {}, 2), {"scan": [training, training]}).table("shared")
     at = {row["split"]: row for row in rows if row["split"] in SPLITS}
     assert {"attack_object/r1", "own_pool_noun/r1", "attack_contrast_noun/pair_accuracy"} <= at["test"].keys()

@@ -5,7 +5,8 @@ import pytest
 
 from vse.evaluation.statistics import Sample
 from vse.studies.claims import RunOf, answer, registered_hash
-from vse.studies.sampling import POOLS, SAMPLING_CLAIMS, SAMPLING_SCENES, SEEDS
+from vse.studies.family_claims import POOLS, SAMPLING_CLAIMS, SAMPLING_SEEDS
+from vse.studies.registered import SAMPLING_SCENES
 
 
 def planted(differences, images=400):
@@ -33,7 +34,7 @@ def planted(differences, images=400):
 def test_every_pair_of_runs_counts(differences, expected):
     found = answer(planted(differences), SAMPLING_CLAIMS, replicates=1000)["sampling_seeds_alike"]
     assert found.answer == expected
-    assert len(found.effects) == 2 * SEEDS
+    assert len(found.effects) == 2 * SAMPLING_SEEDS
 
 
 def test_it_is_registered():

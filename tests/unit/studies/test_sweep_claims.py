@@ -8,9 +8,9 @@ import pytest
 from search_spaces import eta
 from vse.evaluation.per_image import terms_of
 from vse.evaluation.statistics import Sample
-from vse.studies.ablation_claims import ABLATION_CLAIMS
 from vse.studies.claims import registered_hash
 from vse.studies.sweep_claims import ETA_INSENSITIVE, ETA_VALUES, REPLICATES, SWEEP_CLAIMS, Insensitive, verdicts
+from vse.studies.univse_claims import ABLATION_CLAIMS
 
 SMALL = Insensitive(
     name="small",
