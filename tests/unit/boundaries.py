@@ -16,7 +16,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "spacy": ("text.parser", "assets.parser_training"),
     "torchvision": ("features",),
     "argparse": ("cli.command",),
-    "fcntl": ("storage.file_lock",),
+    "filelock": ("storage", "tracking.shipping"),
+    "fcntl": (),
 }
 NOT_EACH_OTHER = (("models", "objectives"), ("objectives", "models"))
 PURE_OF = ("ray", "mlflow", "argparse", "hyperopt")
@@ -112,7 +113,7 @@ def _import_breaches(module: str, name: str, modules: dict[str, Path]) -> Iterat
     top = name.split(".")[0]
     for library, places in ONLY_IN.items():
         if top == library and not any(module == p or module.startswith(p + ".") for p in places):
-            yield f"{module} imports {library}, which only {' and '.join(places)} may"
+            yield f"{module} imports {library}, which {'only ' + ' and '.join(places) if places else 'nothing'} may"
     room = module.split(".")[0]
     if top in PURE_OF and room in PURE:
         yield f"{module} is pure and imports {top}"

@@ -13,7 +13,7 @@ from vse.stages.describe import sizes
 from vse.stages.train_worker import Report, begin_journal, train_worker
 from vse.storage.damage import listed
 from vse.storage.folder import Folder
-from vse.storage.lease import Held
+from vse.storage.lease import LeaseHandle
 from vse.training.checkpoint import Checkpoints, read_progress
 from vse.training.code import names_of, others, read_code
 from vse.training.compatibility import check_objective
@@ -124,7 +124,7 @@ def _train(
     parent: str,
     report: Report | None,
     ray: RayConfig | None,
-    held: Held,
+    held: LeaseHandle,
 ) -> None:
     if trains_here(config.train):
         return train_worker(config, workspace, name, material, parent, report, held)

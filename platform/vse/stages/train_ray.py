@@ -29,7 +29,7 @@ from vse.cluster.runtime import placement_seconds, train_nodes
 from vse.config import to_dict
 from vse.errors import InputError, PlacementError, StorageError, WorkersLostError, first_line, storage_failure
 from vse.storage.folder import Folder
-from vse.storage.lease import Held
+from vse.storage.lease import LeaseHandle
 from vse.storage.scratch import scratch_folder
 from vse.training.config import RunConfig
 from vse.training.loop import SAID_ONCE
@@ -54,7 +54,7 @@ def train_on_workers(
     parent: str,
     report: Report | None = None,
     *,
-    held: Held | None = None,
+    held: LeaseHandle | None = None,
 ) -> None:
     """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
 
@@ -180,7 +180,7 @@ def train_in_task(
     parent: str,
     report: Report | None = None,
     *,
-    held: Held | None = None,
+    held: LeaseHandle | None = None,
     worker: Callable[[dict[str, Any]], tuple[str, str] | None] | None = None,
 ) -> None:
     """Run one worker to the end on a node that has the GPUs which this process lacks; it must be connected to Ray.
@@ -215,7 +215,9 @@ def train_in_task(
                 remove_placement_group(place)
 
 
-def _arguments(config: RunConfig, workspace: Workspace, name: str, parent: str, held: Held | None) -> dict[str, Any]:
+def _arguments(
+    config: RunConfig, workspace: Workspace, name: str, parent: str, held: LeaseHandle | None
+) -> dict[str, Any]:
     place = {"workspace": workspace.root.uri, "found": workspace.found.answers}
     return {"config": to_dict(config), **place, "run": name, "parent": parent, "held": held}
 

@@ -16,7 +16,7 @@ from vse.evaluation.retrieval import count_retrieval
 from vse.models.family import Family, feature_scales
 from vse.stages.describe import sizes
 from vse.storage.folder import Folder
-from vse.storage.lease import Held
+from vse.storage.lease import LeaseHandle
 from vse.tracking import prometheus
 from vse.training.allocator import keep_freed_memory
 from vse.training.batches import Collator
@@ -92,7 +92,7 @@ def train_worker(
     material: Material,
     parent: str = "",
     report: Report | None = None,
-    held: Held | None = None,
+    held: LeaseHandle | None = None,
 ) -> None:
     """What each worker does, within its process group if there is one; rank 0 writes, as long as the run is `held`."""
     folder, rank = workspace.run(name), world()[0]
@@ -156,7 +156,7 @@ def training_device(train: TrainConfig) -> torch.device:
     return device
 
 
-def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress, held: Held) -> None:
+def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress, held: LeaseHandle) -> None:
     kept = progress.history[progress.best - 1]
     result = {
         "metrics": {name: value for name, value in numbers(kept).items() if name != "train/seconds"},

@@ -20,16 +20,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from filelock import FileLock, Timeout, lock_descriptor
+
 from vse.errors import DamagedError, InputError, StorageError, first_line, storage_failure
 from vse.storage.checksums import as_json, entry_of, sha256_of_file, with_checksum, without_checksum
-from vse.storage.file_lock import take
-from vse.storage.lease import DEAD_AFTER, LEASE_SECONDS, Held, lease
+from vse.storage.lease import DEAD_AFTER, LEASE_SECONDS, LeaseHandle, lease
 from vse.storage.object_store import Info, ObjectStore
 from vse.storage.paths import local_path
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG}
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP}
 
 
 _remote = lru_cache(maxsize=1024)(ObjectStore.open)
@@ -224,7 +226,12 @@ class Folder:
             raise self.refusal(name, error) from None
 
     def refusal(self, name: str, error: OSError) -> OSError | InputError:
-        """What to raise where `name` could not be written: in one line if the reason is the user's or the disk's."""
+        """What to raise if `name` could not be written: one line if the reason is the user's or the disk's."""
+        if error.errno in _NO_LOCKS:
+            return InputError(
+                f"{self.uri}: its file system has no locks ({error.strerror}); mount it with them (NFS: lockd) "
+                "or use another folder"
+            )
         if error.errno in _REFUSALS:
             return InputError(f"{self.uri}: cannot write {name} ({error.strerror})")
         if storage_failure(error):
@@ -264,48 +271,61 @@ class Folder:
         _remote(self.uri).delete(name)
 
     @contextlib.contextmanager
-    def locked(self, wait: float = math.inf) -> Iterator[Held]:
-        """One process at a time, of this machine or, on S3, of any; others wait for it to end. What is yielded tells
-        whether it is still this one.
+    def locked(self, wait: float = math.inf) -> Iterator[LeaseHandle]:
+        """Run the body in one process at a time: of this machine, or of any machine for a folder on S3.
 
-        So two jobs that lack the same stage make it once. Raises TimeoutError on entering where a living process holds
-        it `wait` seconds long.
+        Two jobs that lack the same stage therefore make it once. The lock of a process that died is free.
+
+        Args:
+            wait: seconds to wait for the process that holds the lock.
+
+        Yields:
+            A handle whose `check` raises if another job has taken the lock over, which happens on S3 only.
+
+        Raises:
+            TimeoutError: if another process holds the lock for `wait` seconds.
+            InputError: if this user may not write here, or the file system has no locks.
         """
         if not self.is_local:
-            with lease(_remote(self.uri), f"{_TEMPORARY}lock", wait=wait) as held:
-                yield held
+            with lease(_remote(self.uri), f"{_TEMPORARY}lock", wait=wait) as handle:
+                yield handle
             return
+        lock = FileLock(self.local(f"{_TEMPORARY}lock"), fallback_to_soft=False)
         try:
             self.local().mkdir(parents=True, exist_ok=True)
-            stream = self.local(f"{_TEMPORARY}lock").open("a")
+            lock.acquire(timeout=wait)
+        except Timeout:
+            raise TimeoutError(f"{self.uri}: another process holds its lock") from None
         except OSError as error:
             raise self.refusal("its lock", error) from None
-        with stream:
-            if not take(stream, wait):
-                raise TimeoutError(f"{self.uri}: another process holds its lock")
-            yield Held()
+        try:
+            yield LeaseHandle()
+        finally:
+            lock.release()
 
     @contextlib.contextmanager
-    def taken(self, wait: float = 0.0) -> Iterator[Held | None]:
-        """Like `locked`, but the body runs in any case: None tells it that the lock is another's.
+    def taken(self, wait: float = 0.0) -> Iterator[LeaseHandle | None]:
+        """Like `locked`, but the body runs in any case, with None if another process holds the lock.
 
-        A process that died holds none, whatever `wait` says; on S3 that shows after the term of its lease.
+        On S3 the lock of a process that died is free after the term of its lease, whatever `wait` says.
         """
         with contextlib.ExitStack() as stack:
-            held = None
+            handle = None
             with contextlib.suppress(TimeoutError):
-                held = stack.enter_context(self.locked(wait if self.is_local else max(wait, DEAD_AFTER)))
-            yield held
+                handle = stack.enter_context(self.locked(wait if self.is_local else max(wait, DEAD_AFTER)))
+            yield handle
 
     def is_locked(self) -> bool:
-        """Whether a living process works here under `locked`. Writes nothing; on S3 a lease counts for two of its
-        terms, by the clocks of S3 and of this machine."""
+        """Whether a living process works here under `locked`. Writes nothing.
+
+        On S3 a lease counts for two of its terms, by the clocks of S3 and of this machine.
+        """
         if not self.is_local:
             info = _remote(self.uri).info(f"{_TEMPORARY}lock")
             return info is not None and time.time() - info.written < 2 * LEASE_SECONDS
         try:
             with self.local(f"{_TEMPORARY}lock").open("r+b") as stream:
-                return not take(stream, wait=0.0)
+                return not lock_descriptor(stream.fileno(), blocking=False)
         except OSError:
             return False
 

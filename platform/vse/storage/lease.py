@@ -1,5 +1,4 @@
-"""Objects of S3 that one job holds at a time, as it would a lock: written anew while it lives, taken over when it has
-died."""
+"""Leases on S3 objects: one job holds the object and renews it while it lives; another takes it over once it is dead."""
 
 import contextlib
 import logging
@@ -15,15 +14,16 @@ from vse.storage.object_store import ObjectStore
 log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 30.0
-DEAD_AFTER = 1.5 * LEASE_SECONDS  # who waits so long has the lease of a holder that died
+DEAD_AFTER = 1.5 * LEASE_SECONDS  # seconds after which a waiting job has the lease of a holder that died
 _LOST = "another job took this over while it was slow to answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What a holder can show, in whichever process it is; without a store, a lock of the system, which is never lost.
+class LeaseHandle:
+    """Proof of a lease, valid in every process of the job. Without a store it stands for a local lock, never lost.
 
-    owner: what begins everything that the holder writes there.
+    Args:
+        owner: the first bytes of everything the holder writes to the object.
     """
 
     store: ObjectStore | None = None
@@ -31,33 +31,44 @@ class Held:
     owner: bytes = b""
 
     def check(self) -> None:
-        """Raises TakenOver where another job took it over, as after this one was suspended for longer than its term."""
+        """Raise TakenOver if another job has the lease, as after this one was suspended for longer than its term."""
         if self.store is None:
             return
         try:
             mine = self.store.read(self.name).startswith(self.owner)
-        except FileNotFoundError:  # the other one has ended
+        except FileNotFoundError:  # the other job has ended
             mine = False
         if not mine:
             raise TakenOver(f"{self.store.uri}/{self.name}: {_LOST}; this one ends here")
 
     def mark(self) -> bytes:
-        """What the holder writes next."""
+        """The content of the holder's next write."""
         return self.owner + uuid.uuid4().hex.encode()
 
 
 @contextlib.contextmanager
-def lease(store: ObjectStore, name: str, seconds: float = LEASE_SECONDS, wait: float = float("inf")) -> Iterator[Held]:
-    """Hold the object `name` while the body runs; others wait. Raises TimeoutError after `wait` seconds of it.
+def lease(
+    store: ObjectStore, name: str, seconds: float = LEASE_SECONDS, wait: float = float("inf")
+) -> Iterator[LeaseHandle]:
+    """Hold the object `name` while the body runs; other jobs wait.
 
-    The holder writes it anew every third of `seconds`, and at once where no answer came in as long: it may not be taken
-    for dead. A write whose answer was lost may have been done, and what it wrote is the holder's own. Who waits takes
-    it over when it has not changed for `seconds` by its own clock: no two clocks are compared, and a holder that died
-    blocks nobody for long. Between two looks at most a third of `seconds` counts: a machine that stood still for
-    longer may have held both. One that lives after all learns of it where it asks what is yielded.
+    The holder rewrites the object every third of `seconds`, and retries sooner if no answer came. A write whose answer
+    was lost may have succeeded, so its content counts as the holder's own. A waiting job takes the object over once it
+    has not changed for `seconds` by the waiting job's own clock: no two clocks are compared. Between two looks at most
+    a third of `seconds` counts, because a machine that stood still may have suspended both jobs. A holder that turns
+    out to be alive gets `TakenOver` from `LeaseHandle.check`.
+
+    Args:
+        store: where the object is.
+        name: of the object.
+        seconds: term of the lease.
+        wait: seconds to wait for another holder.
+
+    Raises:
+        TimeoutError: if another job holds the lease for `wait` seconds.
     """
-    held = Held(store, name, f"{uuid.uuid4().hex} ".encode())
-    token = _take(held, seconds, wait)
+    handle = LeaseHandle(store, name, f"{uuid.uuid4().hex} ".encode())
+    token = _take(handle, seconds, wait)
     hurried = replace(store, patience=max(1.0, seconds / 3), attempts=1)
     over, lost, unanswered = threading.Event(), threading.Event(), set[bytes]()
 
@@ -65,10 +76,10 @@ def lease(store: ObjectStore, name: str, seconds: float = LEASE_SECONDS, wait: f
         nonlocal token
         pause = seconds / 3
         while not over.wait(pause):
-            mark = held.mark()
+            mark = handle.mark()
             try:
                 token = _renewed(hurried, name, mark, token, unanswered)
-            except (OSError, InputError) as error:  # credentials that are refused may be mended meanwhile
+            except (OSError, InputError) as error:  # the user may replace refused credentials meanwhile
                 if not unanswered:
                     log.warning("%s/%s: cannot be renewed (%s)", store.uri, name, error)
                 unanswered.add(mark)
@@ -84,24 +95,24 @@ def lease(store: ObjectStore, name: str, seconds: float = LEASE_SECONDS, wait: f
     thread = threading.Thread(target=renew, name="lease", daemon=True)
     thread.start()
     try:
-        yield held
+        yield handle
     finally:
         over.set()
         thread.join()
         if not lost.is_set():
             with contextlib.suppress(OSError, InputError):
-                _give_back(store, name, token, unanswered)
+                _release(store, name, token, unanswered)
 
 
-def _take(held: Held, seconds: float, wait: float) -> str:
-    """The tag under which the object is ours."""
-    store, name = held.store, held.name
+def _take(handle: LeaseHandle, seconds: float, wait: float) -> str:
+    """Wait for the object and write it; returns its tag."""
+    store, name = handle.store, handle.name
     assert store is not None
-    begun = last = time.monotonic()
+    began = last = time.monotonic()
     known, unchanged = "", 0.0
     while True:
         try:
-            return store.create(name, held.mark())
+            return store.create(name, handle.mark())
         except FileExistsError:
             now, info = time.monotonic(), store.info(name)
         if info is None:
@@ -110,15 +121,14 @@ def _take(held: Held, seconds: float, wait: float) -> str:
         known, last = info.tag, now
         if unchanged >= seconds:
             with contextlib.suppress(FileExistsError):
-                return store.replace(name, held.mark(), known)
-        if now - begun >= wait:
+                return store.replace(name, handle.mark(), known)
+        if now - began >= wait:
             raise TimeoutError(f"{store.uri}/{name}: held by another job")
         time.sleep(min(1.0, seconds / 10))
 
 
 def _renewed(store: ObjectStore, name: str, mark: bytes, token: str, unanswered: Set[bytes]) -> str:
-    """The tag of what was written over the object of that tag, or over a write that was done unanswered; nothing where
-    the object is another's."""
+    """Rewrite the object if it has our tag or the content of an unanswered write; returns its new tag, else ""."""
     try:
         return store.replace(name, mark, token)
     except FileExistsError:
@@ -126,9 +136,8 @@ def _renewed(store: ObjectStore, name: str, mark: bytes, token: str, unanswered:
         return store.replace(name, mark, done) if done else ""
 
 
-def _give_back(store: ObjectStore, name: str, token: str, unanswered: Set[bytes]) -> None:
-    """Delete the object of that tag, or of a write that was done unanswered. Another's stays: nobody may have renewed
-    this one for long, as while the machine was suspended."""
+def _release(store: ObjectStore, name: str, token: str, unanswered: Set[bytes]) -> None:
+    """Delete the object if its tag or content is ours; another job may have taken it over while we were suspended."""
     info = store.info(name)
     if info is not None and (info.tag == token or store.tag_of(name, unanswered)):
         store.delete(name)

@@ -6,6 +6,7 @@ mapped or open keeps it, since the system frees a file's blocks when the last of
 """
 
 import contextlib
+import io
 import logging
 import os
 import shutil
@@ -16,10 +17,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from filelock import FileLock, lock_descriptor
 
 from vse.errors import DamagedError, InputError, StorageError
 from vse.storage.checksums import sha256_of
-from vse.storage.file_lock import take
 from vse.storage.folder import Folder
 
 log = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
         with contextlib.suppress(OSError):  # its writer has just renamed it
             unfinished, stat = file.name.startswith(_UNFINISHED), file.stat()
             total += stat.st_size
-            if not (unfinished and _is_held(file)):
+            if not (unfinished and _is_locked(file)):
                 files.append((0 if unfinished else stat.st_atime_ns, stat.st_size, file))
     for _, size, file in sorted(files):
         if shutil.disk_usage(cache).free >= needed and (limit is None or total + needed <= limit):
@@ -172,13 +173,17 @@ def _alone(path: Path) -> Iterator[None]:
     """The only process of this node that makes `path`; the others wait instead of working too."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_suffix(".lock").open("w") as lock:
-            take(lock)
+        with FileLock(path.with_suffix(".lock"), fallback_to_soft=False):
             yield
     except StorageError:  # of what is read to fill it
         raise
     except OSError as error:
         raise Folder.open(path.parent).refusal(path.name, error) from None
+
+
+def _is_locked(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return not lock_descriptor(stream.fileno(), blocking=False)
 
 
 def _is_whole(path: Path, size: int) -> bool:
@@ -188,23 +193,33 @@ def _is_whole(path: Path, size: int) -> bool:
         return False
 
 
-def _write(cache: Path, path: Path, size: int, write: Write, limit: int | None) -> None:
-    unfinished = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex[:12]}")
+@contextlib.contextmanager
+def _new_file(cache: Path, path: Path, size: int, limit: int | None) -> Iterator[tuple[Path, IO[bytes]]]:
+    """A file of `size` bytes under another name, locked by this process, that becomes `path` after the body.
+
+    All its blocks are reserved, or there is an error now: a mapped page without one kills the process (SIGBUS).
+    """
+    unfinished = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex[:12]}{path.suffix}")
     try:
-        with unfinished.open("w+b") as stream:
-            take(stream)  # until it is done, or this process is
-            with (cache / ".room").open("w") as room:
-                take(room)
+        with contextlib.ExitStack() as stack:
+            with FileLock(cache / ".room", fallback_to_soft=False):  # the room is for this file alone
                 make_room(cache, size, limit)
+                stream = stack.enter_context(unfinished.open("w+b"))
+                lock_descriptor(stream.fileno(), blocking=False)
                 if size:
                     os.posix_fallocate(stream.fileno(), 0, size)
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
+            yield unfinished, stream
             os.replace(unfinished, path)
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
+
+
+def _write(cache: Path, path: Path, size: int, write: Write, limit: int | None) -> None:
+    with _new_file(cache, path, size, limit) as (_, stream):
+        write(stream)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def _limit() -> int | None:
@@ -220,36 +235,22 @@ def _limit() -> int | None:
     return int(gib * 2**30)
 
 
-def _is_held(file: Path) -> bool:
-    """Whether a process is writing it."""
-    with file.open("rb") as stream:
-        return not take(stream, wait=0)
-
-
 def _make(
     cache: Path, path: Path, shape: tuple[int, ...], dtype: np.dtype, fill: Fill, limit: int | None
 ) -> np.ndarray:
     """The array, mapped before it gets its name: from then on another process may remove it."""
-    unfinished = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex[:12]}.npy")
-    try:
-        with contextlib.ExitStack() as held:
-            with (cache / ".room").open("w") as room:
-                take(room)  # the room that is made here is for this array alone
-                make_room(cache, int(np.prod(shape)) * dtype.itemsize, limit)
-                values = np.lib.format.open_memmap(unfinished, "w+", dtype=dtype, shape=shape)
-                stream = held.enter_context(unfinished.open("r+b"))
-                take(stream)  # until it is done, or this process is
-                # Room for every page, or an error now: a mapped page that finds none kills the process (SIGBUS).
-                os.posix_fallocate(stream.fileno(), 0, unfinished.stat().st_size)
-            fill(values)
-            values.flush()
-            del values
-            made = np.load(unfinished, mmap_mode="r", allow_pickle=False)
-            os.replace(unfinished, path)
-            return made
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+    header = io.BytesIO()
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, described)
+    begin = header.tell()
+    with _new_file(cache, path, begin + int(np.prod(shape)) * dtype.itemsize, limit) as (unfinished, stream):
+        stream.write(header.getvalue())
+        stream.flush()
+        values = np.memmap(unfinished, dtype, "r+", begin, shape)
+        fill(values)
+        values.flush()
+        del values
+        return np.load(unfinished, mmap_mode="r", allow_pickle=False)
 
 
 def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vse.errors import NotMadeError
 from vse.storage.folder import Folder
-from vse.storage.lease import Held
+from vse.storage.lease import LeaseHandle
 
 
 class SealedFolder(Folder):
@@ -19,11 +19,11 @@ class SealedFolder(Folder):
         return SealedFolder(Folder.child(self, *names).uri)
 
     @contextlib.contextmanager
-    def locked(self, wait: float = math.inf) -> Iterator[Held]:
+    def locked(self, wait: float = math.inf) -> Iterator[LeaseHandle]:
         """What is complete needs no lock to be read. Raises NotMadeError where it is not."""
         if not self.is_committed():
             raise NotMadeError(self.uri)
-        yield Held()
+        yield LeaseHandle()
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Raises NotMadeError."""

@@ -1,4 +1,4 @@
-"""Temporary folders that do not pile up: what a killed process left goes when the next one needs such a folder."""
+"""Temporary folders that do not pile up: the next process that needs one removes those of killed processes."""
 
 import contextlib
 import os
@@ -8,29 +8,34 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from vse.storage import file_lock
+from filelock import lock_descriptor
 
-SETTLED = 3600.0  # seconds; a younger folder may belong to a process that has yet to lock it
-LOGS_STAY = 7 * 86400.0  # seconds that what Ray wrote of a process that failed or was killed can be read
+SETTLED = 3600.0  # seconds; the process of a younger folder may not have locked it yet
+LOGS_STAY = 7 * 86400.0  # seconds for which Ray's logs of a process that failed stay readable
 
 
 @contextlib.contextmanager
 def scratch_folder(
     kind: str, *, root: Path | None = None, left_after: float = SETTLED, keep_failed: bool = False
 ) -> Iterator[Path]:
-    """A folder `vse-<kind>-...` for the body, gone afterwards; with `keep_failed` it stays where the body raises.
+    """Make a folder `vse-<kind>-...` for the body and remove it afterwards.
 
-    Folders of the same kind that were left at least `left_after` seconds ago by processes that are no more are removed
-    first. Every folder is locked by its process, so that those of living ones are known, also of other containers that
-    share the disk.
+    Every process locks its folder, so that the folders of living processes are recognised, also those of other
+    containers that share the disk.
+
+    Args:
+        kind: part of the name. Folders of the same kind that dead processes left are removed first.
+        root: where folders are made; the system's temporary folder by default.
+        left_after: seconds since the last change before another process's folder may be removed.
+        keep_failed: keep the folder if the body raises.
     """
     root = root or Path(tempfile.gettempdir())
     _remove_left(root, f"vse-{kind}-", left_after)
     folder = Path(tempfile.mkdtemp(prefix=f"vse-{kind}-", dir=root))
     failed = True
     with _opened(folder) as lock:
-        with contextlib.suppress(OSError):  # a file system without locks; nothing there is taken for left
-            file_lock.take(lock, wait=0)
+        with contextlib.suppress(OSError):  # a file system without locks: no folder there is ever removed as left over
+            lock_descriptor(lock, blocking=False)
         try:
             yield folder
             failed = False
@@ -48,7 +53,7 @@ def _remove_left(root: Path, prefix: str, left_after: float) -> None:
             if time.time() - state.st_mtime < left_after:
                 continue
             with _opened(folder) as lock:
-                if file_lock.take(lock, wait=0):
+                if lock_descriptor(lock, blocking=False):
                     shutil.rmtree(folder, ignore_errors=True)
 
 

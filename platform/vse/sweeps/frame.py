@@ -19,7 +19,7 @@ from vse.errors import InputError, TakenOver
 from vse.report.build import command_of
 from vse.stages.local_inputs import check_reach
 from vse.storage.folder import Folder
-from vse.storage.lease import Held
+from vse.storage.lease import LeaseHandle
 from vse.sweeps.ledger import Ledger, open_sweep, sole_owner
 from vse.sweeps.need import Need
 from vse.sweeps.proposals import DIVERGED
@@ -252,7 +252,7 @@ def run_framed(request: Request, plan: Plan, work: Callable[[Frame], SweepResult
         )
 
 
-def _taken_over(held: Held) -> bool:
+def _taken_over(held: LeaseHandle) -> bool:
     """Whether another job holds the sweep by now; not where the store does not answer."""
     try:
         held.check()

@@ -18,7 +18,7 @@ from vse.config import canonical, dotted, fingerprint
 from vse.errors import InputError
 from vse.storage.checksums import as_json, with_checksum, without_checksum
 from vse.storage.folder import Folder
-from vse.storage.lease import Held
+from vse.storage.lease import LeaseHandle
 from vse.sweeps.need import Need
 from vse.workspace.layout import Workspace
 
@@ -320,7 +320,7 @@ def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[Held]:
+def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[LeaseHandle]:
     """Hold a sweep while the body runs; what is yielded tells whether it is still held. Raises InputError where another
     job (on S3: anywhere) is running it.
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from vse.errors import InputError, StorageError
-from vse.storage.file_lock import take
 from vse.storage.folder import Folder
 from vse.storage.object_store import Info
 from vse.tracking import prometheus
@@ -305,10 +306,14 @@ class Shipper:
 
     @contextlib.contextmanager
     def _locked(self, wait: float) -> Iterator[bool]:
-        """Hold the workspace's shipping lock; yields whether it was free in time. The system frees it on a crash."""
+        """Hold the workspace's shipping lock; yields whether it was free in time. A crash releases it."""
         self._home.mkdir(parents=True, exist_ok=True)
-        with (self._home / "shipper.lock").open("a") as file:
-            yield take(file, wait)
+        with contextlib.ExitStack() as stack:
+            mine = False
+            with contextlib.suppress(Timeout):
+                stack.enter_context(FileLock(self._home / "shipper.lock", timeout=wait, fallback_to_soft=False))
+                mine = True
+            yield mine
 
     @property
     def _is_file(self) -> bool:

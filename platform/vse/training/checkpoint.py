@@ -18,7 +18,7 @@ from vse.models.family import Family
 from vse.storage.checksums import as_json, entry_of
 from vse.storage.damage import damaged_files
 from vse.storage.folder import Folder
-from vse.storage.lease import Held
+from vse.storage.lease import LeaseHandle
 
 VERSION = 1  # raise it when a checkpoint written before can no longer be read
 # Parts of parameters' names that have changed since, former -> present
@@ -63,8 +63,8 @@ class Checkpoints:
     held: the lock on the run. Whoever has lost it writes none.
     """
 
-    def __init__(self, folder: Folder, extra: Mapping[str, Any] | None = None, held: Held | None = None) -> None:
-        self.folder, self.extra, self.held = folder, dict(extra or {}), held or Held()
+    def __init__(self, folder: Folder, extra: Mapping[str, Any] | None = None, held: LeaseHandle | None = None) -> None:
+        self.folder, self.extra, self.held = folder, dict(extra or {}), held or LeaseHandle()
 
     def save(
         self, progress: Progress, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Mapping[str, Any]

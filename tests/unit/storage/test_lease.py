@@ -10,7 +10,7 @@ import pytest
 
 from tests import s3
 from vse.errors import TakenOver
-from vse.storage.lease import Held, lease
+from vse.storage.lease import LeaseHandle, lease
 from vse.storage.object_store import Info, ObjectStore
 
 
@@ -174,7 +174,7 @@ def test_a_holder_is_told_whether_it_still_is_one(store, s3_proxy):
     with lease(store, "lock", seconds=0.3) as held:
         time.sleep(1.0)  # it has been renewed meanwhile
         held.check()
-    Held().check()  # a lock of the system
+    LeaseHandle().check()  # a lock of the system
 
 
 def test_who_was_suspended_leaves_the_lease_to_its_next_holder(store):

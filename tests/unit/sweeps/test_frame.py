@@ -16,7 +16,7 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.errors import InputError, StorageError, TakenOver
 from vse.presets import preset
 from vse.storage.folder import Folder
-from vse.storage.lease import Held
+from vse.storage.lease import LeaseHandle
 from vse.sweeps import alpha, frame, objective_sweep
 from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, tell_report
 from vse.sweeps.ledger import Ledger
@@ -194,10 +194,10 @@ def test_who_lost_a_sweep_while_its_last_trial_ran_reports_nothing(place: str) -
 def test_a_sweep_whose_lease_cannot_be_asked_for_tells_of_its_end(
     error: Exception, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unanswered(self: Held) -> None:
+    def unanswered(self: LeaseHandle) -> None:
         raise error
 
-    monkeypatch.setattr(Held, "check", unanswered)
+    monkeypatch.setattr(LeaseHandle, "check", unanswered)
     address = s3.address(place, "unanswered")
 
     def work(frame: Frame) -> SweepResult:

@@ -1,6 +1,5 @@
 """Shipping journals to a real embedded MLflow, and to servers that fail in every way."""
 
-import fcntl
 import http.server
 import json
 import logging
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import lock_descriptor, unlock_descriptor
 
 from tests.waiting import wait_for
 from vse.errors import InputError
@@ -218,11 +218,11 @@ def test_a_sweep_of_64_runs_ships_in_seconds(workspace: Path) -> None:
 def test_while_another_job_ships_this_one_spools(workspace: Path, shown: list[float]) -> None:
     write_run(workspace, "a")
     with (workspace / "mlflow" / "shipper.lock").open("a") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+        assert lock_descriptor(other.fileno())
         result = ship_all(str(workspace))
         assert (result.runs, "another job" in result.trouble) == (0, True)
         assert shown == []  # how many wait is that job's to say
-        threading.Timer(0.3, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
+        threading.Timer(0.3, lambda: unlock_descriptor(other.fileno())).start()
         assert ship_all(str(workspace), wait=20).runs == 1
 
 

@@ -9,7 +9,7 @@ from tests import s3
 from tests.unit.training.test_checkpoint import Setup
 from vse.errors import TakenOver
 from vse.storage.folder import Folder
-from vse.storage.lease import Held
+from vse.storage.lease import LeaseHandle
 from vse.storage.object_store import ObjectStore
 from vse.training.checkpoint import Checkpoints, Progress
 
@@ -21,7 +21,7 @@ class Jobs:
         self.folder, self.store = Folder.open(address), ObjectStore.open(address)
         self.setups = Setup("vsepp"), Setup("vsepp", seed=5)
         self.checkpoints = tuple(
-            Checkpoints(self.folder.child("checkpoints"), held=Held(self.store, "lock", owner))
+            Checkpoints(self.folder.child("checkpoints"), held=LeaseHandle(self.store, "lock", owner))
             for owner in (b"1", b"2")
         )
         self.store.write("lock", b"1")
