@@ -158,7 +158,7 @@ def main(
 def _point_out(job: str, summary: str) -> None:
     """What people would open, beside the last line, which is for programs."""
     with contextlib.suppress(OSError, InputError, KeyError, TypeError, AttributeError):
-        folder, name = Folder.holding(summary)
+        folder, name = Folder.of_file(summary)
         outputs = folder.read_json(name)["outputs"]
         for key in (key for key in _FOR_PEOPLE if key in outputs):
             _say(f"{job}: {redact_text(outputs[key])}")
@@ -302,7 +302,7 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
     """(run configuration, options, keys set) of a preset, or of a JSON file, which may name its base as "preset"."""
     if not chosen.partition("?")[0].endswith(".json"):
         return presets.preset(chosen), options, set()
-    folder, name = Folder.holding(chosen)
+    folder, name = Folder.of_file(chosen)
     try:
         data = json.loads(folder.read_bytes(name))
     except FileNotFoundError:

@@ -29,7 +29,7 @@ def recognised(address: str, source: str = "") -> tuple[str, dict[str, str]]:
     """
     address = address if named_files.is_remote(address) else str(local_path(address).absolute())
     if named_files.is_file(address):
-        folder, file = Folder.holding(address)
+        folder, file = Folder.of_file(address)
         source = source or _of_file(folder.address(file))
     else:
         folder, file = Folder.open(address), ""
@@ -48,7 +48,7 @@ def recognised(address: str, source: str = "") -> tuple[str, dict[str, str]]:
 
 
 def _of_file(address: str) -> str:
-    name = Folder.holding(address)[1]
+    name = Folder.of_file(address)[1]
     if not fnmatch(name.lower(), "*.json"):
         return "table"
     content = read_json(address) if not fnmatch(name, "dataset_*") and not fnmatch(name, "captions_*") else None
@@ -102,7 +102,7 @@ def _coco_folder(folder: Folder) -> dict[str, str]:
 def _coco_file(folder: Folder, file: str) -> dict[str, str]:
     root = folder.uri
     if folder.name == "annotations":
-        root = Folder.holding(folder.uri)[0].uri
+        root = Folder.of_file(folder.uri)[0].uri
     return {"root": root, "train": "", "val": "", "test": folder.address(file), "test_images": _images(file)}
 
 

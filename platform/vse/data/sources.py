@@ -256,4 +256,4 @@ def inside(root: Folder, file: str) -> str:
 
 def name_of(address: str) -> str:
     """The name of the file at a path or address, without its ending."""
-    return Path(Folder.holding(address)[1]).stem
+    return Path(Folder.of_file(address)[1]).stem

@@ -70,7 +70,7 @@ class Table(Source):
         """Folder of the images."""
         if self.config.root:
             return image_folder(folder(self.config.root, "the images").uri, self.config)
-        return image_folder(Folder.holding(self._file())[0].uri, self.config)
+        return image_folder(Folder.of_file(self._file())[0].uri, self.config)
 
     def describe(self) -> Records:
         """Records of the file; raises InputError naming the line for a damaged or contradictory one."""

@@ -102,7 +102,7 @@ def _place(image: Image) -> tuple[str, int]:
 
 
 def _mask_path(path: str, ending: str) -> str:
-    folder, name = Folder.holding(path)
+    folder, name = Folder.of_file(path)
     return folder.address(f"{Path(name).stem}{ending}{Path(name).suffix}")
 
 

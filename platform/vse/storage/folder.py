@@ -1,8 +1,8 @@
-"""Where stages keep what they make: folders on local disks or on S3, written so that a reader never sees half a file.
+"""Folders on local disks or S3, with atomic writes, locks, and manifests that commit the files of a stage.
 
-A stage writes its data files first and then `manifest.json`, which names every one of them with size and SHA-256.
-A folder without a manifest, or whose files differ from it, counts as not made. On S3 the manifest is written on the
-condition that nobody else wrote one meanwhile.
+A stage writes its data files first and then `manifest.json`, which names each file with its size and SHA-256. A folder
+without a manifest, or with files that differ from it, counts as missing. On S3 the manifest is written on the condition
+that no other job wrote one meanwhile.
 """
 
 import contextlib
@@ -29,29 +29,17 @@ from vse.storage.object_store import Info, ObjectStore
 from vse.storage.paths import local_path
 
 MANIFEST = "manifest.json"
-_TEMPORARY = ".writing-"  # names that start like this are unfinished writes; no reader sees them
+_TEMPORARY = ".writing-"  # names that start with it are unfinished writes, which no reader sees
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG}
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP}
-
-
 _remote = lru_cache(maxsize=1024)(ObjectStore.open)
-
-
-def _sync_folder(path: Path) -> None:
-    """Have the new name of a file survive a power cut too. File systems that cannot do that do it themselves."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
     """A folder by URI: an absolute local path, or `s3://bucket/prefix` (see `ObjectStore.open` for its options).
 
-    It holds no handle, so it can be sent to another process. It need not exist: writing makes it.
+    It holds no open file or connection, so it can be pickled. It need not exist: the first write creates it.
     """
 
     uri: str
@@ -81,23 +69,23 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """The last step of its path, without the options that S3 addresses may carry."""
+        """The last component of the path, without the options of an S3 address."""
         return self.uri.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
 
     @classmethod
-    def holding(cls, address: str) -> tuple["Folder", str]:
-        """(folder, name) of the file at a path or address, as `address` writes it."""
+    def of_file(cls, address: str) -> tuple["Folder", str]:
+        """The folder and the name of the file at a path or address, the inverse of `address`."""
         text, mark, query = address.partition("?") if "://" in address else (address, "", "")
         head, slash, name = text.rpartition("/")
         return cls.open(f"{head or slash or '.'}{mark}{query}"), name
 
     def address(self, name: str) -> str:
-        """Path or address of a file in it, with the options that S3 addresses may carry."""
+        """Path or S3 address (with its options) of a file in this folder."""
         base, mark, query = self.uri.partition("?") if not self.is_local else (self.uri, "", "")
         return f"{base.rstrip('/')}/{name}{mark}{query}"
 
     def child(self, *names: str) -> "Folder":
-        """The folder below this one; each name is one step and may not leave the folder."""
+        """The folder below this one. Raises InputError for a name that is empty or would leave the folder."""
         for name in names:
             if name in ("", ".", "..") or "/" in name or "\\" in name:
                 raise InputError(f"{name!r}: cannot be the name of a folder in {self.uri}")
@@ -105,58 +93,56 @@ class Folder:
         return Folder("/".join((base, *names)) + (f"?{query}" if query else ""))
 
     def local(self, name: str = "") -> Path:
-        """The path of the folder, or of a file in it. Raises InputError where the folder is not local."""
+        """The path of the folder, or of a file in it. Raises InputError if the folder is on S3."""
         if not self.is_local:
             raise InputError(f"{self.uri}: a local folder is needed here")
         return Path(self.uri, name) if name else Path(self.uri)
 
     def exists(self, name: str = "") -> bool:
-        """Whether the file or folder `name` is there, or the folder itself."""
+        """Whether the file or folder `name` exists, or this folder itself if no name is given."""
         if self.is_local:
             return self.local(name).exists()
         return _remote(self.uri).holds(name)
 
     def names(self) -> tuple[str, ...]:
-        """Names of the files and folders in it, sorted, without unfinished writes; empty where it does not exist."""
+        """Sorted names of the files and folders in it, without unfinished writes; empty if it does not exist."""
         if self.is_local:
-            found = os.listdir(self.uri) if os.path.isdir(self.uri) else []
+            names = os.listdir(self.uri) if os.path.isdir(self.uri) else []
         else:
-            found = _remote(self.uri).children()
-        return tuple(sorted(name for name in found if not name.startswith(_TEMPORARY)))
+            names = _remote(self.uri).children()
+        return tuple(sorted(name for name in names if not name.startswith(_TEMPORARY)))
 
     def info(self, name: str) -> Info | None:
-        """Size of a file and a tag that changes whenever it is written, None where there is no such file."""
+        """Size of a file and a tag that changes with every write; None if there is no such file."""
         if not self.is_local:
             return _remote(self.uri).info(name)
         if not self.local(name).is_file():
             return None
-        found = self.local(name).stat()
-        return Info(found.st_size, f"{found.st_size}-{found.st_mtime_ns}", found.st_mtime)
+        status = self.local(name).stat()
+        return Info(status.st_size, f"{status.st_size}-{status.st_mtime_ns}", status.st_mtime)
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file, None where there is no such file."""
+        """Bytes of a file; None if there is no such file."""
         info = self.info(name)
         return None if info is None else info.size
 
     def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
-        """Bytes of each file, None where there is none; on S3 one listing instead of as many requests."""
+        """Bytes of each file, None for missing ones. On S3 this is one listing instead of one request a file."""
         several = len(names) > 2 and not self.is_local
         return _remote(self.uri).sizes(names) if several else {name: self.size(name) for name in names}
 
     def last_written(self) -> float:
-        """When anything in it was written, in seconds since 1970, locks that a living job renews on S3 among it; 0
-        where nothing is there."""
+        """Time of the last write below it, in seconds since 1970; 0 if there is nothing. Renewed leases count."""
         if self.is_local:
             latest = 0.0
-            for place in (self.local(), *self.local().rglob("*")):
-                with contextlib.suppress(OSError):  # its writer has just renamed it
-                    latest = max(latest, place.lstat().st_mtime)
+            for path in (self.local(), *self.local().rglob("*")):
+                with contextlib.suppress(OSError):  # renamed meanwhile
+                    latest = max(latest, path.lstat().st_mtime)
             return latest
         return max((info.written for _, info in _remote(self.uri).walk()), default=0.0)
 
     def folders_with(self, name: str) -> Iterator[tuple["Folder", Info]]:
-        """Every folder at or below this one that holds a file of that name, and what `info` says of that; on S3 one
-        listing, whatever the depth."""
+        """Every folder at or below this one that has a file `name`, with the file's `info`; on S3 by one listing."""
         if self.is_local:
             for file in sorted(self.local().rglob(name)):
                 folder = Folder(str(file.parent))
@@ -169,7 +155,7 @@ class Folder:
                 yield self.child(*steps), info
 
     def read_bytes(self, name: str) -> bytes:
-        """The whole file. Raises FileNotFoundError, and StorageError that names the file if it may not be read."""
+        """The whole file. Raises FileNotFoundError, or StorageError if it may not be read."""
         if self.is_local:
             try:
                 return self.local(name).read_bytes()
@@ -178,10 +164,11 @@ class Folder:
         return _remote(self.uri).read(name)
 
     def write_bytes(self, name: str, data: bytes) -> None:
-        """Write a file at once: readers see the old one or the new one.
+        """Write a file atomically: readers see the old content or the new one.
 
-        Raises InputError where this machine or the bucket refuses it, StorageError for a disk that is full or has
-        become read-only, for credentials that have expired and for a network that does not recover.
+        Raises:
+            InputError: if this machine or the bucket refuses the write.
+            StorageError: if the disk is full or read-only, credentials have expired, or the network stays down.
         """
         if self.is_local:
             self._write_local(name, data)
@@ -189,16 +176,16 @@ class Folder:
             _remote(self.uri).write(name, data)
 
     def read_tagged(self, name: str) -> tuple[bytes, str]:
-        """On S3: the whole file and its tag, which changes whenever it is written; (b"", "") where there is none."""
+        """On S3: the whole file and its tag, which changes with every write; (b"", "") if there is none."""
         try:
             return _remote(self.uri).read_tagged(name)
         except FileNotFoundError:
             return b"", ""
 
     def write_over(self, name: str, data: bytes, tag: str) -> str:
-        """On S3: write over the file of that tag ("": where there is none); returns its new tag.
+        """On S3: replace the file of that tag, or create it if the tag is ""; returns the new tag.
 
-        Raises StorageError where another job wrote it, or removed it, since.
+        Raises StorageError if another job has written or removed the file since.
         """
         store = _remote(self.uri)
         try:
@@ -217,7 +204,12 @@ class Folder:
                     stream.flush()
                     os.fsync(stream.fileno())  # or a crash could leave the new name with none of the content
                 os.replace(temporary, target)
-                _sync_folder(target.parent)
+                with contextlib.suppress(OSError):  # the new name survives a power cut too, if the disk can do that
+                    descriptor = os.open(target.parent, os.O_RDONLY)
+                    try:
+                        os.fsync(descriptor)
+                    finally:
+                        os.close(descriptor)
             except BaseException:
                 with contextlib.suppress(OSError):
                     temporary.unlink(missing_ok=True)
@@ -247,15 +239,17 @@ class Folder:
         self.write_bytes(name, text.encode())
 
     def read_json(self, name: str) -> Any:
-        """The parsed file, without the checksum of `write_checked`. Raises FileNotFoundError, or DamagedError that
-        names the file if it is not JSON or does not fit its checksum."""
+        """The parsed file, without the checksum of `write_checked`.
+
+        Raises FileNotFoundError, or DamagedError if it is not JSON or does not match its checksum.
+        """
         try:
             return without_checksum(json.loads(self.read_bytes(name)))
         except ValueError as error:
             raise DamagedError(f"{self.address(name)}: damaged or not JSON ({first_line(error)})") from None
 
     def write_json(self, name: str, value: Any) -> None:
-        """Like `write_bytes`; NaN and infinities are refused, since they are not JSON."""
+        """Like `write_bytes`. Raises ValueError for NaN and infinities, which are not JSON."""
         self.write_bytes(name, as_json(value))
 
     def write_checked(self, name: str, value: dict[str, Any]) -> None:
@@ -263,7 +257,7 @@ class Folder:
         self.write_json(name, with_checksum(value))
 
     def delete(self, name: str) -> None:
-        """Remove a file or a folder with all it holds; nothing happens where it is absent."""
+        """Remove a file or a folder with its content, if it exists."""
         if self.is_local:
             path = self.local(name)
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -330,7 +324,7 @@ class Folder:
             return False
 
     def check_writable(self) -> "Folder":
-        """Write and remove a probe; returns the folder. Raises InputError in one line where it cannot be written to."""
+        """Write and remove a probe file; returns the folder. Raises InputError if that fails."""
         probe = f"probe-{uuid.uuid4().hex[:8]}"
         try:
             self.write_bytes(probe, b"")
@@ -341,49 +335,45 @@ class Folder:
         return self
 
     def entry(self, name: str) -> dict[str, Any]:
-        """What a manifest says about a file: its bytes and its SHA-256."""
+        """The manifest's entry for a file: its bytes and its SHA-256."""
         if self.is_local:
             return {"bytes": self.local(name).stat().st_size, "sha256": sha256_of_file(self.local(name))}
         return entry_of(self.read_bytes(name))
 
     def commit_manifest(self, files: Iterable[str], content: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Write `manifest.json` over data files that are already there, with `content` beside; returns it.
+        """Write `manifest.json` for data files that are already there; returns it.
 
-        Whoever has the entries of the files already may pass them as content["files"]; the others are computed.
+        Args:
+            files: names of the data files.
+            content: other keys of the manifest; entries that are known already may be in `content["files"]`.
         """
         content = dict(content or {})
         known = content.pop("files", {})
-        manifest = {**content, "files": {name: known.get(name) or self.entry(name) for name in sorted(set(files))}}
+        entries = {name: known.get(name) or self.entry(name) for name in sorted(set(files))}
+        manifest: dict[str, Any] | None = {**content, "files": entries}
         if self.is_local:
             self.write_checked(MANIFEST, manifest)
             return manifest
-        return self._commit_remote(manifest)
-
-    def _commit_remote(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Two writers who lack the same folder: the first manifest stands, whole, and the second writer takes it."""
         store, data = _remote(self.uri), as_json(with_checksum(manifest))
         there = store.info(MANIFEST)
         try:
             store.create(MANIFEST, data) if there is None else store.replace(MANIFEST, data, there.tag)
-        except FileExistsError:
-            theirs = self.read_manifest(checksums=False)
-            if theirs is None:
+        except FileExistsError:  # another job made the same folder: its manifest stands
+            if (manifest := self.read_manifest(checksums=False)) is None:
                 raise StorageError(f"{self.uri}: another job is writing here; start again when it is done") from None
-            return theirs
         return manifest
 
     def read_manifest(self, *, checksums: bool = True) -> dict[str, Any] | None:
-        """The manifest if the folder is committed: every file there, in the size and with the checksum it names.
+        """The manifest if every file exists with the size and checksum it names, else None.
 
-        None where the manifest is missing or damaged, or a file is missing, truncated or altered. `checksums=False`
-        compares sizes only, for large folders whose reader verifies each file as it reads it.
+        `checksums=False` compares sizes only, for large folders whose readers verify each file anyway.
         """
         manifest = self.manifest_alone()
         if manifest is None:
             return None
         files = manifest["files"]
         with contextlib.suppress(FileNotFoundError):
-            if self.is_local or not checksums:  # elsewhere what is read for the checksums shows its size too
+            if self.is_local or not checksums:  # on S3 the checksum needs the whole file, which shows its size
                 sizes = self.sizes(list(files))
                 if any(sizes[name] != entry["bytes"] for name, entry in files.items()):
                     return None
@@ -392,8 +382,7 @@ class Folder:
         return None
 
     def manifest_alone(self) -> dict[str, Any] | None:
-        """The manifest, None where it is missing or damaged; for those who verify each file as they read it, as
-        `node_cache.read_committed` does."""
+        """The manifest without a look at its files; None if it is missing or damaged."""
         try:
             manifest = self.read_json(MANIFEST)
             for entry in manifest["files"].values():
@@ -403,5 +392,5 @@ class Folder:
         return manifest
 
     def is_committed(self) -> bool:
-        """Whether `read_manifest` finds everything there, by size."""
+        """Whether every file of the manifest exists with its size."""
         return self.read_manifest(checksums=False) is not None

@@ -1,4 +1,4 @@
-"""Leases on S3 objects: one job holds the object and renews it while it lives; another takes it over once it is dead."""
+"""Leases on S3 objects: a job holds an object while it lives; another job takes it over after its death."""
 
 import contextlib
 import logging

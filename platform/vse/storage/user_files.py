@@ -87,7 +87,7 @@ def _sha256(path: str, size: int, changed: int) -> str:
 
 def _held(address: str) -> tuple[ObjectStore, str]:
     """Where an object is, and its name there."""
-    folder, name = Folder.holding(address)
+    folder, name = Folder.of_file(address)
     return ObjectStore.open(folder.uri), name
 
 

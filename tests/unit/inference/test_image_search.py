@@ -271,7 +271,7 @@ def test_data_folders_and_the_workspace_on_s3(remote: Folder) -> None:
         changed=frozenset({"run", "text", "images"}),
         tracking=None,
     )
-    target, name = Folder.holding(build_search(request))
+    target, name = Folder.of_file(build_search(request))
     assert target.uri.startswith(place.root.child("searches").uri.partition("?")[0])
     assert target.read_json(name)["outputs"] == {"page": target.address("search.html")}
     assert target.read_text("search.html").count("data:image/jpeg;base64,") == 2

@@ -63,9 +63,9 @@ def test_a_tag_changes_with_what_is_written(address, tmp_path, kind):
 
 def test_an_address_of_a_file_leads_back_to_it(address, tmp_path):
     for folder in (Folder.open(address).child("a"), Folder.open(tmp_path / "a?b"), Folder.open("/")):
-        assert Folder.holding(folder.address("best.json")) == (folder, "best.json")
+        assert Folder.of_file(folder.address("best.json")) == (folder, "best.json")
     assert Folder.open(address).address("x").partition("?")[0] == "s3://bucket/work-space/x"
-    assert Folder.holding("best.json") == (Folder.open("."), "best.json")
+    assert Folder.of_file("best.json") == (Folder.open("."), "best.json")
 
 
 def test_a_lease_says_that_somebody_works_there_until_it_is_old(address, monkeypatch):

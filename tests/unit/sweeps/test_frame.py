@@ -97,7 +97,7 @@ def test_a_finished_sweep_on_s3_can_be_run_again(place: str, caplog: pytest.LogC
     caplog.set_level("INFO")
     workspace = s3.address(place, "again")
     first = sweep(workspace)
-    folder, file = Folder.holding(first)
+    folder, file = Folder.of_file(first)
     assert f"{folder.name} has been run before" not in caplog.text
     written = folder.read_bytes(file)
     assert sweep(workspace) == first
@@ -106,9 +106,9 @@ def test_a_finished_sweep_on_s3_can_be_run_again(place: str, caplog: pytest.LogC
 
 
 def test_its_summary_names_what_can_be_opened(place: str) -> None:
-    folder, file = Folder.holding(sweep(s3.address(place, "names")))
+    folder, file = Folder.of_file(sweep(s3.address(place, "names")))
     summary = folder.read_json(file)
-    page, name = Folder.holding(summary["outputs"]["page_html"])
+    page, name = Folder.of_file(summary["outputs"]["page_html"])
     assert page.read_text(name) == "4"
     assert summary["fingerprints"]["sweep"] == folder.name.removeprefix("square-")
 
