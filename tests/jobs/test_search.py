@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.jobs.processes import run_many, run_without_ray
 from tests.unit.inference.test_embedder import train
-from tests.unit.report.test_html import Outline
+from tests.unit.report.pages import Outline
 from vse.data.images import open_image
 from vse.stages import pipeline
 from vse.stages.trained import load_run
@@ -239,4 +239,4 @@ def test_the_page_has_a_command_that_finds_the_workspace(folder: Path) -> None:
     )
     assert status == 0, error
     page = Path(out.splitlines()[-1]).with_name("search.html").read_text()
-    assert f"&#x27;text=a cube&#x27; --workspace {folder}/workspace</pre>" in page
+    assert f"&#39;text=a cube&#39; --workspace {folder}/workspace</pre>" in page

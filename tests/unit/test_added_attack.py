@@ -12,7 +12,8 @@ from vse.evaluation.alpha import choose_alpha
 from vse.evaluation.per_image import counts_of, terms_of
 from vse.presets import preset
 from vse.report.alpha_figure import alpha_figure
-from vse.report.html import Provenance, alpha_page
+from vse.report.alpha_page import alpha_page
+from vse.report.page import Provenance
 from vse.report.study_figure import study_figure
 from vse.report.tables import alpha_table
 from vse.stages import pipeline
@@ -89,9 +90,9 @@ def test_pages_and_figures_show_it() -> None:
     results = made_up()
     table, drawn = alpha_table(results), alpha_figure(results)
     assert "time attack" in texts(drawn["svg"])
-    page = alpha_page(results, table, drawn["png"], Provenance(commands=(), configuration={}, versions={}))
+    page = alpha_page(results, table, drawn["svg"], Provenance(commands=(), configuration={}, versions={}))
     assert "mean of 4" in page
-    assert page.count(">time attack<") == 1
+    assert page.count('">time attack</th>') == 1
     measured = findings()
     for row in measured["table"]["shared"]:
         if row["split"] == "test":

@@ -8,78 +8,68 @@ from vse.adversaries.univse.attacks import ATTACKS, OF_PAPER
 from vse.evaluation.intervals import Interval, interval
 from vse.report.curve import AlphaResults, Arm
 from vse.report.metric_names import WAYS
-from vse.report.style import GRID, INK, REFERENCE, SOFT, STYLE, SWEPT, WIDTH, legend_columns, rendered
+from vse.report.style import AXIS, INK, PAPER, REFERENCE, SOFT, SWEPT, add_legend, blank, rendered, styled
 
-HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible, and text in SVG
-BAND_SEEDS = 3  # intervals over two seeds are thirteen times as wide as these are apart: a band would fill its panel
-ROOM = 0.12  # share of a panel's height that a number beside a mark takes
+HALO = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible over lines
+BAND_SEEDS = 3  # fewer seeds draw no band: an interval over two seeds is thirteen times as wide as their distance
+ROOM = 0.12  # share of a panel's height that the number at a mark takes
 _PLAIN = tuple((sign, f"{way}/r1") for way, sign in WAYS.items())
 
 
 def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]:
     """{"png": ..., "svg": ...}: R@1 over α as in Fig. 5 of Wu et al. (CVPR 2019), plain and under each attack.
 
-    Lines are means over seeds, bands their 95 % intervals from three seeds on, thin lines single seeds; the reference
+    Lines are means over seeds, bands their 95 % intervals from three seeds on, thin lines single seeds. The reference
     model has no α and is a horizontal line with its band. The chosen α is marked. An attack without adversaries has no
     panel.
     """
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     named = [(f"{name} attack", f"attack_{name}/r1") for name in ATTACKS]
     attacks = [each for each in named if all(f"{split}/{each[1]}" in point for point in results.points)]
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = blank(2.7)
         widths = (2.12, len(attacks)) if attacks else (1,)
         parts: Any = figure.subfigures(1, len(widths), width_ratios=widths, wspace=0.03, squeeze=False)
         _row(parts[0][0], results, split, _PLAIN, "a   Plain retrieval")
         if attacks:
-            added = ",\n     " if len(attacks) < len(OF_PAPER) else ", "  # a narrow part breaks its title
-            title = f"b   {WAYS['i2t'].capitalize()}{added}adversarial captions in the pool"
+            separator = ",\n     " if len(attacks) < len(OF_PAPER) else ", "  # a narrow part breaks its title
+            title = f"b   {WAYS['i2t'].capitalize()}{separator}adversarial captions in the pool"
             _row(parts[0][1], results, split, attacks, title)
         _legend(figure, results)
-        return {kind: rendered(figure, kind) for kind in ("png", "svg")}
+        return rendered(figure)
 
 
 def _row(part: Any, results: AlphaResults, split: str, panels: Sequence[tuple[str, str]], title: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     part.suptitle(title, x=0.012, ha="left", fontsize=8.5, fontweight="bold")
     axes = part.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    shown = [value for _, metric in panels for value in _values(results, f"{split}/{metric}")]
-    low, high = min(shown), max(shown)
+    # limits hold every number of every seed; bands of three seeds may leave them
+    numbers = [v for _, metric in panels for point in results.points for v in point[f"{split}/{metric}"]]
+    if results.reference is not None:
+        numbers += [v for _, metric in panels for v in results.reference.metrics.get(f"{split}/{metric}", [])]
+    low, high = min(numbers), max(numbers)
     margin = ROOM * max(high - low, 1.0)
-    axes[0].set_ylim(max(-0.3 * margin, low - margin), high + margin)  # shared by all; numbers are placed within it
-    for place, (axis, (name, metric)) in enumerate(zip(axes, panels, strict=True)):
-        _panel(axis, results, f"{split}/{metric}")
+    axes[0].set_ylim(max(-0.3 * margin, low - margin), high + margin)
+    axes[0].set_ylabel("R@1 (%)")
+    first, last = results.alphas[0], results.alphas[-1]
+    room = 0.025 * max(last - first, 0.1)
+    for axis, (name, metric) in zip(axes, panels, strict=True):
+        axis.grid(axis="y")
+        axis.set_xlim(first - room, last + room)
+        axis.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+        axis.xaxis.set_major_formatter("{x:g}")
         axis.set_title(name, loc="left", color=SOFT, pad=5)
         axis.set_xlabel("α")
-        if place == 0:
-            axis.set_ylabel("R@1 (%)")
-
-
-def _values(results: AlphaResults, metric: str) -> list[float]:
-    """Every number of every seed: the axis is made for these, and bands of three seeds may leave it."""
-    found = [value for point in results.points for value in point[metric]]
-    return found + (results.reference.metrics.get(metric, []) if results.reference is not None else [])
+        _panel(axis, results, f"{split}/{metric}")
 
 
 def _panel(axis: Any, results: AlphaResults, metric: str) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axis.grid(axis="y", color=GRID, linewidth=0.6)
-    axis.set_axisbelow(True)
-    first, last = results.alphas[0], results.alphas[-1]
-    room = 0.025 * max(last - first, 0.1)
-    axis.set_xlim(first - room, last + room)
-    axis.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-    axis.xaxis.set_major_formatter("{x:g}")
     if results.reference is not None and metric in results.reference.metrics:
         _level(axis, results.reference, metric)
-    found = results.series(metric)
-    means = [each.mean for each in found]
-    if all(_has_band(each) for each in found):
-        low, high = [e.mean - e.half for e in found], [e.mean + e.half for e in found]
+    intervals = results.series(metric)
+    means = [each.mean for each in intervals]
+    if all(_has_band(each) for each in intervals):
+        low, high = [e.mean - e.half for e in intervals], [e.mean + e.half for e in intervals]
         axis.fill_between(results.alphas, low, high, color=SWEPT, alpha=0.16, linewidth=0)
     for seed in range(len(results.seeds)):
         values = [point[metric][seed] for point in results.points]
@@ -87,21 +77,19 @@ def _panel(axis: Any, results: AlphaResults, metric: str) -> None:
     axis.plot(results.alphas, means, color=SWEPT, linewidth=1.6, solid_capstyle="round")
     axis.axvline(results.chosen, color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
     chosen = means[results.alphas.index(results.chosen)]
-    axis.plot(
-        [results.chosen], [chosen], "o", color=SWEPT, markersize=4.5, markeredgecolor="white", markeredgewidth=0.8
-    )
+    axis.plot([results.chosen], [chosen], "o", color=SWEPT, markersize=4.5, markeredgecolor=PAPER, markeredgewidth=0.8)
     _value(axis, results, means, chosen)
 
 
-def _has_band(found: Interval) -> bool:
-    return found.count >= BAND_SEEDS and not math.isnan(found.half)
+def _has_band(level: Interval) -> bool:
+    return level.count >= BAND_SEEDS and not math.isnan(level.half)
 
 
 def _value(axis: Any, results: AlphaResults, means: Sequence[float], chosen: float) -> None:
-    """The number at the chosen α, on the side that the curve leaves free if there is room for it in the axes."""
+    """The number at the chosen α, on the side that the curve leaves free if the axes have room there."""
     here = results.alphas.index(results.chosen)
-    around = means[max(0, here - 2)], means[min(len(means) - 1, here + 2)]
-    rising, at_right = around[1] >= around[0], results.chosen > 0.8 * results.alphas[-1]
+    rising = means[min(len(means) - 1, here + 2)] >= means[max(0, here - 2)]
+    at_right = results.chosen > 0.8 * results.alphas[-1]
     low, high = axis.get_ylim()
     height = (chosen - low) / (high - low)
     below = height > 1 - ROOM or (height > ROOM and rising != at_right)
@@ -119,6 +107,7 @@ def _value(axis: Any, results: AlphaResults, means: Sequence[float], chosen: flo
 
 
 def _level(axis: Any, arm: Arm, metric: str) -> None:
+    """The reference model, which has no α."""
     level = interval(arm.metrics[metric])
     if _has_band(level):
         axis.axhspan(level.mean - level.half, level.mean + level.half, color=REFERENCE, alpha=0.13, linewidth=0)
@@ -148,8 +137,7 @@ def _legend(figure: Any, results: AlphaResults) -> None:
         label = f"{results.reference.label} (no α)"
         handles.append(Line2D([], [], color=REFERENCE, linewidth=1.3, linestyle=(0, (5, 2)), label=label))
     if len(results.seeds) >= BAND_SEEDS:
-        handles.append(Patch(facecolor="#9CA3AF", alpha=0.35, label="95 % interval over seeds"))
-    mark = Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (1, 2)), label=f"chosen α = {results.chosen:g}")
-    handles.append(mark)
-    columns = legend_columns([str(handle.get_label()) for handle in handles])
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, handlelength=2.4)
+        handles.append(Patch(facecolor=AXIS, alpha=0.35, label="95 % interval over seeds"))
+    label = f"chosen α = {results.chosen:g}"
+    handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (1, 2)), label=label))
+    add_legend(figure, handles, handlelength=2.4)

@@ -1,6 +1,5 @@
-"""Comparisons of runs: measured where that is missing, then held against the first, as files and a run of their own."""
+"""jobs/compare.py: runs are measured if numbers are missing, then compared with the first of them."""
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,8 +17,9 @@ from vse.report.comparison import Compared, Comparison, System, compare, differi
 from vse.report.comparison_figure import comparison_figure
 from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
 from vse.report.description import files_text, page_link
-from vse.report.html import Provenance
+from vse.report.files import json_text, write_files
 from vse.report.measured import told
+from vse.report.page import provenance
 from vse.stages import pipeline
 from vse.stages.describe import describe
 from vse.stages.measuring.checks import check_measure, foresee_measure
@@ -31,7 +31,6 @@ from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
 from vse.training.origin import read_origin
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import environment
 from vse.workspace.summary import write_summary
 
 TOGETHER, APART = "together", "apart"
@@ -51,7 +50,7 @@ class CompareOptions:
 
 
 def build_comparison(request: Request) -> str:
-    """Write the comparison into comparisons/<name>, then print it; returns the path of its `summary.json`.
+    """Write a comparison into `comparisons/NAME` and print it; returns the path of its `summary.json`.
 
     Raises InputError for runs that cannot be compared, before anything is measured.
     """
@@ -63,18 +62,16 @@ def build_comparison(request: Request) -> str:
     workspace.check_writable()
     runs = [run for system in systems for run in system.runs]
     measured = measured_alike(runs, workspace, options.measure)
-    found = compare(systems, {run: each.outcomes for run, each in measured.items()}, notes)
-    files = _files(found, command_of(request))
-    for file, data in files.items():
-        folder.write_bytes(file, data)
+    comparison = compare(systems, {run: each.outcomes for run, each in measured.items()}, notes)
+    files = write_files(folder, _files(comparison, command_of(request)))
     journal = workspace.journal(folder)
     journal.start(f"comparison-{name}", name=f"comparison {name}", tags={"kind": "comparison"})
     journal.params({"runs": ",".join(run.name for run in runs)})
-    headline = _headline(found)
+    headline = _headline(comparison)
     journal.metrics(headline)
     journal.files(files)
     journal.describe("headline", page_link(folder, "comparison.html"))
-    journal.describe("result", f"{block(terminal_lines(found))}\n\n{files_text(files)}")
+    journal.describe("result", f"{block(terminal_lines(comparison))}\n\n{files_text(files)}")
     journal.describe("commands", commands([command_of(request)]))
     journal.end("finished")
     path = write_summary(
@@ -87,20 +84,20 @@ def build_comparison(request: Request) -> str:
         outputs={file.replace(".", "_"): folder.address(file) for file in files},
         details={"systems": {system.label: [run.name for run in system.runs] for system in systems}},
     )
-    print("\n".join(map(one_line, terminal_lines(found))))
+    print("\n".join(map(one_line, terminal_lines(comparison))))
     return path
 
 
 def foresee_comparison(request: Request) -> Iterator[str]:
-    """What a dry run says: which systems are held against which, and the keys that differ. Raises InputError as the job
-    does before it reads data."""
-    systems, notes = arranged(Workspace.open(request.workspace), request.options)
+    """The lines of a dry run: the systems and the keys that differ. Raises InputError as the job does before it reads
+    data."""
+    workspace = Workspace.open(request.workspace)
+    systems, notes = arranged(workspace, request.options)
     for place, system in enumerate(systems):
         what = "compare" if place else "the others with"
         yield f"{what} {system.label}: {', '.join(run.name for run in system.runs)}"
     yield from notes
     yield f"keys that differ: {', '.join(differing_keys(systems)) or 'none'}"
-    workspace = Workspace.open(request.workspace)
     for place, run in enumerate(_of_other_data([run for system in systems for run in system.runs])):
         lines = list(foresee_measure([workspace.run(run.name)], workspace, request.options.measure))
         yield from lines[:-1] if place == 0 else ()
@@ -108,8 +105,8 @@ def foresee_comparison(request: Request) -> Iterator[str]:
 
 
 def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[System, ...], list[str]]:
-    """(systems, notes on what is left out). Raises InputError for fewer than two runs, one that is not there or not
-    trained, and what has no outcomes of single images."""
+    """(systems, notes on what is left out). Raises InputError for fewer than two runs, a run that is absent or not
+    trained, and measures without outcomes of single images."""
     check_compared(options)
     names = options.runs
     if not names:
@@ -124,7 +121,7 @@ def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[Syste
 
 
 def check_compared(options: CompareOptions) -> None:
-    """Raises InputError for what has no outcomes of single images."""
+    """Raises InputError for measures without outcomes of single images."""
     for key in WITHOUT_OUTCOMES:
         if getattr(options.measure, key):
             raise InputError(f"measure.{key}: has no outcomes by image to compare; jobs/evaluate.py measures it")
@@ -144,17 +141,16 @@ def _compared(run: Folder) -> Compared:
 
 
 def measured_alike(runs: Sequence[Compared], workspace: Workspace, options: MeasureOptions) -> dict[str, Measured]:
-    """Every run by name, with outcomes; what is missing is measured, kept and told in the run's journal.
+    """Every run by name, with outcomes. Missing numbers are measured, kept, and written to the run's journal.
 
-    Raises InputError where two runs differ in an image, a caption or an adversary of what is measured. No run is
-    measured before all were looked at.
+    Raises InputError if two runs differ in an image, a caption or an adversary, before any run is measured.
     """
     for run in _of_other_data(runs):
         check_measure([workspace.run(run.name)], workspace, options, lambda config: describe(config, workspace))
     if not options.on:
         _refuse_other_data(runs, workspace, options.splits)
     folders = [workspace.run(run.name) for run in runs]
-    found: dict[str, Measured | None] = {}
+    kept: dict[str, Measured | None] = {}
     first, prints = runs[0].name, dict[str, str]()
     for folder in folders:
         plan = plan_measure([folder], workspace, options)
@@ -166,8 +162,8 @@ def measured_alike(runs: Sequence[Compared], workspace: Workspace, options: Meas
                 "text.pools, text.contrast, text.parser or training captions differ); measure.attacks= "
                 "measure.contrast= compares them without attacks"
             )
-        found[folder.name] = kept_measures(plan, folder.child("evaluation"), outcomes=True)
-    return {folder.name: found[folder.name] or _measured(folder, workspace, options) for folder in folders}
+        kept[folder.name] = kept_measures(plan, folder.child("evaluation"), outcomes=True)
+    return {folder.name: kept[folder.name] or _measured(folder, workspace, options) for folder in folders}
 
 
 def _measured(run: Folder, workspace: Workspace, options: MeasureOptions) -> Measured:
@@ -188,7 +184,7 @@ def _of_other_data(runs: Sequence[Compared]) -> list[Compared]:
 
 
 def _refuse_other_data(runs: Sequence[Compared], workspace: Workspace, splits: Sequence[str]) -> None:
-    """Raises InputError where a split is not the same for two runs, before anything is parsed."""
+    """Raises InputError if a split is not the same for two runs, before anything is parsed."""
     sources = _of_other_data(runs)
     if len(sources) == 1:
         return  # one backbone leaves out the same images
@@ -198,38 +194,33 @@ def _refuse_other_data(runs: Sequence[Compared], workspace: Workspace, splits: S
     )
     for name, parts in others:
         for mine, theirs in zip(first[1], parts, strict=True):
-            if found := difference(mine, theirs):
+            if other := difference(mine, theirs):
                 raise InputError(
-                    f"runs={first[0]},{name}: split {mine.name} is not the same for {first[0]} and {name}: {found}; a "
+                    f"runs={first[0]},{name}: split {mine.name} is not the same for {first[0]} and {name}: {other}; a "
                     "comparison needs runs on the same data"
                 )
 
 
-def _files(found: Comparison, command: str) -> dict[str, bytes]:
-    figures = {split: comparison_figure(found, split) for split in found.lines}
-    drawn = {
+def _files(comparison: Comparison, command: str) -> dict[str, str | bytes]:
+    figures = {split: comparison_figure(comparison, split) for split in comparison.lines}
+    made_with = provenance([command], {system.label: flatten(system.runs[0].config) for system in comparison.systems})
+    page = comparison_page(comparison, {split: kinds["svg"] for split, kinds in figures.items()}, made_with)
+    texts = {
+        "comparison.html": page,
+        "comparison.csv": to_csv(comparison),
+        "comparison.json": json_text(to_data(comparison)),
+    }
+    return texts | {
         f"differences-{split.replace('/', '-')}.{kind}": data
         for split, kinds in figures.items()
         for kind, data in kinds.items()
     }
-    made = Provenance(
-        commands=[command],
-        configuration={system.label: flatten(system.runs[0].config) for system in found.systems},
-        versions=environment()["versions"],
-    )
-    page = comparison_page(found, {split: kinds["png"] for split, kinds in figures.items()}, made)
-    texts = {
-        "comparison.html": page,
-        "comparison.csv": to_csv(found),
-        "comparison.json": json.dumps(to_data(found), indent=1, ensure_ascii=False) + "\n",
-    }
-    return {**{name: text.encode() for name, text in texts.items()}, **drawn}
 
 
-def _headline(found: Comparison) -> dict[str, Any]:
-    """Values, differences and intervals by place (the first system is 1), split and metric."""
+def _headline(comparison: Comparison) -> dict[str, Any]:
+    """Values, differences and intervals by number of the system (the first is 1), split and metric."""
     numbers = dict[str, Any]()
-    for split, lines in found.lines.items():
+    for split, lines in comparison.lines.items():
         for line in lines:
             for place, value in enumerate(line.values, start=1):
                 numbers[f"{place}/{split}/{line.metric}"] = value

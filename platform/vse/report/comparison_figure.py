@@ -5,7 +5,7 @@ from typing import Any
 
 from vse.report.comparison import Comparison, Difference, Line
 from vse.report.metric_names import name_of
-from vse.report.style import GRID, INK, MARKS, PALETTE, SOFT, STYLE, WIDTH, legend_columns, rendered
+from vse.report.style import BAND, INK, MARKS, PALETTE, PAPER, SOFT, add_legend, blank, rendered, styled
 
 _STYLES = tuple(zip(PALETTE, MARKS, strict=True))
 _ROW, _MARK = 0.16, 0.07  # inches of a row, and of every further mark in it
@@ -14,17 +14,11 @@ _ROW, _MARK = 0.16, 0.07  # inches of a row, and of every further mark in it
 def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
     """{"png", "svg"}: one row a metric, one mark a system but the first, which is the line at zero. Of attacks, R@1 and
     pair accuracy are shown. Zero is at the same place in both panels, whose scales differ."""
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     shown = [line for line in comparison.lines[split] if _is_shown(line.metric)]
     sums, recalls = ([line for line in shown if (line.metric == "rsum") == is_sum] for is_sum in (True, False))
     number = len(comparison.others)
-    with matplotlib.rc_context(STYLE):
-        height = (_ROW + _MARK * (number - 1)) * len(shown)
-        figure = Figure(figsize=(WIDTH, 1.1 + height), layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = blank(1.1 + (_ROW + _MARK * (number - 1)) * len(shown))
         axes: Any = figure.subplots(2, 1, height_ratios=[len(sums) + 0.4, len(recalls)])
         for axis, lines in zip(axes, (sums, recalls), strict=True):
             _panel(axis, lines, number)
@@ -33,7 +27,7 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
         first = comparison.systems[0].label
         axes[1].set_xlabel(f"{split} split: difference to {first}\n(percentage points; rsum has its own scale)")
         _legend(figure, comparison)
-        return {kind: rendered(figure, kind) for kind in ("png", "svg")}
+        return rendered(figure)
 
 
 def _is_shown(metric: str) -> bool:
@@ -43,39 +37,30 @@ def _is_shown(metric: str) -> bool:
 
 def _panel(axis: Any, lines: Sequence[Line], number: int) -> None:
     axis.axvline(0, color=INK, linewidth=0.9)
-    axis.grid(axis="x", color=GRID, linewidth=0.6)
-    axis.set_axisbelow(True)
+    axis.grid(axis="x")
     axis.set_yticks(range(len(lines)), [name_of(line.metric) for line in lines])
     axis.set_ylim(len(lines) - 0.5, -0.5)
     axis.tick_params(axis="y", length=0, labelcolor=INK)
     axis.spines["left"].set_visible(False)
     for row in range(0, len(lines), 2):  # bands hold the marks of one metric together
-        axis.axhspan(row - 0.5, row + 0.5, color="#F3F4F6", linewidth=0, zorder=0)
+        axis.axhspan(row - 0.5, row + 0.5, color=BAND, linewidth=0, zorder=0)
     spread = min(0.7, 0.32 * (number - 1))
     for place in range(number):
         colour, mark = _STYLES[place % len(_STYLES)]
         off = spread * (place / (number - 1) - 0.5) if number > 1 else 0.0
         for row, line in enumerate(lines):
-            found = line.differences[place]
-            axis.hlines(row + off, found.low, found.high, colour, lw=1.2, alpha=0.75)
-            face = colour if found.clear else "white"
-            axis.plot(
-                [found.estimate],
-                [row + off],
-                mark,
-                color=colour,
-                markersize=3.8,
-                markerfacecolor=face,
-                markeredgewidth=0.9,
-            )
+            difference = line.differences[place]
+            axis.hlines(row + off, difference.low, difference.high, colour, lw=1.2, alpha=0.75)
+            look = {"markersize": 3.8, "markeredgewidth": 0.9, "markerfacecolor": colour if difference.clear else PAPER}
+            axis.plot([difference.estimate], [row + off], mark, color=colour, **look)
 
 
 def _limits(panels: Sequence[Sequence[Line]]) -> list[tuple[float, float]]:
     """Ends of every panel's axis, such that zero divides all of them in the same ratio."""
     ends = []
     for lines in panels:
-        found: list[Difference] = [each for line in lines for each in line.differences]
-        low, high = min(0.0, *(each.low for each in found)), max(0.0, *(each.high for each in found))
+        every: list[Difference] = [each for line in lines for each in line.differences]
+        low, high = min(0.0, *(each.low for each in every)), max(0.0, *(each.high for each in every))
         room = 0.06 * (high - low) or 1.0
         ends.append((low - room, high + room))
     below, above = (max(abs(pair[side]) / (pair[1] - pair[0]) for pair in ends) for side in (0, 1))
@@ -91,7 +76,6 @@ def _legend(figure: Any, comparison: Comparison) -> None:
         handles.append(Line2D([], [], color=colour, marker=mark, markersize=3.8, linewidth=1.2, label=system.label))
     label = f"{comparison.systems[0].label} (zero)"
     handles.append(Line2D([], [], color=INK, linewidth=0.9, label=label))
-    empty = {"marker": "o", "color": SOFT, "markersize": 3.8, "markerfacecolor": "white", "linewidth": 0}
+    empty = {"marker": "o", "color": SOFT, "markersize": 3.8, "markerfacecolor": PAPER, "linewidth": 0}
     handles.append(Line2D([], [], **empty, label="interval holds zero"))
-    columns = legend_columns([str(handle.get_label()) for handle in handles])
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns, frameon=False)
+    add_legend(figure, handles, "outside upper left")

@@ -1,9 +1,9 @@
-"""The figure of a study that leaves pairs out: retrieval over the share of pairs that are known."""
+"""The figure of a study that leaves pairs out: retrieval over the share of training pairs that are kept."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from vse.report.style import COLUMN, GRID, INK, REFERENCE, SOFT, STYLE, SWEPT, WIDTH, legend_columns, rendered
+from vse.report.style import COLUMN, INK, REFERENCE, SOFT, SWEPT, WIDTH, add_legend, blank, rendered, styled
 from vse.studies.labels import label_of
 from vse.studies.study import StudyArm
 
@@ -17,40 +17,32 @@ _USES = {  # (the rest is used unpaired, more epochs): colour, mark, label
 def pairs_figure(findings: Mapping[str, Any], arms: Mapping[str, StudyArm]) -> dict[str, bytes]:
     """{"png", "svg"}: rsum on the test split, one panel a preset, one line a use of the rest; bands are 95 % intervals.
 
-    Empty where the study's finished arms know fewer than two shares of the pairs.
+    Empty if the study's finished arms have fewer than two shares of the pairs.
     """
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     panels = _lines(findings, arms)
     shares = sorted({share for lines in panels.values() for points in lines.values() for share in points})
     if len(shares) < 2:
         return {}
-    with matplotlib.rc_context(STYLE):
-        width = WIDTH if len(panels) > 1 else COLUMN
-        figure = Figure(figsize=(width, 2.7), layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = blank(2.7, WIDTH if len(panels) > 1 else COLUMN)
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, (preset, lines) in zip(axes, panels.items(), strict=True):
             _panel(axis, label_of(preset.removesuffix("_scenes")), lines, shares)
         axes[0].set_ylabel("rsum, test")
-        marks, labels = axes[0].get_legend_handles_labels()
-        columns = legend_columns(labels, width)
-        figure.legend(marks, labels, loc="outside upper center", ncols=columns, frameon=False, labelcolor=INK)
-        return {kind: rendered(figure, kind) for kind in ("png", "svg")}
+        add_legend(figure, axes[0].get_legend_handles_labels()[0], "outside upper center", labelcolor=INK)
+        return rendered(figure)
 
 
 def _lines(
     findings: Mapping[str, Any], arms: Mapping[str, StudyArm]
 ) -> dict[str, dict[tuple[bool, bool], dict[float, tuple[float, float, float]]]]:
-    """Preset -> use of the rest -> share of known pairs -> (mean, low, high). All pairs known ends every line."""
-    found = {row["arm"]: row["rsum"] for row in findings["table"]["shared"] if row["split"] == "test"}
+    """Preset -> use of the rest -> share of pairs -> (mean, low, high). The run on all pairs ends every line."""
+    rsums = {row["arm"]: row["rsum"] for row in findings["table"]["shared"] if row["split"] == "test"}
     shortest = min((arm.changes["train.epochs"] for arm in arms.values() if "train.epochs" in arm.changes), default=0)
     panels: dict[str, dict[tuple[bool, bool], dict[float, tuple[float, float, float]]]] = {}
     whole: dict[str, tuple[float, float, float]] = {}
-    for name in (name for name in arms if name in found):
-        arm, (mean, low, high) = arms[name], found[name]
+    for name in (name for name in arms if name in rsums):
+        arm, (mean, low, high) = arms[name], rsums[name]
         if "train.pairs" not in arm.changes:
             whole.setdefault(arm.preset, (mean, low, high))
             continue
@@ -68,8 +60,7 @@ def _panel(axis: Any, title: str, lines: Mapping[tuple[bool, bool], Mapping[floa
     axis.set_xscale("log")
     axis.set_xticks(shares, [f"{100 * share:g}" for share in shares])
     axis.minorticks_off()
-    axis.grid(axis="y", color=GRID, linewidth=0.6)
-    axis.set_axisbelow(True)
+    axis.grid(axis="y")
     for use, (colour, mark, label) in _USES.items():
         points = sorted(lines.get(use, {}).items())
         if not points:

@@ -1,9 +1,8 @@
-"""Published numbers for readers: beside measured runs on a page, and all of them as Markdown.
+"""Published numbers for readers: with measured runs on a page, and all of them as Markdown.
 
-`python -m vse.report.published_page evidence/published.md` writes the latter.
+`python -m vse.report.published_page evidence/published.md` writes the Markdown.
 """
 
-import html
 import math
 import re
 import sys
@@ -65,26 +64,26 @@ class Run:
         return {key.removeprefix(head): value for key, value in self.metrics.items() if key.startswith(head)}
 
 
-def published_section(runs: Sequence[Run]) -> str:
-    """What papers print of the runs' data sets, as HTML tables under the runs' own numbers by the same protocol.
+def published_tables(runs: Sequence[Run]) -> tuple[list[Table], str]:
+    """Published numbers on the runs' data sets, in tables under the runs' own numbers by the same protocol.
 
-    First come lines of systems with a run's model, loss and reading of captions, then all others, those that are not
-    built included. Empty where no run is on a published data set.
+    First come lines of systems with a run's model, loss and reading of captions, then all others, including systems
+    that are not built here.
+
+    Returns:
+        The tables, and a remark for below them. Without tables the remark says how to measure a run to get some. Both
+        are empty if no run is on a published data set.
     """
     runs = [run for run in runs if run.benchmark]
     if not runs:
-        return ""
+        return [], ""
     splits = dict.fromkeys(setting.split for setting in SETTINGS.values())
-    shown = [text for protocol in PUBLISHED for split in splits for text in _tables(runs, protocol, split)]
-    if not shown:
-        ways = ", ".join(
-            p for p in PUBLISHED if any(True for s in splits for _ in _comparable(runs[0].benchmark, p, s))
-        )
-        text = f"Papers print numbers of {runs[0].benchmark}; to see them here, measure with measure.protocol ({ways})."
-        shown = [f"<p>{html.escape(text)}</p>"]
-    else:
-        shown.append(f'<p class="lead">{html.escape(_CAUTION)}</p>')
-    return "\n".join(["<h2>Published</h2>", *shown])
+    tables = [table for protocol in PUBLISHED for split in splits for table in _tables(runs, protocol, split)]
+    if tables:
+        return tables, _CAUTION
+    benchmark = runs[0].benchmark
+    ways = ", ".join(p for p in PUBLISHED if any(any(_comparable(benchmark, p, split)) for split in splits))
+    return [], f"Papers print numbers of {benchmark}; to see them here, measure with measure.protocol ({ways})."
 
 
 def unrecognised(runs: Iterable[Run]) -> list[str]:
@@ -104,7 +103,7 @@ def _comparable(benchmark: str, protocol: str, split: str) -> Iterator[Line]:
             yield line
 
 
-def _tables(runs: Sequence[Run], protocol: str, split: str) -> Iterator[str]:
+def _tables(runs: Sequence[Run], protocol: str, split: str) -> Iterator[Table]:
     for benchmark in dict.fromkeys(run.benchmark for run in runs):
         measured = {run.name: run.measured(protocol, split) for run in runs if run.benchmark == benchmark}
         here = [run for run in runs if measured.get(run.name)]
@@ -128,13 +127,12 @@ def _tables(runs: Sequence[Run], protocol: str, split: str) -> Iterator[str]:
                 (first if same else others).append(_row(line.system, about, columns, _values(line, columns)))
             if first or others:
                 title = f"{PUBLISHED[protocol].name}: {task}, in percent"
-                table = Table(title, split, tuple(columns), (*rows, *first, *others))
-                yield f'<div class="panel">{table.to_html()}</div>'
+                yield Table(title, split, tuple(columns), (*rows, *first, *others))
 
 
 def _row(label: str, note: str, columns: Sequence[Column], metrics: Mapping[str, float]) -> Row:
-    found = (metrics.get(column.metric) for column in columns)
-    return Row(label, note, tuple(None if value is None else Interval(value, math.nan, 1) for value in found))
+    values = (metrics.get(column.metric) for column in columns)
+    return Row(label, note, tuple(None if value is None else Interval(value, math.nan, 1) for value in values))
 
 
 def _each_once(lines: Iterable[Line], columns: Sequence[Column]) -> list[tuple[Line, list[str]]]:

@@ -1,17 +1,20 @@
-"""The page and the tables of a sweep of trainings."""
+"""The report of a sweep of trainings: figures, table, page and results as files."""
 
-import csv
-import html
-import io
-import math
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vse.evaluation.intervals import interval
-from vse.report.html import Provenance, card, details, figure, header, page, provenance_parts
-from vse.report.importance import Importance
-from vse.report.response import OBJECTIVE, Point, ResponseResults, sortable
+from vse.report.files import csv_text, json_text, write_files
+from vse.report.importance import Importance, importance
+from vse.report.page import Provenance, count, provenance, render
+from vse.report.response import OBJECTIVE, Point, ResponseResults
+from vse.report.response_figures import importance_figure, interaction_figure, response_figure
+from vse.report.style import inline
+from vse.storage.folder import Folder
 
+RESULTS = "results.json"
+BEST = "best.json"
 SHOWN = ("val/rsum", "test/rsum", "test/i2t/r1", "test/t2i/r1")
 MOST_ROWS = 60
 _METHODS = {
@@ -20,181 +23,211 @@ _METHODS = {
     "hyperopt": "tree of Parzen estimators (HyperOpt)",
     "asha": "asynchronous successive halving",
 }
+_OBJECTIVES = {
+    "rsum": "validation rsum",
+    "pairs": "pair accuracy on validation",
+    "both": "objective on validation",
+}
+
+
+def write_response(
+    folder: Folder,
+    results: ResponseResults,
+    commands: Sequence[str],
+    configuration: Mapping[str, Mapping[str, Any]],
+    extra: Mapping[str, str],
+    elsewhere: Sequence[str] = (),
+) -> list[str]:
+    """Write figures, table, page and results of a sweep.
+
+    Args:
+        folder: Where to write.
+        results: The sweep.
+        commands: What reproduces the sweep.
+        configuration: Settings as dotted keys.
+        extra: Further texts by file name, among them the preset of the best point.
+        elsewhere: Arguments by which the preset's command finds the workspace (`Request.elsewhere`).
+
+    Returns:
+        The names of the files.
+    """
+    weights = importance(results)
+    band = next((verdict["margin"] for verdict in results.claims.values()), 0.0)
+    drawn = {"response": response_figure(results, band=band)} if results.points else {}
+    if (pairs := interaction_figure(results, list(weights.shares) if weights else [])) is not None:
+        drawn["interaction"] = pairs
+    if weights is not None:
+        drawn["importance"] = importance_figure(weights)
+    finished = sum(len(point.seeds) for point in results.points)
+    made_with = provenance(
+        commands, configuration, {"trials": f"{finished} finished, {results.seconds:.0f} s of trials in all"}
+    )
+    training = ["python", "jobs/train.py", "--preset", folder.address(BEST), *elsewhere]
+    command = shlex.join(training) if BEST in extra else ""
+    svgs = {name: images["svg"] for name, images in drawn.items()}
+    files: dict[str, str | bytes] = {f"{n}.{kind}": data for n, kinds in drawn.items() for kind, data in kinds.items()}
+    files |= {
+        **extra,
+        "points.csv": points_csv(results),
+        "report.html": response_page(results, svgs, weights, made_with, command),
+        RESULTS: json_text(results.to_dict()),
+    }
+    return write_files(folder, files)
 
 
 def response_page(
     results: ResponseResults,
     figures: Mapping[str, bytes],
-    found: Importance | None,
-    provenance: Provenance,
+    weights: Importance | None,
+    made_with: Provenance,
     preset_command: str,
 ) -> str:
-    """What was searched, what came out, the best point and how to run it, claims, every point, what failed."""
-    seeds = f"{len(results.seeds)} seed{'s' if len(results.seeds) > 1 else ''}"
-    lead = f"{_METHODS[results.method]} on {results.data} · {len(results.points)} points · {seeds} · {results.name}"
-    body = [
-        header(f"{results.label}: {', '.join(key.rpartition('.')[2] for key in results.keys)}", lead),
-        f'<div class="cards">{"".join(card(value, text) for value, text in _cards(results))}</div>',
-    ]
-    if "response" in figures:
-        body += ["<h2>Response</h2>", figure(figures["response"], _response_text(results))]
-    if "interaction" in figures:
-        text = "Points by pairs of keys that were varied together; colour is the objective, the ring is the best point."
-        body += ["<h2>Interactions</h2>", figure(figures["interaction"], text)]
-    if found is not None and "importance" in figures:
-        body += ["<h2>Importance</h2>", figure(figures["importance"], importance_text(found))]
-    if results.claims:
-        body += ["<h2>Claims</h2>", *(_claim(verdict) for verdict in results.claims.values())]
-    body += ["<h2>The best point</h2>", f"<blockquote>{html.escape(results.rule)}</blockquote>", _best(results)]
-    if preset_command:
-        body.append(f"<pre>{html.escape(preset_command)}</pre>")
-    body += ["<h2>Points</h2>", f'<div class="panel">{points_table(results)}</div>']
-    if results.failed:
-        body += ["<h2>Failed</h2>", details(f"{len(results.failed)} trials", results.failed, True)]
-    body += [
-        "<h2>Made again</h2>",
-        f"<pre>{html.escape(chr(10).join(provenance.commands))}</pre>",
-        "<h2>Made with</h2>",
-        provenance_parts(provenance),
-        details("Training runs", {f"{p.label}, seed {s}": run for p in results.points for s, run in p.runs.items()}),
-    ]
-    return page(f"Sweep {results.name}", body)
+    """The page: what was searched, the best point with its command, claims, every point, what failed.
+
+    Args:
+        results: The sweep.
+        figures: SVG by name: response, interaction, importance.
+        weights: Importance of the searched keys, if it could be computed.
+        made_with: How the results can be reproduced.
+        preset_command: The command that trains the best point; "": none.
+    """
+    captions = {"response": ("Response", _response_caption(results))}
+    text = "Points by pairs of keys that were varied together; colour is the objective, the ring is the best point."
+    captions["interaction"] = ("Interactions", text)
+    if weights is not None:
+        captions["importance"] = ("Importance", importance_text(weights))
+    test = any("test/rsum" in point.metrics for point in results.points)
+    return render(
+        "response.html",
+        title=f"Sweep {results.name}",
+        heading=f"{results.label}: {', '.join(key.rpartition('.')[2] for key in results.keys)}",
+        lead=f"{_METHODS[results.method]} · {count(len(results.points), 'point')} · {results.name}",
+        protocol={
+            "data": results.data,
+            "split": "validation for every choice" + (", test for rsum on test" if test else ""),
+            "candidates": "all images and captions of the split",
+            "seeds": f"{len(results.seeds)} ({', '.join(map(str, results.seeds))})",
+            "preset": results.preset,
+        },
+        headline=_headline(results),
+        figures=[
+            {"title": title, "caption": caption, "drawing": inline(figures[name], name)}
+            for name, (title, caption) in captions.items()
+            if name in figures
+        ],
+        claims=[(verdict["statement"], _verdict(verdict)) for verdict in results.claims.values()],
+        rule=results.rule,
+        best=best_text(results),
+        preset_command=preset_command,
+        points=points_table(results),
+        failed=results.failed,
+        runs={f"{p.label}, seed {seed}": run for p in results.points for seed, run in p.runs.items()},
+        provenance=made_with,
+    )
 
 
-def _cards(results: ResponseResults) -> list[tuple[str, str]]:
-    best, base = results.chosen(), results.at_base()
+def _headline(results: ResponseResults) -> list[tuple[str, str]]:
+    best, base, objective = results.chosen(), results.at_base(), _OBJECTIVES[results.objective]
     cards = []
     if best is not None:
-        beside = f" (preset {base.objective.mean:.1f})" if base is not None else ""
-        cards.append((f"{best.objective.mean:.1f}", f"best {_objective_name(results)}{beside}"))
-        if "test/rsum" in best.metrics:
-            there = f" (preset {interval(base.metrics['test/rsum']).mean:.1f})" if base is not None else ""
-            cards.append((f"{interval(best.metrics['test/rsum']).mean:.1f}", f"test rsum there{there}"))
-    objectives = [p.objective.mean for p in results.complete]
-    if len(objectives) > 1:
-        text = f"{_objective_name(results)}: best minus worst point"
-        cards.append((f"{max(objectives) - min(objectives):.1f}", text))
-    for verdict in results.claims.values():
-        cards.append((verdict["answer"], "the registered claim"))
+        for text, metric in ((f"best {objective}", OBJECTIVE), ("test rsum there", "test/rsum")):
+            if metric in best.metrics:
+                preset = f" (preset {interval(base.metrics[metric]).mean:.1f})" if base is not None else ""
+                cards.append((f"{interval(best.metrics[metric]).mean:.1f}", text + preset))
+    means = [point.objective.mean for point in results.complete]
+    if len(means) > 1:
+        cards.append((f"{max(means) - min(means):.1f}", f"{objective}: best minus worst point"))
+    cards += [(verdict["answer"], "the registered claim") for verdict in results.claims.values()]
     spent = f"{results.gpu_hours:.2f} GPU-hours" if results.gpu_hours else f"{results.seconds / 3600:.2f} h"
-    cards.append((spent, f"of trials, {sum(len(p.seeds) for p in results.points)} finished"))
-    return cards
+    return [*cards, (spent, f"of trials, {sum(len(p.seeds) for p in results.points)} finished")]
 
 
-def _objective_name(results: ResponseResults) -> str:
-    return {"rsum": "validation rsum", "pairs": "pair accuracy on validation", "both": "objective on validation"}[
-        results.objective
-    ]
-
-
-def _response_text(results: ResponseResults) -> str:
+def _response_caption(results: ResponseResults) -> str:
     text = (
-        "One column a searched key. A line joins points that differ in that key alone; dots are other points. The "
-        "dotted line is the preset's own value. The upper row is what was maximised, on validation."
+        "One column for each searched key. A line joins points that differ in that key alone; dots are other points. "
+        "The dotted line is the preset's own value. The upper row is the maximised objective, on validation."
     )
     if any("test/rsum" in p.metrics for p in results.points):
         text += " The lower row is rsum on test, which had no part in any choice."
-    if results.left:
-        text += " The cap ended the sweep before all trials had run."
-    return text
+    return text + (" The cap ended the sweep before all trials had run." if results.left else "")
 
 
-def importance_text(found: Importance) -> str:
+def importance_text(weights: Importance) -> str:
     """What the bars mean, and whether they mean anything."""
     text = (
-        f"Permutation importance in a random forest of {found.points} points: how much of R² is lost when the values "
-        f"of one key are permuted. The forest explains {100 * max(found.explained, 0.0):.0f} % of the variance on "
+        f"Permutation importance in a random forest of {weights.points} points: the R² that is lost when the values "
+        f"of one key are permuted. The forest explains {100 * max(weights.explained, 0.0):.0f} % of the variance on "
         "points that its trees have not seen"
     )
-    text += ": too little for the bars to mean anything." if found.explained <= 0.1 else "."
-    return text + (
-        f" Keys that only some points have are left out: {', '.join(found.left_out)}." if found.left_out else ""
-    )
+    text += ": too little for the bars to mean anything." if weights.explained <= 0.1 else "."
+    left_out = ", ".join(weights.left_out)
+    return text + (f" Keys that only some points have are left out: {left_out}." if left_out else "")
 
 
-def _claim(verdict: Mapping[str, Any]) -> str:
-    distances = {name: (value, low, high) for name, value, low, high in verdict["effects"] if name.endswith("the mean")}
-    worst = max(distances.items(), key=lambda item: abs(item[1][0]))
-    arm = worst[0].partition(": ")[2].partition(" no further")[0]
-    value, low, high = worst[1]
-    text = (
+def _verdict(verdict: Mapping[str, Any]) -> str:
+    distances = [each for each in verdict["effects"] if each[0].endswith("the mean")]
+    name, value, low, high = max(distances, key=lambda each: abs(each[1]))
+    arm = name.partition(": ")[2].partition(" no further")[0]
+    return (
         f"{verdict['answer']} with {verdict['num_seeds']} seed(s) of {verdict['seeds_needed']} needed. The margin of "
         f"the claim is {verdict['margin']:.2f} on the scale measured here (mean {verdict['mean']:.1f}). Furthest from "
         f"the mean, on the paper's scale: {arm}, {value:+.1f} [{low:.1f}, {high:.1f}]."
     )
-    return f"<blockquote>{html.escape(verdict['statement'])}</blockquote><p>{html.escape(text)}</p>"
 
 
-def _best(results: ResponseResults) -> str:
+def best_text(results: ResponseResults) -> str:
+    """What the best point changes, and its objective."""
     best = results.chosen()
     if best is None:
-        return "<p>No point is complete yet.</p>"
+        return "No point is complete yet."
     changed = ", ".join(
         f"{key} = {_rounded(value)} "
         + (f"(preset {_rounded(results.base[key])})" if key in results.base else "(not in the preset)")
         for key, value in best.changes.items()
     )
-    return f"<p>{html.escape(changed)}: {_objective_name(results)} {best.objective}.</p>"
+    return f"{changed}: {_OBJECTIVES[results.objective]} {best.objective}."
 
 
-def points_table(results: ResponseResults) -> str:
-    """All points as an HTML table, best first, at most `MOST_ROWS`."""
+def points_table(results: ResponseResults) -> dict[str, Any]:
+    """The points as a table, best first, at most `MOST_ROWS`: title, heads, and rows of texts and intervals."""
     metrics = [m for m in (OBJECTIVE, *SHOWN) if any(m in p.metrics for p in results.points)]
-    heads = "".join(
-        f"<th>{html.escape(name)}</th>"
-        for name in (*(k.rpartition(".")[2] for k in results.keys), *metrics, "epochs", "s")
-    )
-    best = results.chosen()
+    best, complete = results.chosen(), {id(p) for p in results.complete}
+    ranked = sorted(results.points, key=lambda p: (id(p) not in complete, -p.objective.mean))
     rows = []
-    for point in _ranked(results)[:MOST_ROWS]:
-        cells = [html.escape(_cell(point.values.get(key, "·"))) for key in results.keys]
-        cells += [_number(point, metric) for metric in metrics]
-        cells += [html.escape("/".join(map(str, sorted(set(point.epochs))))), f"{point.seconds:.0f}"]
-        marks = " ·&nbsp;best" if point is best else " ·&nbsp;ended early" if point.stopped else ""
-        if len(point.seeds) < len(results.seeds):
-            marks += f" ·&nbsp;{len(point.seeds)} of {len(results.seeds)} seeds"
-        rows.append(
-            f'<tr><th class="model">{html.escape(point.label)}<span class="note">{marks}</span></th>'
-            + "".join(f"<td>{'<strong>' if point is best else ''}{c}</td>" for c in cells)
-            + "</tr>"
-        )
+    for point in ranked[:MOST_ROWS]:
+        cells = [_rounded(point.values[key]) if key in point.values else "·" for key in results.keys]
+        cells += [interval(point.metrics[metric]) if metric in point.metrics else "·" for metric in metrics]
+        cells += ["/".join(map(str, sorted(set(point.epochs)))), f"{point.seconds:.0f}"]
+        rows.append({"label": point.label, "note": _note(point, results), "best": point is best, "cells": cells})
     more = len(results.points) - len(rows)
     text = "means over seeds with 95 % intervals" if len(results.seeds) > 1 else "one seed"
-    caption = f"<caption>{text}{f'; {more} more in points.csv' if more > 0 else ''}</caption>"
-    return f"<table>{caption}<thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return {
+        "title": text + (f"; {more} more in points.csv" if more > 0 else ""),
+        "heads": [*(key.rpartition(".")[2] for key in results.keys), *metrics, "epochs", "s"],
+        "rows": rows,
+    }
 
 
-def _ranked(results: ResponseResults) -> list[Point]:
-    complete = {id(p) for p in results.complete}
-    return sorted(results.points, key=lambda p: (id(p) not in complete, -p.objective.mean))
+def _note(point: Point, results: ResponseResults) -> str:
+    """What sets a point apart from the others of its table."""
+    notes = ["best"] if point is results.chosen() else ["ended early"] if point.stopped else []
+    if len(point.seeds) < len(results.seeds):
+        notes.append(f"{len(point.seeds)} of {len(results.seeds)} seeds")
+    return ", ".join(notes)
 
 
 def _rounded(value: Any) -> str:
-    """A setting for people; `best.json` has it to its last digit."""
+    """A setting for readers; `best.json` has all its digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if sortable(value)[0] == 0 else str(value)
-
-
-def _number(point: Point, metric: str) -> str:
-    if metric not in point.metrics:
-        return "·"
-    found = interval(point.metrics[metric])
-    half = "" if math.isnan(found.half) else f'<span class="half">±{found.half:.1f}</span>'
-    return f"{found.mean:.1f}{half}"
-
-
 def points_csv(results: ResponseResults) -> str:
-    """One line a point and seed: the searched values, every metric, epochs, whether it was ended early, the run."""
+    """One line for each point and seed: searched values, every metric, epochs, whether it was ended early, the run."""
     metrics = list(dict.fromkeys(m for p in results.points for m in p.metrics))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*results.keys, "seed", *metrics, "epochs", "stopped", "run"])
+    rows = []
     for point in results.points:
         for place, seed in enumerate(point.seeds):
             values = [point.values.get(key, "") for key in results.keys]
             numbers = [point.metrics[m][place] if m in point.metrics else "" for m in metrics]
-            writer.writerow([*values, seed, *numbers, point.epochs[place], point.stopped, point.runs[str(seed)]])
-    return out.getvalue()
+            rows.append([*values, seed, *numbers, point.epochs[place], point.stopped, point.runs[str(seed)]])
+    return csv_text([*results.keys, "seed", *metrics, "epochs", "stopped", "run"], rows)

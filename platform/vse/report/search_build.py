@@ -1,4 +1,4 @@
-"""A search as files below the workspace: the page, and every answer in `summary.json`; and as lines to read at once."""
+"""jobs/search.py: the page of a search, every answer in `summary.json`, and lines for the terminal."""
 
 import functools
 import time
@@ -11,53 +11,49 @@ from vse.display.escaping import one_line
 from vse.errors import InputError
 from vse.inference.image_search import Answer, Hit, Options, SearchResult, check_search, place_of, search
 from vse.report.build import placed
-from vse.report.html import Provenance
+from vse.report.page import provenance
 from vse.report.search_page import search_page
 from vse.report.thumbnails import thumbnail
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import command_line, environment
+from vse.workspace.provenance import command_line
 from vse.workspace.redaction import redact_text
 from vse.workspace.summary import write_summary
 
 PAGE = "search.html"
-REVISION = 1  # raise it when the same search would find something else
+REVISION = 1  # raise it if the same search would find something else
 
 
 def build_search(request: Request) -> str:
-    """Search, write what was found to searches/<digits>, then print it; returns the path of `summary.json`.
+    """Search, write the page to `searches/DIGITS` and print the hits; returns the path of `summary.json`.
 
-    The same search writes to the same folder. Raises InputError as `search.search` does.
+    The same search writes to the same folder. Raises InputError as `image_search.search` does.
     """
     started, options = time.time(), _checked(request)
     workspace = Workspace.open(request.workspace)
     workspace.existing("runs", options.run, "run")
     workspace.check_writable()
-    found = search(workspace, options)
-    folder = workspace.search(fingerprint([REVISION, to_dict(options), dict(found.fingerprints)]))
-    made = Provenance(
-        commands=[placed(redact_text(command_line()), request)],
-        configuration={options.run: flatten(found.config)},
-        versions=environment()["versions"],
-        facts={**found.facts, **found.fingerprints},
-    )
-    shown = functools.cache(lambda uri: thumbnail(uri, found.root))
-    folder.write_text(PAGE, search_page(found, shown, made))
+    result = search(workspace, options)
+    folder = workspace.search(fingerprint([REVISION, to_dict(options), dict(result.fingerprints)]))
+    command, facts = placed(redact_text(command_line()), request), {**result.facts, **result.fingerprints}
+    made_with = provenance([command], {options.run: flatten(result.config)}, facts)
+    shown = functools.cache(lambda uri: thumbnail(uri, result.root))
+    folder.write_text(PAGE, search_page(result, shown, made_with))
     path = write_summary(
         folder,
         job=request.job,
         started=started,
-        configuration=found.config,
+        configuration=result.config,
         options=options,
-        fingerprints=found.fingerprints,
-        headline=_headline(found),
+        fingerprints=result.fingerprints,
+        headline=_headline(result),
         outputs={"page": folder.address(PAGE)},
         details={
-            "among": f"{found.number} {found.what} of {found.among}",
-            "answers": [_as_data(answer, found) for answer in found.answers],
-            "rejects": dict(found.rejects),
+            "among": f"{result.number} {result.what} of {result.among}",
+            "answers": [_as_data(answer, result) for answer in result.answers],
+            "rejects": dict(result.rejects),
         },
     )
-    print("\n".join(map(one_line, lines(found))))
+    print("\n".join(map(one_line, lines(result))))
     return path
 
 
@@ -73,53 +69,53 @@ def _checked(request: Request) -> Options:
     return options
 
 
-def lines(found: SearchResult) -> Iterator[str]:
-    """For every search a headline and a line a hit: rank, score, id and where it lies, or the caption."""
-    for number, answer in enumerate(found.answers):
+def lines(result: SearchResult) -> Iterator[str]:
+    """For every search a headline, then one line for each hit: rank, score, id, and its path or caption."""
+    for number, answer in enumerate(result.answers):
         if number:
             yield ""
-        yield f"{answer.query}: best of {found.number:,} {found.what} of {found.among}"
+        yield f"{answer.query}: best of {result.number:,} {result.what} of {result.among}"
         hits = (*answer.hits, *answer.missed[:1])
         names = [one_line(hit.item.id) for hit in hits]
         width = max(map(len, names))
         for name, hit in zip(names, hits, strict=True):
             mark = "*" if hit.true else " "
-            yield f"{mark}{hit.rank:5,}  {hit.score:9.4f}  {name:{width}}  {_where(hit, found)}".rstrip()
+            yield f"{mark}{hit.rank:5,}  {hit.score:9.4f}  {name:{width}}  {_where(hit, result)}".rstrip()
         if answer.true_ranks:
             yield "* true by the data set"
         if answer.unknown:
             yield f"not in the vocabulary: {', '.join(answer.unknown)}"
 
 
-def _where(hit: Hit, found: SearchResult) -> str:
-    return place_of(hit.item.uri, found.root) if hit.item.uri else hit.item.text
+def _where(hit: Hit, result: SearchResult) -> str:
+    return place_of(hit.item.uri, result.root) if hit.item.uri else hit.item.text
 
 
-def _headline(found: SearchResult) -> dict[str, Any]:
-    """Numbers a reader wants first, and of a single search its best hit."""
-    headline: dict[str, Any] = {"searches": len(found.answers), "among": found.number}
-    if len(found.answers) == 1:
-        best = found.answers[0].hits[0]
+def _headline(result: SearchResult) -> dict[str, Any]:
+    """Counts, and the best hit of a single search."""
+    headline: dict[str, Any] = {"searches": len(result.answers), "among": result.number}
+    if len(result.answers) == 1:
+        best = result.answers[0].hits[0]
         headline |= {"best": best.item.id, "score": best.score}
-    ranks = [min(answer.true_ranks) for answer in found.answers if answer.true_ranks]
+    ranks = [min(answer.true_ranks) for answer in result.answers if answer.true_ranks]
     if ranks:
         headline |= {"with_true": len(ranks), "true_first": sum(rank == 1 for rank in ranks)}
     return headline
 
 
-def _as_data(answer: Answer, found: SearchResult) -> dict[str, Any]:
+def _as_data(answer: Answer, result: SearchResult) -> dict[str, Any]:
     return {
         "query": answer.query,
         "median": answer.median,
         "highest": answer.highest,
         "unknown_words": list(answer.unknown),
-        "hits": [_hit(hit, found) for hit in answer.hits],
-        "missed": [_hit(hit, found) for hit in answer.missed],
+        "hits": [_hit(hit, result) for hit in answer.hits],
+        "missed": [_hit(hit, result) for hit in answer.missed],
     }
 
 
-def _hit(hit: Hit, found: SearchResult) -> dict[str, Any]:
+def _hit(hit: Hit, result: SearchResult) -> dict[str, Any]:
     item = hit.item
-    where = {"path": place_of(item.uri, found.root)} if item.uri else {}
+    where = {"path": place_of(item.uri, result.root)} if item.uri else {}
     text = {"caption": item.text} if item.text else {}
     return {"rank": hit.rank, "score": hit.score, "id": item.id, **where, **text, "true": hit.true}

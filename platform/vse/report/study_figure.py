@@ -6,7 +6,7 @@ from typing import Any
 
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.report.metric_names import WAYS
-from vse.report.style import GRID, INK, MARKS, PALETTE, SOFT, STYLE, WIDTH, rendered
+from vse.report.style import BAND, INK, MARKS, PALETTE, PAPER, SOFT, blank, rendered, styled
 from vse.studies.labels import label_of
 
 Row = Mapping[str, Any]
@@ -38,10 +38,6 @@ def study_figure(findings: Mapping[str, Any]) -> dict[str, bytes]:
     Three panels: rsum on every split, R@1 both ways, and R@1 under each attack (words that training
     negatives may have had), the last two on the test split.
     """
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     rows = findings["table"]["shared"]
     tests = sorted((row for row in rows if row["split"] == "test"), key=lambda row: row["rsum"][0])
     names = [_name(row) for row in tests]
@@ -51,7 +47,7 @@ def study_figure(findings: Mapping[str, Any]) -> dict[str, bytes]:
         if any(row["split"] == split for row in rows)
     }
     panels: list[tuple[str, list[tuple[Style, list[Sequence[float] | None]]]]] = [
-        ("rsum", [(_SPLITS[split], [found.get(name) for name in names]) for split, found in by_split.items()]),
+        ("rsum", [(_SPLITS[split], [rsums.get(name) for name in names]) for split, rsums in by_split.items()]),
         ("R@1, test (%)", [(style, [row.get(metric) for row in tests]) for metric, style in _WAYS.items()]),
     ]
     kinds = _styles({f"attack_{kind}/r1": kind for kind in ATTACKS})
@@ -59,15 +55,14 @@ def study_figure(findings: Mapping[str, Any]) -> dict[str, bytes]:
         attacked = [(style, [row.get(metric) for row in tests]) for metric, style in kinds.items()]
         panels.append(("R@1 under attack, test (%)", attacked))
     height = 0.6 + _HEIGHT * len(names) + _LINE * max(len(series) for _, series in panels)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = blank(height)
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, (title, series) in zip(axes, panels, strict=True):
             _panel(axis, title, series)
         axes[0].set_yticks(range(len(names)), names)
         axes[0].set_ylim(-0.7, len(names) - 0.3)
-        return {kind: rendered(figure, kind) for kind in ("png", "svg")}
+        return rendered(figure)
 
 
 def _name(row: Row) -> str:
@@ -77,25 +72,14 @@ def _name(row: Row) -> str:
 
 def _panel(axis: Any, title: str, series: Sequence[tuple[Style, Sequence[Sequence[float] | None]]]) -> None:
     axis.set_xlabel(title)
-    axis.grid(axis="y", color="#EEF0F3", linewidth=0.6)
-    axis.grid(axis="x", color=GRID, linewidth=0.6)
-    axis.set_axisbelow(True)
+    axis.grid(axis="y", color=BAND)
+    axis.grid(axis="x")
     axis.tick_params(axis="y", length=0, labelcolor=INK)
     axis.spines["left"].set_visible(False)
     for place, ((colour, mark, label), values) in enumerate(series):
         off = (place - (len(series) - 1) / 2) * 0.16  # intervals of one line do not cover each other
-        known = [(line - off, value) for line, value in enumerate(values) if value is not None]
-        axis.hlines(
-            [y for y, _ in known], [v[1] for _, v in known], [v[2] for _, v in known], colour, lw=0.8, alpha=0.6
-        )
-        axis.plot(
-            [v[0] for _, v in known],
-            [y for y, _ in known],
-            mark,
-            color=colour,
-            markersize=3.2,
-            markeredgecolor="white",
-            markeredgewidth=0.3,
-            label=label,
-        )
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, labelcolor=SOFT)
+        measured = [(line - off, *value) for line, value in enumerate(values) if value is not None]
+        y, means, low, high = zip(*measured, strict=True) if measured else ((), (), (), ())
+        axis.hlines(y, low, high, colour, lw=0.8, alpha=0.6)
+        axis.plot(means, y, mark, color=colour, ms=3.2, markeredgecolor=PAPER, markeredgewidth=0.3, label=label)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), labelcolor=SOFT)

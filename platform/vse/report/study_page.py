@@ -1,16 +1,15 @@
-"""A study's findings for readers: its claims with verdicts, every arm's numbers, and who resists which attack."""
+"""A study's findings for readers: its claims with verdicts, every arm's numbers, and its resistance to attacks."""
 
-import csv
-import html
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.adversaries.vsec.rules import CLASSES
 from vse.evaluation.intervals import Interval
-from vse.report.html import Provenance, figure, header, page, provenance_parts
+from vse.report.files import csv_text
 from vse.report.metric_names import RECALLS, WAYS
+from vse.report.page import Provenance, render
+from vse.report.style import inline
 from vse.report.tables import Column, Row, Table
 from vse.studies.labels import label_of
 
@@ -26,14 +25,14 @@ _FIGURE_TEXT = (
     "One line a system, the best rsum on top. Marks are means, lines 95 % intervals over seeds and images; attacks are "
     "UniVSE's, with words that training negatives may have had."
 )
-_TESTED = (
-    "Verdicts are at 5 %, Holm's correction over all registered claims of a paper; what could be seen is after it, "
-    "with a power of 80 %. Checkpoints and rates were chosen on validation at each family's configured α; other α "
-    "score the same weights."
-)
 _PAIRS_TEXT = (
     "The sum of recalls over the share of training pairs that are known, the rest left out, or used as images and "
-    "captions that belong to nobody; bands are 95 % intervals over seeds and images."
+    "captions without partners; bands are 95 % intervals over seeds and images."
+)
+_TESTED = (
+    "Verdicts are at 5 %, with Holm's correction over all registered claims of a paper; a detectable difference is "
+    "after the correction, with a power of 80 %. Checkpoints and rates were chosen on validation at each family's "
+    "configured α; other α score the same weights."
 )
 WORDS = {
     "shared": "words that training negatives may have had",
@@ -61,103 +60,87 @@ def attack_columns(rows: Sequence[Findings]) -> tuple[Column, ...]:
 
 
 def table(rows: Sequence[Findings], split: str, columns: tuple[Column, ...], title: str) -> Table:
-    """The arms' numbers on one split; intervals are those of the study's bootstrap, drawn as their half width."""
-    found = []
-    for row in rows:
-        if row["split"] == split:
-            note = "" if row["alpha"] is None else f"α = {row['alpha']:g}"
-            values = tuple(_interval(row.get(column.metric), row["seeds"]) for column in columns)
-            found.append(Row(label_of(row["arm"]), note, values))
-    return Table(title, split, columns, tuple(found))
+    """The arms' numbers on one split. Intervals are those of the study's bootstrap, shown by half of their width.
+
+    Arms with fewer seeds than others say so.
+    """
+    here = [row for row in rows if row["split"] == split]
+    most = max((row["seeds"] for row in here), default=0)
+    lines = []
+    for row in here:
+        alpha = "" if row["alpha"] is None else f"α = {row['alpha']:g}"
+        seeds = "" if row["seeds"] == most else f"{row['seeds']} of {most} seeds"
+        values = tuple(_interval(row.get(column.metric), row["seeds"]) for column in columns)
+        lines.append(Row(label_of(row["arm"]), ", ".join(filter(None, (alpha, seeds))), values))
+    return Table(title, split, columns, tuple(lines))
 
 
-def _interval(found: Sequence[float] | None, seeds: int) -> Interval | None:
-    if found is None:
+def _interval(bounds: Sequence[float] | None, seeds: int) -> Interval | None:
+    if bounds is None:
         return None
-    mean, low, high = found
+    mean, low, high = bounds
     return Interval(mean, (high - low) / 2, seeds)
 
 
 def to_csv(findings: Findings) -> str:
-    """One line an arm, split, α, kind of words and metric, with mean and interval."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["words", *KEYS, "metric", "mean", "low", "high"])
-    for words, rows in findings["table"].items():
-        for row in rows:
-            head = ["" if row[key] is None else row[key] for key in KEYS]
-            writer.writerows([words, *head, name, *each] for name, each in row.items() if name not in KEYS)
-    return out.getvalue()
+    """One line for each arm, split, α, kind of words and metric, with mean and interval."""
+    lines = [
+        [words, *("" if row[key] is None else row[key] for key in KEYS), name, *bounds]
+        for words, rows in findings["table"].items()
+        for row in rows
+        for name, bounds in row.items()
+        if name not in KEYS
+    ]
+    return csv_text(["words", *KEYS, "metric", "mean", "low", "high"], lines)
 
 
-def study_page(findings: Findings, systems: bytes, provenance: Provenance, pairs: bytes | None = None) -> str:
-    """The page of a study; `systems` and `pairs` are its figures as PNG."""
+def study_page(findings: Findings, systems: bytes, made_with: Provenance, pairs: bytes | None = None) -> str:
+    """The page of a study.
+
+    Args:
+        findings: Everything that `results.json` of the study holds.
+        systems: The figure of all systems (SVG).
+        made_with: How the findings can be reproduced.
+        pairs: The figure over shares of training pairs (SVG), if the study has one.
+    """
     rows = findings["table"]["shared"]
     splits = list(dict.fromkeys(row["split"] for row in rows))
-    arms = len({row["arm"] for row in rows})
-    body = [
-        header(
-            f"Study {findings['study']}",
-            f"{arms} arms · up to {findings['seeds']} seeds · claims {findings['claims_hash']}, design "
-            f"{findings['design_hash']} · percent, ± half of a 95 % interval over seeds and images",
-        ),
-        "<h2>All systems</h2>",
-        figure(systems, _FIGURE_TEXT),
-        *(["<h2>With fewer pairs</h2>", figure(pairs, _PAIRS_TEXT)] if pairs else ()),
-        "<h2>Claims</h2>",
-        *(_claims(verdicts, words) for words, verdicts in findings["claims"].items() if verdicts),
-        f"<p>{html.escape(_TESTED)}</p>",
-        *(f"<p>{html.escape(line)}</p>" for line in _learned(findings)),
-        "<h2>Retrieval</h2>",
-        *(
-            f'<div class="panel">{table(rows, split, plain_columns(), _about(split)).to_html()}</div>'
-            for split in splits
-        ),
-        "<h2>Who resists which attack</h2>",
-        *_attacked(findings, splits),
-        "<h2>Made again</h2>",
-        f"<pre>{html.escape(chr(10).join(provenance.commands))}</pre>",
-        "<h2>Made with</h2>",
-        f"<p>Trained and measured by {html.escape(', '.join(findings['code']))}.</p>",
-        provenance_parts(provenance),
-    ]
-    return page(f"study {findings['study']}", body)
+    figures = [{"title": "All systems", "drawing": inline(systems, "systems"), "caption": _FIGURE_TEXT}]
+    if pairs:
+        figures.append({"title": "With fewer pairs", "drawing": inline(pairs, "pairs"), "caption": _PAIRS_TEXT})
+    return render(
+        "study.html",
+        title=f"study {findings['study']}",
+        heading=f"Study {findings['study']}",
+        lead="Percent, ± half of a 95 % interval over seeds and images. Every table is of one split.",
+        protocol={
+            "arms": str(len({row["arm"] for row in rows})),
+            "splits": ", ".join(splits),
+            "candidates": "all images and captions of the split; under attack also the adversaries of every caption",
+            "seeds": f"up to {findings['seeds']}",
+            "claims": f"{findings['claims_hash']}, design {findings['design_hash']}",
+        },
+        figures=figures,
+        claims=[(WORDS[words], verdicts) for words, verdicts in findings["claims"].items() if verdicts],
+        tested=_TESTED,
+        learned=[
+            f"{label_of(arm)}: α ended at {mean:.2f} [{low:.2f}, {high:.2f}]."
+            for arm, (mean, low, high) in findings["learned_alpha"].items()
+        ],
+        retrieval=[table(rows, split, plain_columns(), _about(split)) for split in splits],
+        attacks=list(_attacked(findings, splits)),
+        code=findings["code"],
+        provenance=made_with,
+    )
 
 
-def _learned(findings: Findings) -> Iterable[str]:
-    for arm, (mean, low, high) in findings["learned_alpha"].items():
-        yield f"{label_of(arm)}: α ended at {mean:.2f} [{low:.2f}, {high:.2f}]."
-
-
-def _attacked(findings: Findings, splits: Sequence[str]) -> Iterable[str]:
+def _attacked(findings: Findings, splits: Sequence[str]) -> Iterator[Table]:
     for split in splits:
         for words, rows in findings["table"].items():
             columns = attack_columns([row for row in rows if row["split"] == split])
             if columns:
-                title = f"{_about(split)}; {WORDS[words]}"
-                yield f'<div class="panel">{table(rows, split, columns, title).to_html()}</div>'
+                yield table(rows, split, columns, f"{_about(split)}; {WORDS[words]}")
 
 
 def _about(split: str) -> str:
     return f"split {split}: {SPLITS[split]}" if split in SPLITS else f"split {split}"
-
-
-def _claims(verdicts: Mapping[str, Mapping[str, Any]], words: str) -> str:
-    lines = [
-        f"<table><caption>attacks with {html.escape(WORDS[words])}</caption>",
-        '<thead><tr><th class="model">claim</th><th class="model">answer</th><th class="model">differences</th></tr>',
-        "</thead><tbody>",
-    ]
-    for name, verdict in verdicts.items():
-        effects = "<br>".join(
-            html.escape(f"{what}: {mean:+.1f} [{low:.1f}, {high:.1f}]") for what, mean, low, high in verdict["effects"]
-        )
-        seen = ""
-        if verdict["answer"] == "undecided":
-            seen = f'<span class="note">{verdict["detectable"]:.1f} could be seen</span>'
-        lines.append(
-            f'<tr><th class="model said">{html.escape(name.replace("_", " "))}'
-            f'<span class="note wide">{html.escape(verdict["statement"])}</span></th>'
-            f'<td class="said">{html.escape(verdict["answer"])}{seen}</td><td class="said">{effects}</td></tr>'
-        )
-    return f'<div class="panel">{"".join(lines)}</tbody></table></div>'

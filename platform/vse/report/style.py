@@ -1,17 +1,25 @@
-"""How figures look: made for a page's text width, so that they go into a paper as they are.
+"""How figures look: as wide as the text of a page or of a paper's column, with one palette.
 
-Drawn with matplotlib's own canvas: no window system, no global state.
+Figures are drawn on matplotlib's own canvas, which needs no window system and no global state. On pages they are inline
+SVG, whose colours become the variables of `templates/page.css`: these have a light and a dark value each.
 """
 
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 WIDTH, COLUMN = 7.0, 3.4  # inches of a text and of one of its two columns
-# Okabe & Ito's palette: told apart by readers with any kind of colour vision, and in grey by marks and line styles.
+# Okabe & Ito's palette: distinct with any kind of colour vision, and in grey by marks and line styles.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKS = ("o", "s", "^", "D", "v", "P")
 (SWEPT, REFERENCE), INK, SOFT, GRID = PALETTE[:2], "#222222", "#6B7280", "#E5E7EB"
+AXIS, BAND, PAPER = "#9CA3AF", "#F3F4F6", "#FFFFFF"
+VARIABLES = {colour.lower(): f"--c{number}" for number, colour in enumerate(PALETTE, start=1)}
+VARIABLES |= {INK.lower(): "--ink", SOFT.lower(): "--soft", GRID.lower(): "--line", AXIS.lower(): "--axis"}
+VARIABLES |= {BAND.lower(): "--band", PAPER.lower(): "--panel"}
 TEXT = 7.5  # points of the smallest text
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -21,10 +29,14 @@ STYLE: dict[Any, Any] = {
     "xtick.labelsize": TEXT,
     "ytick.labelsize": TEXT,
     "legend.fontsize": TEXT,
-    "axes.edgecolor": "#9CA3AF",
+    "axes.axisbelow": True,
+    "axes.edgecolor": AXIS,
     "axes.linewidth": 0.7,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
     "xtick.color": SOFT,
     "ytick.color": SOFT,
     "xtick.labelcolor": INK,
@@ -36,19 +48,68 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "vse",
 }
-_LETTER, _HANDLE = 0.055, 0.45  # inches that a letter takes, and what a legend draws beside its text
+_LETTER, _HANDLE = 0.055, 0.45  # inches of a letter, and of the mark next to a legend's text
 _DOTS = 220  # an inch
 
 
+def styled() -> Any:
+    """A context in which figures are made, drawn and rendered."""
+    import matplotlib
+
+    return matplotlib.rc_context(STYLE)
+
+
+def blank(height: float, width: float = WIDTH) -> Any:
+    """An empty figure of so many inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
 def legend_columns(labels: Sequence[str], width: float = WIDTH) -> int:
-    """So many columns of a legend fit into so many inches."""
+    """The number of a legend's columns that fit into so many inches."""
     widest = max((len(label) for label in labels), default=1) * _LETTER + _HANDLE
     return max(1, min(len(labels), int(width / widest)))
 
 
-def rendered(figure: Any, kind: str) -> bytes:
-    """A figure as `png` or `svg`; the same results give the same bytes."""
-    buffer = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    figure.savefig(buffer, format=kind, dpi=_DOTS, facecolor="white", metadata=metadata)
-    return buffer.getvalue()
+def add_legend(figure: Any, handles: Sequence[Any], loc: str = "outside lower center", **more: Any) -> None:
+    """One legend for all panels, in as many columns as fit."""
+    columns = legend_columns([str(handle.get_label()) for handle in handles], figure.get_size_inches()[0])
+    figure.legend(handles=handles, loc=loc, ncols=columns, **more)
+
+
+def rendered(figure: Any) -> dict[str, bytes]:
+    """{"png": ..., "svg": ...}; the same results give the same bytes."""
+    images = {}
+    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, dpi=_DOTS, facecolor=PAPER, metadata=metadata)
+        images[kind] = buffer.getvalue()
+    return images
+
+
+def inline(svg: bytes, name: str) -> Markup:
+    """A rendered figure as an element of a page, in the page's colours. `name` sets its ids apart from other figures'.
+
+    matplotlib has escaped all text in it.
+    """
+    text = svg.decode()
+    text = text[text.index("<svg") :]  # no XML declaration
+    text = re.sub(
+        r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|\s+xmlns(:\w+)?=\"[^\"]*\"", "", text, flags=re.DOTALL
+    )
+    text = text.replace("xlink:href=", "href=")
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", text)
+    text = re.sub(r"#[0-9a-f]{6}\b", lambda match: _variable(match.group()), text)
+    text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")  # Verdana's letters are as wide
+    width = re.search(r'<svg[^>]*?\swidth="([\d.]+)pt"', text)
+    inches = float(width.group(1)) / 72 if width else WIDTH
+    text = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", text, count=2)
+    return Markup(text.replace("<svg", f'<svg style="--inches: {inches:g}"', 1))
+
+
+def _variable(colour: str) -> str:
+    return f"var({VARIABLES[colour]})" if colour in VARIABLES else colour

@@ -1,7 +1,6 @@
-"""Tables of a report: the same rows as CSV for spreadsheets, as JSON for programs and as HTML for readers."""
+"""Tables of a report: the same rows as CSV for spreadsheets, as JSON for programs and, by a template, for readers."""
 
 import csv
-import html
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +10,7 @@ from typing import Any
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.evaluation.intervals import Interval, interval
 from vse.report.curve import AlphaResults, Metrics
-from vse.report.metric_names import RECALLS, WAYS, name_of
-from vse.report.order import grouped, parts
+from vse.report.metric_names import RECALLS, WAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +78,14 @@ class Table:
             for row in self.rows
         ]
 
-    def to_html(self) -> str:
-        """A <table>; the best mean of each column is strong."""
-        best = [column.best(row.values[k] for row in self.rows) for k, column in enumerate(self.columns)]
-        groups = list(dict.fromkeys(c.group for c in self.columns))
-        spans = "".join(
-            f'<th class="group" colspan="{sum(c.group == g for c in self.columns)}">{html.escape(g)}</th>'
-            for g in groups
-        )
-        starts = {next(k for k in self._span() if self.columns[k].group == g) for g in groups}
-        titles = "".join(f"<th{_edge(k, starts)}>{html.escape(c.title)}</th>" for k, c in enumerate(self.columns))
-        lines = [
-            "<table>",
-            f"<caption>{html.escape(self.title)}</caption>",
-            f'<thead><tr><th rowspan="2" class="model">model</th>{spans}</tr><tr>{titles}</tr></thead>',
-            "<tbody>",
-        ]
-        for row in self.rows:
-            note = f'<span class="note">{html.escape(row.note)}</span>' if row.note else ""
-            cells = "".join(
-                f"<td{_edge(k, starts)}>{_cell(value, value is not None and value.mean == best[k])}</td>"
-                for k, value in enumerate(row.values)
-            )
-            lines.append(f'<tr><th class="model">{html.escape(row.label)}{note}</th>{cells}</tr>')
-        return "\n".join([*lines, "</tbody>", "</table>"])
+    def groups(self) -> list[tuple[str, int]]:
+        """Headings of groups of columns, with the number of columns of each."""
+        names = [column.group for column in self.columns]
+        return [(group, names.count(group)) for group in dict.fromkeys(names)]
+
+    def best(self) -> list[float | None]:
+        """The best mean of every column."""
+        return [column.best(row.values[k] for row in self.rows) for k, column in enumerate(self.columns)]
 
     def _span(self) -> range:
         return range(len(self.columns))
@@ -117,17 +99,6 @@ def _csv_pair(value: Interval | None) -> tuple[str, str]:
 
 def _finite(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _edge(column: int, starts: set[int]) -> str:
-    return ' class="edge"' if column in starts else ""
-
-
-def _cell(value: Interval | None, best: bool) -> str:
-    if value is None:
-        return "–"
-    mean = f"<strong>{value.mean:.1f}</strong>" if best else f"{value.mean:.1f}"
-    return mean if math.isnan(value.half) else f'{mean}<span class="half">±{value.half:.1f}</span>'
 
 
 PLAIN = ("plain", *WAYS.values())
@@ -188,39 +159,6 @@ def curve_csv(results: AlphaResults) -> str:
         for place, seed in enumerate(results.seeds):
             writer.writerow([alpha, seed, *(repr(point[name][place]) if name in point else "" for name in names)])
     return out.getvalue()
-
-
-def plain_table(
-    rows: Mapping[str, Mapping[str, float]], title: str, facts: Mapping[str, Mapping[str, str]] | None = None
-) -> str:
-    """Any metrics as an HTML table: one line a metric, in words, under headings (`grouped`) that say its split, one
-    column an entry of `rows`.
-
-    facts: of each entry by name, in lines above its numbers.
-    """
-    facts = facts or {}
-    head = "".join(f"<th>{html.escape(label)}</th>" for label in rows)
-    lines = [
-        f"<table><caption>{html.escape(title)}</caption>",
-        f'<thead><tr><th class="model">metric</th>{head}</tr></thead>',
-        "<tbody>",
-    ]
-    for name in dict.fromkeys(name for values in facts.values() for name in values):
-        lines.append(_line(name, [facts.get(label, {}).get(name) for label in rows]))
-    for heading, names in grouped(name for metrics in rows.values() for name in metrics).items():
-        rest = f'<td colspan="{len(rows)}"></td>' * bool(rows)  # the heading's own cell stays in sight
-        lines.append(f'<tr class="heading"><th class="model">{html.escape(heading)}</th>{rest}</tr>')
-        for name in names:
-            values = (metrics.get(name) for metrics in rows.values())
-            cells = [None if value is None else f"{value:.2f}" for value in values]
-            lines.append(_line(name_of(parts(name)[1]), cells))
-    return "\n".join([*lines, "</tbody></table>"])
-
-
-def _line(name: str, cells: Iterable[str | None]) -> str:
-    shown = "".join(f"<td>{'–' if cell is None else html.escape(cell)}</td>" for cell in cells)
-    label = html.escape(name).replace("/", "/<wbr>")  # where a long name may go on in the next line
-    return f'<tr><th class="model">{label}</th>{shown}</tr>'
 
 
 def metrics_csv(rows: Mapping[str, Mapping[str, float]]) -> str:

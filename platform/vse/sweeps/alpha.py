@@ -349,7 +349,8 @@ class _Sweep:
 
 def _report(sweep: _Sweep, results: AlphaResults, trials: int, results_digest: str) -> Report:
     """Figures, tables and the page in the sweep's folder, and all of it told to the parent run."""
-    from vse.report.build import command_of, write_report
+    from vse.report.alpha_page import write_report
+    from vse.report.build import command_of
     from vse.report.description import alpha_headline, alpha_text, files_text, page_link
     from vse.report.tables import alpha_table
 

@@ -246,7 +246,7 @@ class _Sweep:
         """Figures, table, page and the best preset in the sweep's folder, and all of it told to the parent run."""
         from vse.report.build import command_of
         from vse.report.description import files_text, page_link, response_headline, response_text
-        from vse.report.response_build import BEST, write_response
+        from vse.report.response_page import BEST, write_response
 
         folder, request = self.frame.folder, self.frame.request
         results = judged(results, self.plan, self.workspace)

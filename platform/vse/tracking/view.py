@@ -75,8 +75,8 @@ def description(story: Story, experiment: str, run_id: str, most: int) -> str:
         parts += [f"**{title}**"] * bool(title and texts) + texts
     if story.notes:
         parts += ["**Notes**", "\n".join(f"- {escaped(note)}" for note in story.notes)]
-    if around := _made_with(story.tags):
-        parts += ["**Made with**", around]
+    if around := _environment(story.tags):
+        parts += ["**Environment**", around]
 
     def completed(found: re.Match[str]) -> str:
         kind, name = found.groups()
@@ -99,7 +99,7 @@ def _shortened(text: str, most: int) -> str:
     return kept + (f"\n{fences[-1]}" if len(fences) % 2 else "") + _CUT
 
 
-def _made_with(tags: Mapping[str, str]) -> str:
+def _environment(tags: Mapping[str, str]) -> str:
     """Where a run was made, in a line."""
     if "version.python" not in tags:
         return ""

@@ -92,9 +92,9 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Figures as they are when they are rendered."""
     drawn: list[Any] = []
 
-    def kept(figure: Any, kind: str) -> bytes:
+    def kept(figure: Any) -> dict[str, bytes]:
         drawn.append(figure)
-        return b""
+        return {}
 
     monkeypatch.setattr("vse.report.alpha_figure.rendered", kept)
     return drawn

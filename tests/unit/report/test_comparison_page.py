@@ -10,11 +10,12 @@ import pytest
 from PIL import Image
 
 from tests.unit.report.comparisons import made_up, outcomes, run
+from tests.unit.report.pages import SVG
 from vse.report.comparison import compare, systems_of
 from vse.report.comparison_figure import comparison_figure
 from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
-from vse.report.html import Provenance
 from vse.report.metric_names import name_of
+from vse.report.page import Provenance
 
 MADE = Provenance(commands=["python jobs/compare.py runs=a,b"], configuration={}, versions={"vse": "1"})
 
@@ -32,7 +33,7 @@ def three():
 @pytest.mark.parametrize("which", ["two", "three"])
 def test_every_number_is_everywhere(request, which):
     found = request.getfixturevalue(which)
-    page = comparison_page(found, {"test": b"a picture"}, MADE)
+    page = comparison_page(found, {"test": SVG}, MADE)
     text = "\n".join(terminal_lines(found))
     rows = list(csv.DictReader(io.StringIO(to_csv(found))))
     data = to_data(found)["splits"]["test"]
@@ -55,19 +56,19 @@ def test_every_number_is_everywhere(request, which):
 
 
 def test_page_and_text_say_what_differs_and_what_intervals_are(two):
-    for text in (comparison_page(two, {"test": b"a picture"}, MADE), "\n".join(terminal_lines(two))):
+    for text in (comparison_page(two, {"test": SVG}, MADE), "\n".join(terminal_lines(two))):
         assert "model.dim" in text
         assert "not corrected for multiple comparisons" in text
         assert "Every system is one training" in text
         assert "60 images" in text
         assert "vsepp-scenes-s0-00000001" in text
-    assert "http" not in comparison_page(two, {"test": b"a picture"}, MADE).replace("http-equiv", "")
+    assert "http" not in comparison_page(two, {"test": SVG}, MADE).replace("http-equiv", "")
 
 
 def test_keys_of_other_components_are_counted_and_folded_away():
     runs = [run("a"), run("b", preset="univse_tiny")]
     found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
-    text, page = "\n".join(terminal_lines(found)), comparison_page(found, {"test": b""}, MADE)
+    text, page = "\n".join(terminal_lines(found)), comparison_page(found, {"test": SVG}, MADE)
     assert re.search(r"and \d+ keys of components that not every system has", text)
     assert "model.alpha" not in text
     assert re.search(r"<summary>\d+ keys of components that not every system has</summary>", page)
@@ -78,13 +79,13 @@ def test_runs_without_a_differing_key_say_so():
     runs = [run("a"), run("b")]
     found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
     assert "no key of the configuration differs" in "\n".join(terminal_lines(found))
-    assert "no key of the configuration differs" in comparison_page(found, {"test": b""}, MADE)
+    assert "no key of the configuration differs" in comparison_page(found, {"test": SVG}, MADE)
 
 
 def test_names_are_escaped():
     runs = [run("a", known_as="<b>"), run("b", known_as="x&y", optim__lr=0.5)]
     found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
-    page = comparison_page(found, {"test": b""}, MADE)
+    page = comparison_page(found, {"test": SVG}, MADE)
     assert "<b>," not in page
     assert "&lt;b&gt;" in page
     assert "x&amp;y" in page

@@ -3,14 +3,14 @@
 import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
+from tests.unit.report.pages import table_element
 from vse.config import override, to_dict
 from vse.presets import preset
 from vse.report.published import read_published
-from vse.report.published_page import Run, published_section, to_markdown, unrecognised
+from vse.report.published_page import Run, published_tables, to_markdown, unrecognised
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -20,23 +20,19 @@ def run(name: str, metrics: dict[str, float], **changes: Any) -> Run:
     return Run(name=f"{name}-s0", config=to_dict(config), metrics=metrics)
 
 
-def tables(section: str) -> list[tuple[str, list[str], list[list[str]]]]:
-    """(caption, column titles, rows of label, note and cells) of each table."""
-    found = []
-    for text in re.findall(r"<table>.*?</table>", section, re.DOTALL):
-        table = ElementTree.fromstring(text)
-        body = table.find("tbody")
-        assert body is not None
+def tables(runs: list[Run]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """(caption, column titles, rows of label, note and cells) of each table as pages show it."""
+    elements = [table_element(table) for table in published_tables(runs)[0]]
+    shown = []
+    for table in elements:
         rows = []
-        for row in body:
+        for row in table.findall("tbody/tr"):
             label, *cells = list(row)
-            note = label.find("span")
             assert label.text is not None
-            assert note is not None
-            rows.append([label.text, str(note.text), *("".join(cell.itertext()) for cell in cells)])
+            rows.append([label.text, str(label.findtext("span")), *("".join(cell.itertext()) for cell in cells)])
         titles = ["".join(cell.itertext()) for cell in table.findall("thead/tr")[1]]
-        found.append((str(table.findtext("caption")), titles, rows))
-    return found
+        shown.append((str(table.findtext("caption")), titles, rows))
+    return shown
 
 
 PLAIN = {"i2t/r1": 57.3, "i2t/r5": 85.0, "i2t/medr": 1.0, "t2i/r1": 42.0, "rsum": 444.0}
@@ -47,7 +43,7 @@ def under(protocol: str, metrics: dict[str, float]) -> dict[str, float]:
 
 
 def test_a_preset_beside_its_published_lines() -> None:
-    ((caption, titles, rows),) = tables(published_section([run("vsepp_coco", under("coco_1k_folds", PLAIN))]))
+    ((caption, titles, rows),) = tables([run("vsepp_coco", under("coco_1k_folds", PLAIN))])
     assert caption == "COCO 1K, five folds: plain retrieval, in percent"
     assert titles == ["rsum", "R@1", "R@5", "R@1"]  # what the run has, ranks left out
     assert rows[0] == ["vsepp_coco-s0", "measured here", "444.0", "57.3", "85.0", "42.0"]
@@ -83,9 +79,9 @@ def test_a_preset_beside_its_published_lines() -> None:
 )
 def test_lines_of_a_setting(name: str, changes: dict[str, Any], matched: set[str] | None) -> None:
     metrics = under("coco_1k_first", {"i2t/r1": 50.0, "i2t/r5": 80.0, "rsum": 400.0})
-    section = published_section([run(name, metrics, **changes)])
-    assert "made by this project" in section
-    ((_, _, rows),) = tables(section)
+    runs = [run(name, metrics, **changes)]
+    assert "made by this project" in published_tables(runs)[1]
+    ((_, _, rows),) = tables(runs)
     assert not [row[0] for row in rows if row[0].startswith("Relational")]  # theirs are validation images
     told = [row[1] for row in rows if row[0] == "UniVSE (Max)"]  # pooling of regions, aggregation of components
     assert sorted(note.rpartition(" · ")[2] for note in told) == ["model.aggregation=max", "model.pooling=max"]
@@ -101,7 +97,7 @@ def test_the_thesis_is_compared_on_the_split_that_its_presets_have() -> None:
     assert preset("relational_pool_coco").data.test == ""  # type: ignore[attr-defined]
     numbers = {"i2t/r1": 50.0, "i2t/r5": 80.0}
     on_val = {f"measured/val/coco_1k_first/{key}": value for key, value in numbers.items()}
-    ((caption, _, rows),) = tables(published_section([run("relational_pool_coco", on_val)]))
+    ((caption, _, rows),) = tables([run("relational_pool_coco", on_val)])
     assert caption == "COCO 1K, first 1,000: plain retrieval, in percent"
     (own,) = (row for row in rows if row[1].startswith("the setting of"))
     assert own[0] == "Relational VSE (pooling)"
@@ -113,7 +109,7 @@ def test_attacks_have_tables_of_their_own() -> None:
     attacked = {"attack_object/r1": 40.0, "attack_object/rsum3": 200.0, "attack_object/pair_accuracy": 90.0}
     own = {"own_pool_noun/r1": 48.0, "own_pool_noun/meanr": 5.0}
     both = {**attacked, **own}
-    univse, pools = tables(published_section([run("vsec_coco", under("coco_1k_first", both))]))
+    univse, pools = tables([run("vsec_coco", under("coco_1k_first", both))])
     assert (univse[1], pools[1]) == (["R@1", "rsum3"], ["R@1"])
     assert univse[2][1] == [
         "VSE-C",
@@ -129,7 +125,7 @@ def test_attacks_as_printed_stand_for_those_by_our_rules_and_say_so() -> None:
     both = {**ours, "attack_object/published/r1": 50.0}
     first = run("univse_coco", under("coco_1k_first", both))
     second = run("vsepp_coco", under("coco_1k_first", ours))
-    plain, attacked = tables(published_section([first, second]))
+    plain, attacked = tables([first, second])
     assert [row[1:] for row in plain[2][:2]] == [["measured here", "60.0"]] * 2
     assert attacked[1] == ["R@1"]
     assert [row[1:] for row in attacked[2][:2]] == [
@@ -144,7 +140,7 @@ def test_each_run_beside_lines_of_its_data() -> None:
         run("jwae_mh_flickr30k", under("flickr_1k", {"i2t/r1": 30.0})),
         run("jwae_mh_scenes", {"test/i2t/r1": 70.0}),
     ]
-    large, flickr = tables(published_section(runs))
+    large, flickr = tables(runs)
     assert [row[0] for row in large[2]] == ["jwae_mh_coco-s0", "VSE-C", "CSE", "VSE++", "UniVSE"]
     assert [row[:1] + row[2:] for row in flickr[2][:2]] == [
         ["jwae_mh_flickr30k-s0", "30.0"],
@@ -155,9 +151,9 @@ def test_each_run_beside_lines_of_its_data() -> None:
 
 def test_where_nothing_can_be_compared() -> None:
     scenes = run("vsepp_scenes", {"test/rsum": 400.0})
-    assert published_section([scenes]) == published_section([]) == ""
-    unmeasured = published_section([scenes, run("vsepp_coco", {"test/rsum": 300.0})])
-    assert not tables(unmeasured)
+    assert published_tables([scenes]) == published_tables([]) == ([], "")
+    none, unmeasured = published_tables([scenes, run("vsepp_coco", {"test/rsum": 300.0})])
+    assert none == []
     assert (
         "numbers of COCO; to see them here, measure with measure.protocol (coco_1k_folds, coco_1k_first, coco_5k)"
         in (unmeasured)

@@ -12,12 +12,11 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from tests.unit.report.responses import conditional, drawn, full_grid, one_at_a_time, point, results
-from vse.report import response_figures, response_page
+from vse.report import response_figures
 from vse.report.importance import importance
 from vse.report.response import ResponseResults, lines_of
-from vse.report.response_build import write_response
 from vse.report.response_figures import importance_figure, interaction_figure, pairs_of, response_figure
-from vse.report.response_page import importance_text, points_csv, points_table
+from vse.report.response_page import best_text, importance_text, points_csv, points_table, write_response
 from vse.storage.folder import Folder
 
 ALL = [one_at_a_time(), full_grid(), drawn(), results([point({"objective.eta_c": v}, 1) for v in (0.1, 2.0)], seeds=1)]
@@ -119,12 +118,9 @@ def test_the_table_is_ranked_and_marks_what_is_not_whole() -> None:
     early = point({"objective.eta_c": 2.1}, stopped=True)
     half = point({"objective.eta_c": 1.9}, seeds=1)
     found = results([point({"objective.eta_c": v}) for v in (0.1, 2.0)] + [early, half])
-    table = points_table(found)
-    order = [table.index(text) for text in ("eta_c=2.0", "eta_c=0.1", "eta_c=2.1", "eta_c=1.9")]
-    assert order[:2] == sorted(order[:2])
-    assert max(order[:2]) < min(order[2:])
-    assert "ended early" in table
-    assert "1 of 2 seeds" in table
+    rows = points_table(found)["rows"]
+    assert [(row["label"], row["note"]) for row in rows[:2]] == [("eta_c=2.0", "best"), ("eta_c=0.1", "")]
+    assert {row["label"]: row["note"] for row in rows[2:]} == {"eta_c=2.1": "ended early", "eta_c=1.9": "1 of 2 seeds"}
 
 
 def test_the_csv_has_a_line_a_point_and_seed() -> None:
@@ -210,8 +206,8 @@ def test_keys_that_the_preset_has_not_are_said_to_be_so() -> None:
     assert best is not None
     (key,) = best.changes
     without = dataclasses.replace(found, base={k: v for k, v in found.base.items() if k != key})
-    assert "(not in the preset)" in response_page._best(without)
-    assert "(preset 0.5)" in response_page._best(found)
+    assert "(not in the preset)" in best_text(without)
+    assert "(preset 0.5)" in best_text(found)
 
 
 def test_a_sweep_in_which_nothing_has_finished_has_a_page(tmp_path: Path) -> None:

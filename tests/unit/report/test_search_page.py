@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.report.test_html import PROVENANCE, Outline
+from tests.unit.report.pages import PROVENANCE, Outline
 from vse.inference.image_search import Answer, Hit, Item, SearchResult
 from vse.presets import preset
 from vse.report.search_build import lines
@@ -46,7 +46,7 @@ def test_a_sentence_with_its_images() -> None:
     assert outline.links == ["data:image/jpeg;base64,1"] * 2  # of 1 and 1234; nothing is fetched
     for words in (
         "2,000 images searched by a sentence",
-        "split test of scenes · univse-scenes-s0 · univse · α = 0.7",
+        "data split test of scenes candidates 2,000 images run univse-scenes-s0 family univse α 0.7",
         'a "red" <ball>, or none',
         "true images: ranks 2, 1,234",
         "not in the vocabulary: xanadu",

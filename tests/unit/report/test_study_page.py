@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests import s3
-from vse.report.html import Provenance
+from tests.unit.report.pages import SVG
+from vse.report.page import Provenance
 from vse.report.study_build import report_study
 from vse.report.study_page import attack_columns, plain_columns, study_page, table, to_csv
 from vse.storage.folder import Folder
@@ -92,13 +93,13 @@ class Cells(HTMLParser):
 def test_page_says_claims_numbers_and_command(findings):
     cells = Cells()
     made = Provenance(commands=[findings["command"]], configuration={}, versions={})
-    cells.feed(study_page(findings, b"a picture", made))
+    cells.feed(study_page(findings, SVG, made))
     assert cells.links == []
-    for text in ("A < B & C.", "2.5 could be seen", "rsum: B - A: +1.2 [-0.5, 3.0]", findings["command"], "0123abcd"):
+    for text in ("A < B & C.", "2.5 would be detectable", "rsum: B - A: +1.2 [-0.5, 3.0]", findings["command"]):
         assert text in cells.text
-    for text in ("4567cdef", "UniVSE, learned α: α ended at 0.93 [0.90, 0.96]."):
+    for text in ("0123abcd, design 4567cdef", "UniVSE, learned α: α ended at 0.93 [0.90, 0.96]."):
         assert text in cells.text
-    assert cells.text.count("2.5 could be seen") == 2  # of the undecided claim alone
+    assert cells.text.count("2.5 would be detectable") == 2  # of the undecided claim alone
     assert "the second drawing, never trained on" in cells.text
 
 

@@ -72,7 +72,7 @@ def test_a_description_has_its_parts_in_order_and_its_links_lead_somewhere(works
         "**Evaluation**",
         "**Commands**",
         "**Notes**",
-        "**Made with**",
+        "**Environment**",
     ]
     places = [text.index(part) for part in order]
     assert places == sorted(places)

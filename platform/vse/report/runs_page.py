@@ -1,0 +1,171 @@
+"""The report of chosen runs: their metrics, one table for each data set, and published numbers on the same data."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from vse.config import dotted, fingerprint
+from vse.errors import InputError
+from vse.report.files import json_text, write_files
+from vse.report.measured import run_metrics, run_sizes
+from vse.report.metric_names import name_of
+from vse.report.order import grouped, parts
+from vse.report.page import Provenance, count, provenance, render
+from vse.report.published_page import Run, published_tables, unrecognised
+from vse.report.tables import metrics_csv
+from vse.report.terminal import told_size
+from vse.stages.measuring.options import Size
+from vse.storage.folder import Folder
+from vse.training.checkpoint import Checkpoints
+from vse.training.origin import Origin, read_origin
+from vse.workspace.layout import Workspace
+from vse.workspace.summary import summarised
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportedRun:
+    """A run with everything that the report shows of it.
+
+    `records` identifies the images and captions of its data set, `data` is the name that the workspace keeps the data
+    set under ("": it is gone), `facts` are for readers, `sizes` by the name of what was measured.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    sizes: Mapping[str, Size]
+    facts: Mapping[str, str]
+    records: str
+    data: str
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether anything but training has measured it."""
+        return bool(self.sizes) or not all(key.startswith("val/") for key in self.metrics)
+
+
+def read_reported(workspace: Workspace, name: str) -> ReportedRun:
+    """Everything that a report shows of a run. Raises InputError if it is an ensemble, absent, or without numbers."""
+    _refuse_ensemble(workspace, name)
+    run = workspace.existing("runs", name, "runs")
+    metrics, config, sizes = run_metrics(run), run.read_json("config.json"), run_sizes(run)
+    if not metrics:
+        raise InputError(f"runs={name}: has no numbers yet; finish it with jobs/train.py")
+    best = Checkpoints(run.child("checkpoints")).best()
+    records = "" if best is None else best.read_json("context.json")["fingerprints"].get("records", "")
+    kept = workspace.root.child("datasets").names() if records else []
+    return ReportedRun(
+        name=name,
+        config=config,
+        metrics=metrics,
+        sizes=sizes,
+        facts=_facts(config, sizes, read_origin(run)),
+        records=records or fingerprint(config.get("data")),
+        data=next((each.removesuffix(f"-{records}") for each in kept if each.endswith(f"-{records}")), ""),
+    )
+
+
+def _refuse_ensemble(workspace: Workspace, name: str) -> None:
+    """An ensemble has no configuration or seed of its own, so it cannot be a column of runs."""
+    ensembles = workspace.root.child("ensembles")
+    last = summarised(name).rpartition("/")[2]
+    if last in ensembles.names() and name not in workspace.root.child("runs").names():
+        raise InputError(
+            f"runs={name}: is an ensemble, and reports are of single runs; jobs/evaluate.py prints the numbers of "
+            f"ensembles and keeps them below {ensembles.child(last, 'evaluation')}"
+        )
+
+
+def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size], origin: Origin | None) -> dict[str, str]:
+    """Preset, data set, family and seed of a run, and the sizes that its evaluations have noted."""
+    facts = {} if origin is None else {"preset": str(origin)}
+    for label, part in (("data set", config.get("data")), ("family", config.get("model"))):
+        if isinstance(part, Mapping) and "name" in part:
+            facts[label] = str(part["name"])
+    file = PurePosixPath(str(config.get("data", {}).get("file", ""))).name
+    if file and "data set" in facts:
+        facts["data set"] += f", {file}"
+    facts["seed"] = str(config.get("seed", "–"))
+    return facts | {split: told_size(size) for split, size in sizes.items()}
+
+
+def write_runs(folder: Folder, runs: Sequence[ReportedRun], commands: Mapping[str, str], own: str) -> list[str]:
+    """Write page and tables of runs.
+
+    Args:
+        folder: Where to write.
+        runs: The runs, in the order of the columns.
+        commands: The command that evaluates each run.
+        own: The command that writes the report.
+
+    Returns:
+        The names of the files.
+    """
+    published = [Run(name=run.name, config=run.config, metrics=run.metrics, data=run.data) for run in runs]
+    other = unrecognised(published)
+    for line in other:
+        print(f"note: {line}", file=sys.stderr, flush=True)
+    notes = [f"not evaluated: {run.name}; {commands[run.name]}" for run in runs if not run.evaluated]
+    made_with = provenance([*commands.values(), own], {run.name: dotted(run.config) for run in runs})
+    rows = {run.name: run.metrics for run in runs}
+    files = {
+        "report.html": runs_page(runs, made_with, published, [*notes, *other]),
+        "table.csv": metrics_csv(rows),
+        "table.json": json_text(rows),
+    }
+    return write_files(folder, files)
+
+
+def runs_page(
+    runs: Sequence[ReportedRun], made_with: Provenance, published: Sequence[Run] = (), notes: Iterable[str] = ()
+) -> str:
+    """The page of runs: a table for each data set, since numbers on different data cannot be compared."""
+    by_data: dict[str, list[ReportedRun]] = {}
+    for run in runs:
+        by_data.setdefault(run.records, []).append(run)
+    tables, hint = published_tables(published)
+    return render(
+        "runs.html",
+        title=count(len(runs), "run"),
+        heading=count(len(runs), "run"),
+        lead=", ".join(run.name for run in runs),
+        protocol={
+            "data": "one table for each data set" if len(by_data) > 1 else next(iter(runs)).facts.get("data set", ""),
+            "candidates": "all images and captions of a split, unless a heading names a protocol",
+            "seeds": "one for each run",
+        },
+        groups=[_table(group) for group in by_data.values()],
+        notes=[*notes, *(line for group in by_data.values() for line in _other_sizes(group))],
+        published={"tables": tables, "hint": hint},
+        provenance=made_with,
+    )
+
+
+def _other_sizes(runs: Sequence[ReportedRun]) -> list[str]:
+    """A line for each split that is not as large for every run, as after a backbone has left out images."""
+    lines = []
+    for split in dict.fromkeys(split for run in runs for split in run.sizes):
+        sizes = {run.name: told_size(run.sizes[split]) for run in runs if split in run.sizes}
+        if len(set(sizes.values())) > 1:
+            each = "; ".join(f"{name}: {size}" for name, size in sizes.items())
+            lines.append(f"{split}: numbers of one line are not comparable, the runs have met different sets ({each})")
+    return lines
+
+
+def _table(runs: Sequence[ReportedRun]) -> dict[str, Any]:
+    """One line for each fact and metric, under headings that name the split; one column for each run."""
+    facts = dict.fromkeys(name for run in runs for name in run.facts)
+    sections: list[dict[str, Any]] = [
+        {"heading": "", "lines": [(name, [run.facts.get(name) for run in runs]) for name in facts]}
+    ]
+    for heading, names in grouped(name for run in runs for name in run.metrics).items():
+        lines = [
+            (name_of(parts(name)[1]), [f"{run.metrics[name]:.2f}" if name in run.metrics else None for run in runs])
+            for name in names
+        ]
+        sections.append({"heading": heading, "lines": lines})
+    data = runs[0].facts.get("data set", "")
+    title = (f"{data}: " if data else "") + "one column a run; recalls in percent, ranks 1-based"
+    return {"title": title, "names": [run.name for run in runs], "sections": sections}
