@@ -124,8 +124,8 @@ def _kind(spec: Field[Any], hint: Any) -> str:
 
 def _range(at: Any) -> Iterator[str]:
     for name, sign in (("low", "≥"), ("above", ">"), ("high", "≤")):
-        if at.get(name) is not None:
-            yield f"{sign} {at[name]:g}" if abs(at[name]) < 1e6 else f"{sign} {at[name]}"
+        if at.get(name) is not None and abs(at[name]) < 1e6:
+            yield f"{sign} {at[name]:g}"
 
 
 def _first_sentence(of: Any) -> str:

@@ -10,7 +10,8 @@ SITE = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *SITE, *sorted((ROOT / "evidence").rglob("README.md"))]
 
 _BLOCK = re.compile(r"^( *)(?:<!-- not executed[^\n]*-->\n *)?```(\w+)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
-_INLINE = re.compile(r"`((?:python jobs/|make |ray submit )[^`]+)`")
+_INLINE = re.compile(r"`((?:python jobs/|vse |make |ray submit )[^`]+)`")
+JOBS = {file.stem for file in (ROOT / "jobs").glob("[!_]*.py")}
 _PLACEHOLDER = re.compile(r"\$\w+|\b[A-Z]{3,}\b|\.\.\.")
 
 
@@ -62,11 +63,15 @@ def job_commands(page: Path) -> list[tuple[str, Command]]:
     """(name of the job, its arguments) of the commands that start a job, here or on a cluster."""
     found = []
     for words, complete in commands(page):
-        place = next((k for k, word in enumerate(words) if re.fullmatch(r"jobs/\w+\.py", word)), None)
-        if place is not None and (words[0] == "python" or words[:2] == ("ray", "submit")):
-            name = Path(words[place]).stem
-            if name != "X":
-                found.append((name, Command(_without_bare_placeholders(words[place + 1 :]), complete)))
+        if words[0] == "vse":
+            length = next((n for n in (3, 2, 1) if "_".join(words[1 : 1 + n]) in JOBS), 0)
+            name, place = "_".join(words[1 : 1 + length]), length
+            assert name or words[1:2] in (("--help",), ("--version",), ("X",)), f"{page}: {' '.join(words)}"
+        else:
+            place = next((k for k, word in enumerate(words) if re.fullmatch(r"jobs/\w+\.py", word)), 0)
+            name = Path(words[place]).stem if words[0] == "python" or words[:2] == ("ray", "submit") else ""
+        if name in JOBS:
+            found.append((name, Command(_without_bare_placeholders(words[place + 1 :]), complete)))
     return found
 
 
