@@ -2,20 +2,16 @@
 
 import sys
 
-from vse.cli.command import main
-from vse.sweeps.alpha import run_alpha_sweep
-from vse.sweeps.alpha_dry_run import describe_plan
-from vse.sweeps.alpha_plan import Options, make_plan
+from vse.sweeps.alpha import AlphaOptions, make_plan
+from vse.sweeps.job import sweep_job
 
 if __name__ == "__main__":
     sys.exit(
-        main(
+        sweep_job(
             "sweep_alpha",
-            run_alpha_sweep,
+            make_plan,
             description="Train UniVSE and VSE++ over seeds, measure every alpha, choose one on validation, report.",
             default_preset="univse_scenes",
-            options=Options(),
-            check=make_plan,
-            plan=describe_plan,
+            options=AlphaOptions(),
         )
     )

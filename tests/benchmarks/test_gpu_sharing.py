@@ -32,8 +32,8 @@ def seconds(folder: Path, at_once: int) -> float:
     """How long the trainings take, so many side by side, once images and captions are prepared."""
     from vse.cluster.runtime import Config, running_ray
     from vse.sweeps.experiment import run_sweep
-    from vse.sweeps.frame import need_of
     from vse.sweeps.ledger import Ledger
+    from vse.sweeps.plan import need_of
 
     config = override(preset(PRESET), SETTINGS)
     workspace = Workspace.open(str(folder))

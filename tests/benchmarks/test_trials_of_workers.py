@@ -22,7 +22,7 @@ SETTINGS = {"train.workers": 2, "train.threads": 1}
 def test_a_trial_of_two_workers(tmp_path: Path) -> None:
     from vse.cluster.runtime import Config, running_ray
     from vse.sweeps.experiment import run_sweep
-    from vse.sweeps.frame import need_of
+    from vse.sweeps.plan import need_of
 
     config = override(preset(PRESET), SETTINGS)
     pipeline.prepare(config, Workspace.open(str(tmp_path)))

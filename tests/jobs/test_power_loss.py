@@ -20,7 +20,7 @@ from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
-from vse.sweeps import frame
+from vse.sweeps import engine
 from vse.sweeps.ledger import Ledger, open_sweep
 from vse.training.config import RunConfig
 from vse.workspace.journal import read
@@ -129,25 +129,6 @@ def test_a_stopped_run_with_a_cut_checkpoint(
 
 
 @pytest.mark.parametrize("how", CUTS)
-def test_codes_of_a_sweep(done: tuple[Path, dict[str, Any]], copied: Path, how: str) -> None:
-    from vse.config import to_dict
-    from vse.sweeps.alpha_trials import Setting, run_trial
-
-    setting = Setting(workspace=str(copied), parent="p", arms={"univse": to_dict(configured())}, alphas=(0.5,))
-    run = next((copied / "runs").iterdir()).name
-    encoded = run_trial({"kind": "encode", "run": run}, setting)
-    folders = {f"codes.{split}": name for split, name in encoded["folders"].items()}
-    changes = {"kind": "alpha", "seed": 0, "model.alpha": 0.5, "run": run, **folders}
-    before = run_trial(changes, setting)
-    from vse.sweeps import alpha_trials
-
-    for kind in ("*.npy", "manifest.json"):
-        cut(copied, f"runs/*/evaluation/codes-*/{kind}", how)
-        alpha_trials._curves.cache_clear()
-        assert run_trial(changes, setting) == before
-
-
-@pytest.mark.parametrize("how", CUTS)
 def test_a_ledger_and_a_definition(tmp_path: Path, how: str) -> None:
     workspace, definition = Workspace.open(str(tmp_path)), {"space": {"a": [1, 2]}, "seeds": [0]}
     folder = open_sweep(workspace, "curve", definition)
@@ -175,12 +156,15 @@ def test_a_report_that_is_not_whole_is_written_again(tmp_path: Path, name: str, 
     outputs = {file: f"{folder}/{file}" for file in ("results.json", "alpha.png", "report.html")}
     for file in outputs:
         folder.write_text(file, f"the content of {file}")
-    summary = {"fingerprints": {"results": "1234"}, "details": {"files": frame.entries(folder, outputs)}}
+    summary = {
+        "fingerprints": {"results": "1234"},
+        "details": {"files": {name: folder.entry(name) for name in outputs}},
+    }
     folder.write_json("summary.json", summary)
-    assert frame.reported(folder, "1234")
-    assert not frame.reported(folder, "4321")
+    assert engine.reported(folder, "1234")
+    assert not engine.reported(folder, "4321")
     cut(tmp_path, name, how)
-    assert not frame.reported(folder, "1234")
+    assert not engine.reported(folder, "1234")
 
 
 @pytest.mark.parametrize("how", CUTS)

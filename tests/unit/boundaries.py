@@ -19,6 +19,9 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "filelock": ("storage", "tracking.shipping"),
     "fcntl": (),
 }
+# Parts of Ray without a promise to stay, besides all names that begin with an underscore; one module uses them.
+PRIVATE_OF_RAY = ("ray.core.generated", "ray.tune.execution", "ray.autoscaler")
+USES_PRIVATE_RAY = "cluster.ray_private"
 NOT_EACH_OTHER = (("models", "objectives"), ("objectives", "models"))
 PURE_OF = ("ray", "mlflow", "argparse", "hyperopt")
 PURE = (
@@ -114,6 +117,8 @@ def _import_breaches(module: str, name: str, modules: dict[str, Path]) -> Iterat
     for library, places in ONLY_IN.items():
         if top == library and not any(module == p or module.startswith(p + ".") for p in places):
             yield f"{module} imports {library}, which {'only ' + ' and '.join(places) if places else 'nothing'} may"
+    if top == "ray" and module != USES_PRIVATE_RAY and (name.startswith(PRIVATE_OF_RAY) or "._" in name):
+        yield f"{module} imports {name}, which is private; {USES_PRIVATE_RAY} is the only module that may"
     room = module.split(".")[0]
     if top in PURE_OF and room in PURE:
         yield f"{module} is pure and imports {top}"
@@ -134,6 +139,10 @@ def _import_breaches(module: str, name: str, modules: dict[str, Path]) -> Iterat
 def _calls(module: str, source: str) -> Iterator[str]:
     tree = ast.parse(source)
     for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ray":
+            for alias in node.names:
+                if alias.name.startswith("_") and module != USES_PRIVATE_RAY:
+                    yield f"{module}:{node.lineno}: imports Ray's private {alias.name}"
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "ray.init" and module != "cluster.runtime":
             yield f"{module}:{node.lineno}: only cluster.runtime may call ray.init"
     if not module.startswith("training"):

@@ -16,15 +16,14 @@ from tests.unit.unsafe_loading import unsafe
 from vse.config import override
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages.attack import attack_split
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
 from vse.storage.checksums import CHECKSUM, as_json, sha256_of, with_checksum
 from vse.storage.folder import MANIFEST, Folder
-from vse.sweeps.code_files import open_codes, store_codes
 from vse.sweeps.ledger import FILE_NAME, Ledger
+from vse.sweeps.trial import measure_test, read_hits
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
 
@@ -101,19 +100,19 @@ CONFIG = override(preset("univse_tiny"), {**SMALL, "train.epochs": 1})
 
 
 def read_everything(workspace: Workspace) -> list[str]:
-    """What each reader of a workspace says: training that goes on, measures, codes, ledger, state of the shipper."""
+    """What each reader of a workspace says: training that goes on, measures, hits, ledger, state of the shipper."""
 
     def train() -> object:
         return run_training(CONFIG, workspace)
 
     (run,) = [workspace.run(name) for name in workspace.root.child("runs").names()]
     measures = MeasureOptions(splits=("test",), attacks=("shared",), alpha=0.25)
-    codes = [run.child("evaluation", name) for name in run.child("evaluation").names() if name.startswith("codes")]
+    hits = [name for name in run.child("evaluation").names() if name.startswith("hits") and name.endswith("npz")]
     readers: list[Callable[[], object]] = [
         train,
         lambda: load_run(run),
         lambda: measure_run(run, workspace, measures),
-        *((lambda folder=folder: open_codes(folder)) for folder in codes),
+        *((lambda name=name: read_hits(run, name)) for name in hits),
         lambda: Ledger(workspace.sweep("some")),
         lambda: Shipper(workspace.root.uri)._load(),
     ]
@@ -129,13 +128,11 @@ def read_everything(workspace: Workspace) -> list[str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace in which every stage was there: trained, measured, with codes, a ledger and a shipper's state."""
+    """A workspace in which every stage was there: trained, measured, with hits, a ledger and a shipper's state."""
     workspace = Workspace.open(str(tmp_path_factory.mktemp("whole") / "workspace"))
     result = run_training(CONFIG, workspace)
     measure_run(result.folder, workspace, MeasureOptions(splits=("test",), attacks=("shared",)))
-    material = pipeline.prepare(CONFIG, workspace, parsed=True)
-    adversaries = attack_split(CONFIG, workspace, material, "test", "shared")
-    store_codes(load_run(result.folder), result.folder, material, adversaries)
+    measure_test(result.folder, pipeline.prepare(CONFIG, workspace))
     Ledger(workspace.sweep("some")).finish({"model.alpha": 0.5}, {"rsum": 1.0}, 1.0)
     workspace.root.child("mlflow").local().mkdir()
     Shipper(workspace.root.uri)._save({})
@@ -169,7 +166,7 @@ def test_a_pickle_in_any_file_of_a_workspace_never_runs(whole: Path, tmp_path: P
         if path.is_file() and path.stat().st_size:
             kinds.setdefault(kind_of(path.relative_to(whole)), path.relative_to(whole))
     names = " ".join(kinds)
-    for needed in ("model.safetensors", ".parquet", "cache/", "codes-", FILE_NAME, MANIFEST, "vocabulary.json"):
+    for needed in ("model.safetensors", ".parquet", "cache/", "hits-", FILE_NAME, MANIFEST, "vocabulary.json"):
         assert needed in names
     mark = tmp_path / "FIRED"
     for number, (kind, file) in enumerate(kinds.items()):

@@ -3,6 +3,7 @@
 import os
 import socket
 
+from vse.cluster import ray_private
 from vse.errors import InputError
 
 SECONDS = 5.0  # for a connection, and again for the first bytes
@@ -22,10 +23,8 @@ def check_answers(address: str, named: str) -> None:
         InputError: The address is none of these.
         OSError: Nobody answers, or the host's name is unknown. ConnectionError where `auto` finds no cluster.
     """
-    from ray._private import services
-
-    where = services.canonicalize_bootstrap_address(address) if address == "auto" else address.removeprefix(_CLIENT)
-    host, _, port = (where or "").partition("?")[0].rstrip("/").rpartition(":")
+    where = ray_private.address_of_cluster() if address == "auto" else address.removeprefix(_CLIENT)
+    host, _, port = where.partition("?")[0].rstrip("/").rpartition(":")
     if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise InputError(f"{named}: expected host:port, {_CLIENT}host:port, auto or local")
     with socket.create_connection((host.strip("[]"), int(port)), SECONDS) as connection:

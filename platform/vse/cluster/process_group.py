@@ -6,20 +6,21 @@ from typing import Any
 
 import ray
 from ray.train.torch import TorchConfig
-from ray.train.torch.config import _TorchBackend
 
 from vse.errors import WorkersLostError
+
+TorchBackend: Any = TorchConfig().backend_cls
 
 
 class GroupConfig(TorchConfig):
     """Ray Train's own, but that workers are asked for their GPUs and told their network before they meet."""
 
     @property
-    def backend_cls(self) -> type[_TorchBackend]:
+    def backend_cls(self) -> type[Any]:
         return _Group
 
 
-class _Group(_TorchBackend):
+class _Group(TorchBackend):
     def on_start(self, worker_group: Any, backend_config: TorchConfig) -> None:
         """Raises WorkersLostError, which names the nodes, where GPUs are there by Ray's account alone, as with a driver
         that is too old: NCCL would say so by a traceback. In a sweep the trial is tried again, perhaps elsewhere."""

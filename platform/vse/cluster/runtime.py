@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vse.cluster import ray_private
 from vse.cluster.address import check_answers
 from vse.cluster.capacity import LAUNCHED, launched_plan, planned
 from vse.cluster.node_watch import watched
@@ -147,15 +148,13 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
     workers = prepare_environment(config)
     show_progress()
     import ray
-    from ray._common.utils import env_bool
-    from ray._private import ray_constants
 
     if ray.is_initialized():
         yield _session(False)
         return
     quiet_logging()
-    # Read at import, which may have been before us, as a search space imports Tune.
-    ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = env_bool("RAY_ENABLE_UV_RUN_RUNTIME_ENV", False)
+    ray_private.warn_of_version()
+    ray_private.apply_uv_setting()
     handlers = _signal_handlers()
     with _started(config) if address is None else contextlib.nullcontext():
         if address is not None:
@@ -163,7 +162,7 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
         for number, handler in handlers.items():  # ray.init puts its own in their place
             signal.signal(number, handler)
         try:
-            raylet = _raylet()
+            raylet = ray_private.raylet_socket()
             with contextlib.nullcontext() if raylet is None else watched(raylet):
                 yield _session(address is None)
         finally:
@@ -185,13 +184,9 @@ def _started(config: Config) -> Iterator[None]:
 
 def _start(config: Config, scratch: Path) -> None:
     import ray
-    from ray._private import ray_constants
 
     global _started_here
     _started_here = True
-    # Ray replaces 127.0.0.1 by the machine's own address and listens on all of them, unless it is told that there are
-    # no other nodes; the variable set for that is read at import, which may have been before us.
-    ray_constants.ENABLE_RAY_CLUSTER = False
     ray.init(
         address="local",
         num_cpus=config.cpus or usable_cores() + 1,  # a core's worth of room: actors must not starve what feeds them
@@ -200,8 +195,9 @@ def _start(config: Config, scratch: Path) -> None:
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,
-        _temp_dir=str(scratch / "r"),  # below the private folder, since Ray makes this one writable by everybody
-        _node_ip_address="127.0.0.1",
+        **ray_private.loopback_options(
+            scratch / "r"
+        ),  # below a private folder: Ray makes its own writable by everybody
     )
 
 
@@ -241,15 +237,6 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
         raise InputError(text) from None
     except AuthenticationError as error:
         raise InputError(f"{named}: the cluster wants a token ({first_line(error)})") from None
-
-
-def _raylet() -> Path | None:
-    """The socket of the node process that this driver is connected to; None where it is on another machine."""
-    from ray._private import worker
-
-    node = worker.global_worker.node
-    socket = Path(node.raylet_socket_name) if node is not None else None  # none: ray://
-    return socket if socket is not None and socket.exists() else None
 
 
 def _session(started: bool) -> Session:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
+from vse.cluster import ray_private
 from vse.errors import InputError, first_line
 from vse.preflight.checks import Check
 from vse.preflight.lint import part, problems
@@ -56,11 +57,9 @@ def check_token(config: Mapping[str, Any]) -> list[Check]:
 
 def _schema(config: Mapping[str, Any]) -> str:
     """What Ray says against it, in one line; empty where it is content."""
-    from ray.autoscaler._private.util import prepare_config, validate_config
-
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
-            validate_config(prepare_config(copy.deepcopy(dict(config))))
+            ray_private.check_cluster_file(copy.deepcopy(dict(config)))
         except Exception as error:  # a schema error, or whatever a provider makes of nonsense
             return first_line(error)
     return ""

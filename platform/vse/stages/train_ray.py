@@ -12,17 +12,10 @@ from ray.exceptions import RayError, RayTaskError
 from ray.train import ControllerError, FailureConfig, ScalingConfig, TrainingFailedError, WorkerGroupError
 from ray.train import RunConfig as TrainRunConfig
 from ray.train.torch import TorchTrainer
-from ray.train.v2._internal.exceptions import (
-    WorkerGroupStartupFailedError,
-    WorkerGroupStartupTimeoutError,
-    WorkerHealthCheckFailedError,
-    WorkerHealthCheckTimeoutError,
-)
-from ray.train.v2._internal.execution.callback import WorkerGroupCallback
-from ray.train.v2._internal.execution.failure_handling import DefaultFailurePolicy, FailureDecision
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from vse.cluster import ray_private
 from vse.cluster.memory_shortage import memory_failure
 from vse.cluster.process_group import GroupConfig
 from vse.cluster.runtime import placement_seconds, train_nodes
@@ -36,6 +29,7 @@ from vse.training.loop import SAID_ONCE
 from vse.workspace import journal
 from vse.workspace.layout import Workspace
 
+ray_train = ray_private.train_internals()
 RETRIES = 3  # a worker lost with its spot instance is no reason to give up; each retry goes on from the checkpoint
 LISTEN_SECONDS = 1.0
 ABORT_SECONDS = 20.0  # for the workers of an interrupted training to end; what takes longer ends with Ray
@@ -106,20 +100,24 @@ def _trainer(config: RunConfig, arguments: dict[str, Any], name: str, scratch: P
     )
 
 
-class _Policy(DefaultFailurePolicy):
+class _Policy(ray_train.DefaultFailurePolicy):
     """Ray Train's own, but for workers that have had no place in time: it would wait for one as long at each retry."""
 
-    def make_decision(self, training_failed_error: TrainingFailedError) -> FailureDecision:
+    def make_decision(self, training_failed_error: TrainingFailedError) -> Any:
         return (
-            FailureDecision.RAISE if _timed_out(training_failed_error) else super().make_decision(training_failed_error)
+            ray_train.FailureDecision.RAISE
+            if _timed_out(training_failed_error)
+            else super().make_decision(training_failed_error)
         )
 
 
 def _timed_out(error: TrainingFailedError) -> bool:
-    return isinstance(error, ControllerError) and isinstance(error.controller_failure, WorkerGroupStartupTimeoutError)
+    return isinstance(error, ControllerError) and isinstance(
+        error.controller_failure, ray_train.WorkerGroupStartupTimeoutError
+    )
 
 
-class Waited(WorkerGroupCallback):
+class Waited(ray_train.WorkerGroupCallback):
     """Writes down, in Ray Train's controller, which is on the driver's node, how long workers waited for places."""
 
     def __init__(self, file: Path) -> None:
@@ -146,9 +144,9 @@ def _loss(error: TrainingFailedError) -> Exception | None:
     """How a worker, or its node, was lost; None where a worker failed by an error of its own."""
     if isinstance(error, ControllerError):
         failure = error.controller_failure
-        return failure if isinstance(failure, WorkerGroupStartupFailedError) else None
+        return failure if isinstance(failure, ray_train.WorkerGroupStartupFailedError) else None
     failures = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
-    kinds = WorkerHealthCheckFailedError, WorkerHealthCheckTimeoutError
+    kinds = ray_train.WorkerHealthCheckFailedError, ray_train.WorkerHealthCheckTimeoutError
     loss = next((each for each in failures if isinstance(each, kinds)), None)  # it takes others along
     return getattr(loss, "health_check_failure", loss)
 

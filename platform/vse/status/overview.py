@@ -6,7 +6,7 @@ Every job writes as it goes, so what is read here is at most an epoch or a trial
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -15,7 +15,6 @@ from vse.features.shards import read_receipts
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import read_each
 from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, Ledger
-from vse.sweeps.need import Need
 from vse.sweeps.standing import read_standing
 from vse.tracking.shipping import Shipper
 from vse.training.origin import TAG
@@ -214,24 +213,14 @@ def _sweep(folder: Folder, story: Story, now: float, inside: Sequence[Line]) -> 
 def _cost(ledger: Ledger, inside: Sequence[Line]) -> tuple[float, float]:
     """(CPU-hours, GPU-hours) of a sweep.
 
-    Its ledger has all of a trial, failed attempts and those that run now included, but for the last half minute; of
-    trainings from before it kept what these had, their own lines tell. Both leave something out, so the larger counts:
-    their sum would have trainings twice.
+    Its ledger counts failed attempts and those that run now, up to the last half minute; the trainings count what ran
+    until now. Both miss something, and the sum would count trainings twice: the larger one is taken.
     """
-
-    def present(changes: Mapping[str, Any]) -> Need:
-        return Need(cpus=0.0) if _trains(changes) else Need()
-
-    costs = ledger.costs(present)
-    beside = sum(entry.spent * entry.need(Need()).cpus for entry in ledger if not _trains(entry.changes)) / 3600
+    costs = ledger.costs()
     return (
-        max(sum(seconds * need.cpus for seconds, need in costs) / 3600, beside + sum(run.cpu_hours for run in inside)),
+        max(sum(seconds * need.cpus for seconds, need in costs) / 3600, sum(run.cpu_hours for run in inside)),
         max(sum(seconds * need.gpus for seconds, need in costs) / 3600, sum(run.gpu_hours for run in inside)),
     )
-
-
-def _trains(changes: Mapping[str, Any]) -> bool:
-    return changes.get("kind", "train") == "train"
 
 
 def _stages(workspace: Workspace, now: float) -> Iterator[Line]:
@@ -285,7 +274,7 @@ def _stage(name: str, folder: Folder, now: float) -> Iterator[Line]:
 
 
 def _point(entry: Entry) -> str:
-    return " ".join(f"{key}={value}" for key, value in entry.changes.items() if key not in ("material", "kind"))
+    return " ".join(f"{key}={value}" for key, value in entry.changes.items() if key != "material")
 
 
 def _number(value: Any) -> int | None:

@@ -1,388 +1,385 @@
-"""The α sweep, whole: trainings, codes, every α as a trial, the choice, the report. One call serves the job.
+"""The α sweep: each trial trains an arm at a seed; the swept arm is then measured at every α, without more training.
 
-Order: data, features, parses and adversaries in the driver, once; the trainings of all arms and seeds as Tune trials;
-then codes of the swept runs, the measures of the others and every (α, seed) as Tune trials. A ledger remembers what has
-finished, so a second call runs nothing, and one after a kill runs the rest.
+Arms are the swept family, a reference family on the same data, and on request the family with a learned α. The table
+shows the curve over α, the α that the rule chooses on validation, and the other arms.
 """
 
-import functools
 import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
-from vse import registry
+from vse import presets, registry
+from vse.adversaries.univse.attacks import ATTACKS
 from vse.cli.command import Request
-from vse.config import fingerprint, flatten, to_dict
-from vse.display import markdown
-from vse.errors import InputError, PlacementError, TrialsFailedError
-from vse.inference.served_model import offer_best
-from vse.report.curve import AlphaResults
-from vse.report.description import trial_text
-from vse.stages import pipeline
-from vse.stages.attack import attack_split, some_adversaries
-from vse.storage.folder import Folder
-from vse.sweeps.alpha_plan import ALPHA, Plan, make_plan, trial_label
-from vse.sweeps.alpha_results import LABELS, charted, child_id, digest, facts_of, gather, headline
-from vse.sweeps.alpha_trials import SPLITS, WORDS, Setting, run_trial
-from vse.sweeps.estimates import estimate_before_trials, expectation
-from vse.sweeps.experiment import require_finished, run_sweep
-from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, tell_report
-from vse.sweeps.ledger import Entry, trial_id
-from vse.training.compatibility import family_inputs
-from vse.training.inputs import REVISION
-from vse.workspace.journal import Journal, read
+from vse.cluster.runtime import Config as RayConfig
+from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
+from vse.display.markdown import escaped
+from vse.errors import InputError
+from vse.evaluation.alpha import AlphaRule, attacks_of, choose_alpha
+from vse.evaluation.intervals import interval
+from vse.report.alpha_page import write_report
+from vse.report.build import command_of
+from vse.report.curve import AlphaResults, Arm, by_seed
+from vse.report.description import alpha_headline, alpha_text, files_text, page_link
+from vse.report.tables import alpha_table
+from vse.sweeps.caps import Budget
+from vse.sweeps.ledger import Entry
+from vse.sweeps.plan import (
+    ARM,
+    LABELS,
+    SEED,
+    ChildRun,
+    Function,
+    Outcome,
+    Report,
+    StageInputs,
+    SweepCall,
+    SweepOptions,
+    SweepPlan,
+    check_seeds,
+    child_id,
+    default_name,
+    need_of,
+)
+from vse.sweeps.space import check_space, expand, label, load_space
+from vse.sweeps.trial import SPLITS, alpha_trial, trial_function
+from vse.training.compatibility import check_objective, family_inputs
+from vse.training.config import RunConfig, identity
 
 log = logging.getLogger(__name__)
 
-
-def run_alpha_sweep(request: Request) -> str:
-    """Run what is missing of the sweep, report, and return the path of its `summary.json`.
-
-    Raises InputError for a request that cannot be served, before anything starts; once all other trials have ended,
-    and the curve of the seeds that are whole was reported if there is one, InputError where a trial was refused,
-    PlacementError where no node came for any, and TrialsFailedError where one failed twice.
-    """
-    plan = make_plan(request)
-    sweeps: list[_Sweep] = []
-
-    def work(frame: Frame) -> SweepResult:
-        sweeps.append(_Sweep(frame, plan))
-        return _found(sweeps[0])
-
-    path = run_framed(request, plan, work)
-    (sweep,) = sweeps
-    if sweep.refused is not None:
-        raise type(sweep.refused)(f"{sweep.refused} (all other trials are reported: {path})")
-    if sweep.failed:
-        raise TrialsFailedError(failures(sweep.failed, path))
-    return path
+ALPHA = "model.alpha"
+CHARTED = ("rsum", "i2t/r1", "t2i/r1", "attack_object/r1", "attack_attribute/r1", "attack_relation/r1")
 
 
-class _DrainedError(Exception):
-    """A cap held trials back: those of one kind (`what`), and all that read their results."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlphaSweepOptions(SweepOptions):
+    """Keys of the α sweep, besides those of every sweep."""
 
-    def __init__(self, what: str, left: list[dict[str, Any]]) -> None:
-        self.what, self.left = what, left
-        super().__init__(
-            f"the cap is reached: {len(left)} {what} trials have not run ({', '.join(map(trial_label, left[:6]))}"
-            f"{', ...' if len(left) > 6 else ''}), nor what reads them; the same command with a higher cap, or with "
-            "fewer sweep.seeds, continues from here"
+    space: str = knob("alpha", "module of search_spaces, or a .py file")
+    seeds: tuple[int, ...] = knob((0, 1, 2), "seeds; every arm is trained once with each", low=0)
+    reference: str = knob("auto", "preset to compare with; auto: VSE++ on the same data; none: nothing")
+    learn_alpha: bool = knob(False, "also train with a learnable alpha (A.2), for each seed")
+    within: float = knob(1.0, "rule: how far below the best rsum an alpha may be", low=0)
+    standard_error: bool | None = knob(None, "rule: one standard error instead; none: for all but rendered scenes")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlphaOptions:
+    """Keys of the job."""
+
+    sweep: AlphaSweepOptions = field(default_factory=AlphaSweepOptions)
+    ray: RayConfig = field(default_factory=RayConfig)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AlphaPlan(SweepPlan):
+    """An α sweep before its first trial. `arms`: configurations by name (seed 0), the swept one first."""
+
+    kind: ClassVar[str] = "alpha sweep"
+    arms: dict[str, RunConfig]
+    reference: str | None
+    learned: str | None
+    alphas: tuple[float, ...]
+    decides: AlphaRule
+
+    @property
+    def attacked(self) -> tuple[str, ...]:
+        return SPLITS
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return SPLITS
+
+    @property
+    def beside_training(self) -> str:
+        return "measuring"
+
+    @property
+    def configured(self) -> float:
+        """The α under which checkpoints are selected."""
+        return float(flatten(self.config)[ALPHA])
+
+    @property
+    def question(self) -> str:
+        others = [arm for arm in self.arms if arm != self.family]
+        beside = f", with {' and '.join(others)} for comparison" if others else ""
+        return (
+            f"How much sentence, how much components? {self.family} on {self.data} at {len(self.alphas)} values of α "
+            f"from {self.alphas[0]:g} to {self.alphas[-1]:g}, trained with {self.seeds_text}{beside}."
         )
 
+    @property
+    def rule(self) -> str:
+        return rule_text(self.decides)
 
-def _found(sweep: "_Sweep") -> SweepResult:
-    try:
-        results, entries = sweep.run()
-    except _DrainedError as drained:
-        return _unfinished(sweep.frame, drained)
-    found = digest(entries)
-    if sweep.missing:
-        found = fingerprint([found, sweep.missing])
-        log.warning("the curve is that of %d seeds: %s", len(results.seeds), "; ".join(sweep.missing.values()))
-    return SweepResult(digest=found, report=lambda: _report(sweep, results, len(entries), found))
+    def definition(self) -> dict[str, Any]:
+        """More seeds or a learned α extend a sweep, they do not make it another."""
+        kept = {arm: to_dict(identity(config)) for arm, config in self.arms.items() if arm != self.learned}
+        return canonical({"kind": "alpha", "space": self.space.describe(), "rule": self.rule, "arms": kept})
 
+    def trial_function(self, call: SweepCall) -> Function:
+        return trial_function(alpha_trial, call, self.arms, swept=self.family, alphas=self.alphas)
 
-def _unfinished(frame: Frame, drained: _DrainedError) -> SweepResult:
-    """The curve is drawn once the cap lets all trials run, so there is none yet; the summary says what is missing."""
-    log.info("%s", drained)
-    finished = [entry for entry in frame.ledger if entry.state == "finished"]
-    found = fingerprint([digest(finished), drained.left])
+    def estimated(self) -> dict[str, RunConfig]:
+        return self.arms
 
-    def report() -> Report:
-        numbers = {"left": len(drained.left), "trials": len(finished)}
-        texts = {"headline": markdown.escaped(drained)}
-        tell_report(frame, "alpha sweep", found, (), numbers, texts=texts).end("finished")
-        return Report(files=(), headline=numbers, details={"missing": str(drained)})
+    def estimated_as(self, changes: Mapping[str, Any]) -> str:
+        return str(changes[ARM])
 
-    return SweepResult(digest=found, report=report)
+    def inputs(self) -> Iterator[StageInputs]:
+        """One pass over the images makes the features that all arms read."""
+        shown = tuple({family_inputs(config).image for config in self.arms.values()})
+        for arm, config in self.arms.items():
+            if arm != self.learned:
+                alike = config.features.backbone == self.config.features.backbone
+                yield StageInputs(config=config, parsed=arm == self.family, outputs=shown if alike else ())
 
+    def children(self, name: str, entry: Entry) -> Iterator[ChildRun]:
+        """One run for every α of the swept arm, one for the measures of another arm."""
+        arm, seed = entry.changes[ARM], entry.changes[SEED]
+        for alpha, metrics in entry.result.get("points", []):
+            params = {ALPHA: alpha, SEED: seed, "run": entry.result["run"]}
+            yield ChildRun(
+                id=child_id(name, params),
+                name=label({ALPHA: alpha, SEED: seed}),
+                kind="alpha",
+                params=params,
+                metrics=[(0, metrics)],
+                headline=metrics,
+            )
+        if arm != self.family:
+            learned = {"alpha": entry.result["alpha"]} if "alpha" in entry.result else {}
+            metrics = entry.result.get("metrics", {})
+            yield ChildRun(
+                id=child_id(name, entry.changes),
+                name=self.trial_label(entry.changes),
+                kind="measure",
+                params=entry.changes,
+                metrics=[(0, {**metrics, **learned, "cost/seconds": entry.spent})] if metrics else [],
+                headline=metrics,
+                seconds=entry.seconds,
+            )
 
-@dataclass
-class _Sweep:
-    """The trials of one call."""
-
-    frame: Frame
-    plan: Plan
-
-    def __post_init__(self) -> None:
-        self.workspace, self.ledger, self.name = self.frame.workspace, self.frame.ledger, self.frame.name
-        self.failed: dict[str, str] = {}  # by label of a trial: why
-        self.missing: dict[int, str] = {}  # by seed: why it is not in the curve
-        self.refused: InputError | PlacementError | None = None
-        self.runs: dict[tuple[str, int], str] = {}  # by arm and seed
-        self._note_runs(e for e in self.ledger if e.state == "finished" and e.changes["kind"] == "train")
-        before = [entry for entry in self.ledger if entry.state == "failed"]
-        self.failed_before = {entry.id for entry in before}
-        self.again = {self.arm_and_seed(entry.changes) for entry in before}
-        self.setting = Setting(
-            workspace=self.workspace.root.uri,
-            parent=self.name,
-            arms={arm: to_dict(config) for arm, config in self.plan.arms.items()},
-            alphas=self.plan.alphas,
-            found=self.workspace.found.answers,  # filled by the stages that `prepare` runs
-        )
-
-    def run(self) -> tuple[AlphaResults, list[Entry]]:
-        """All trials to their end; the results of the seeds that are whole, and the ledger's entries of what finished.
-
-        Raises what ended trials where no seed is whole.
-        """
-        self.frame.tell_parent("alpha sweep", self.plan.definition()["rule"])
-        material = self.prepare()
-        trainings = self.trials(self.plan.trainings(material), "train")
-        self.runs.clear()
-        runs = self._note_runs(trainings)
-        encodings = [
-            {"kind": "encode", "run": run, "material": material}
-            for (arm, _), run in runs.items()
-            if arm == self.plan.family
-        ]
-        measures = [
-            {"kind": "measure", "arm": arm, "seed": seed, "run": run, "material": material}
-            for (arm, seed), run in runs.items()
-            if arm != self.plan.family
-        ]
-        prepared = self.trials([*encodings, *measures], "measure")
-        folders = {e.changes["run"]: e.result["folders"] for e in prepared if e.changes["kind"] == "encode"}
-        measured = [e for e in prepared if e.changes["kind"] == "measure"]
-        points = self.trials(list(self.alpha_trials(runs, folders)), "alpha")
-        for entry in (*measured, *points):
-            self.tell_child(entry)
-        seeds = self.whole_seeds(measured, points)
-        shown = [[e for e in each if e.changes["seed"] in seeds] for each in (measured, points)]
-        return self.results(seeds, *shown), [*trainings, *measured, *points]
-
-    def _note_runs(self, trainings: Iterable[Entry]) -> dict[tuple[str, int], str]:
-        self.runs |= {(e.changes["arm"], e.changes["seed"]): e.result["run"] for e in trainings}
-        return self.runs
-
-    def arm_and_seed(self, changes: Mapping[str, Any]) -> tuple[str, int] | None:
-        """The arm and seed that a trial belongs to; None for codes of a run that is unknown."""
-        if changes["kind"] == "encode":
-            return next((whose for whose, run in self.runs.items() if run == changes["run"]), None)
-        return changes.get("arm", self.plan.family), changes["seed"]
-
-    def wanted(self, changes: Mapping[str, Any]) -> bool:
-        """Whether `sweep.run` lets an unfinished trial run."""
-        if self.plan.run == "failed":
-            return self.arm_and_seed(changes) in self.again
-        return self.plan.run == "all" or trial_id(changes) not in self.failed_before
-
-    def whole_seeds(self, measured: list[Entry], points: list[Entry]) -> list[int]:
-        """The seeds of which every trial has finished; why the others have not is in `missing`."""
-        every = Counter(entry.changes["seed"] for entry in (*measured, *points))
-        wanted = len(self.plan.arms) - 1 + len(self.plan.alphas)
-        seeds = [seed for seed in self.plan.seeds if every[seed] == wanted]
-        for seed in sorted(set(self.plan.seeds) - set(seeds)):
-            why = next((f"{name}: {why}" for name, why in self.failed.items() if name.endswith(f"seed={seed}")), "")
-            self.missing[seed] = why or f"seed={seed} has unfinished trials"
-        if not seeds:
-            if self.refused is not None:
-                raise self.refused
-            require_finished(list(self.ledger), "trials", self.ledger)
-            raise InputError(f"sweep.run={self.plan.run}: no seed is complete; sweep.run=all runs what is missing")
-        return seeds
-
-    def alpha_trials(
-        self, runs: dict[tuple[str, int], str], folders: dict[str, dict[str, str]]
-    ) -> Iterator[dict[str, Any]]:
-        """One trial an α and seed, seed by seed, so that a process meets as few runs as possible."""
-        for seed in self.plan.seeds:
-            run = runs.get((self.plan.family, seed), "")
-            if run not in folders:  # its training or its codes failed
-                continue
-            codes = {f"codes.{split}": folders[run][split] for split in SPLITS}
-            for alpha in self.plan.alphas:
-                yield {"kind": "alpha", "seed": seed, ALPHA: alpha, "run": run, **codes}
-
-    def prepare(self) -> str:
-        """Data, features and parses of every arm, made where they are missing; fingerprint of them and
-        training's revision."""
-        prints = {}
-        shown = tuple({family_inputs(config).image for config in self.plan.arms.values()})
-        for arm, config in self.plan.arms.items():
-            if arm != self.plan.learned:
-                alike = config.features.backbone == self.plan.config.features.backbone
-                parsed, outputs = arm == self.plan.family, shown if alike else ()
-                ray = self.frame.request.options.ray
-                material = pipeline.prepare(
-                    config, self.workspace, parsed=parsed, outputs=outputs, ray=ray, splits=SPLITS
-                )
-                prints[arm] = dict(material.fingerprints)
-        self.frame.tell_data(prints[self.plan.family])
-        return fingerprint([REVISION, prints])
-
-    def trials(self, asked: list[dict[str, Any]], what: str) -> list[Entry]:
-        """Run the unfinished ones of `asked`, all of one need; the entries of those that have finished afterwards.
-
-        What failed or was refused is kept. Raises _DrainedError where a cap held some back.
-        """
-        kinds = {changes["kind"] for changes in asked}
-        need = self.plan.need_of(next(iter(kinds), ""))
-        if pending := [changes for changes in self.ledger.pending(asked) if self.wanted(changes)]:
-            before = {trial_id(changes): self.ledger.attempts(changes) for changes in pending}
-            alike = [entry for entry in self.ledger if entry.changes["kind"] in kinds]
-            expected = functools.partial(self.expected_seconds, pending)
-            meter = self.plan.budget().meter(self.plan.spent(self.ledger), need, alike, expected)
-            if meter.allows():
-                if not self.frame.worked:
-                    self.make_adversaries()
-                self.frame.reopen()
-                self.frame.connect()
-                try:
-                    run_sweep(
-                        self.ledger,
-                        pending,
-                        functools.partial(run_trial, setting=self.setting),
-                        need=need,
-                        concurrency=self.plan.at_once(pending, self.frame.side_by_side()),
-                        available=self.frame.most(need),
-                        meter=meter,
-                        label=what,
-                        on_end=self.tell_child,
-                    )
-                except (InputError, PlacementError) as error:
-                    self.refused = self.refused or error
-            self.frame.worked = True
-            left = [changes for changes in pending if self.ledger.attempts(changes) == before[trial_id(changes)]]
-            if left and self.refused is None:
-                raise _DrainedError(what, left)
-        entries = [entry for changes in asked if (entry := self.ledger.get(changes)) is not None]
-        self.failed |= {self.label(entry.changes): entry.why for entry in entries if entry.state == "failed"}
-        return [entry for entry in entries if entry.state == "finished"]
-
-    def label(self, changes: Mapping[str, Any]) -> str:
-        """A trial as readers know it, its seed last."""
-        whose = self.arm_and_seed(changes)
-        if changes["kind"] == "encode" and whose is not None:
-            return f"codes of {whose[0]} seed={whose[1]}"
-        return trial_label(changes)
-
-    def expected_seconds(self, pending: list[dict[str, Any]]) -> float | None:
-        """Seconds of the longest training that is to run; None where nothing says it, or nothing is to be trained."""
-        arms = dict.fromkeys(changes["arm"] for changes in pending if changes["kind"] == "train")
-        request = self.frame.request
-        found = [estimate_before_trials(self.plan.arms[arm], (), self.workspace, request) for arm in arms]
-        if not found:
-            return None
-        longest = max(found, key=lambda each: each.seconds or 0.0)
-        log.info("%s", expectation(longest))
-        return longest.seconds
-
-    def make_adversaries(self) -> None:
-        """The adversaries of both splits before any trial needs them, with all the cores this process may use.
-
-        Raises InputError where the split that alpha is chosen on has none.
-        """
-        config = self.plan.config
-        material = pipeline.prepare(config, self.workspace, parsed=True)
-        for split in SPLITS:
-            made = attack_split(config, self.workspace, material, split, WORDS)
-            if split == self.plan.rule.split:
-                some_adversaries(made)
-
-    def results(self, seeds: list[int], measured: list[Entry], points: list[Entry]) -> AlphaResults:
-        """What the trials of these seeds say."""
-        plan = self.plan
-        ours = LABELS.get(plan.family, plan.family)
-        labels = {plan.reference: self.reference_label(), plan.learned: f"{ours}, learned α"}
-        arms = {
-            kind: [{"label": labels[arm], **e.result} for e in measured if e.changes["arm"] == arm]
-            for kind, arm in (("reference", plan.reference), ("learned", plan.learned))
-            if arm is not None
+    def outcome(self, call: SweepCall) -> Outcome:
+        """The curve of the seeds of which every trial has finished; without any, what is missing."""
+        entries = {
+            (changes[ARM], changes[SEED]): call.ledger.get(changes)
+            for changes in self.trials(call.ledger, call.material)
         }
-        named: dict[str, dict[str, str]] = {}
-        for (arm, seed), run in self.runs.items():
-            if seed not in seeds:
-                continue
-            named.setdefault(arm, {})[str(seed)] = run
-        return gather(
-            self.name,
-            plan.family,
-            plan.data,
-            seeds,
-            plan.alphas,
-            plan.configured,
-            plan.rule,
-            {(e.changes[ALPHA], e.changes["seed"]): e.result["metrics"] for e in points},
-            arms,
-            named,
+        finished = {key: entry for key, entry in entries.items() if entry is not None and entry.state == "finished"}
+        missing = {}
+        for (arm, seed), entry in entries.items():
+            if (arm, seed) not in finished:
+                failed = entry is not None and entry.state == "failed"
+                why = f"{arm} seed={seed}: {entry.why}" if failed and entry else f"seed={seed} has unfinished trials"
+                missing.setdefault(seed, why)
+        seeds = [seed for seed in self.seeds if seed not in missing]
+        if not seeds:
+            return _without_curve(call, len(finished), missing)
+        whole = {key: entry for key, entry in finished.items() if key[1] in seeds}
+        if missing:
+            log.warning("the curve has %d of %d seeds: %s", len(seeds), len(self.seeds), "; ".join(missing.values()))
+        results = self.results(call.folder.name, seeds, {key: entry.result for key, entry in whole.items()})
+        return Outcome(
+            digest=fingerprint([results.to_dict(), missing, call.left]),
+            report=lambda: self._report(call, results, whole, missing),
         )
 
-    def reference_label(self) -> str:
-        """The reference arm's family as readers know it."""
-        if self.plan.reference is None:
-            return ""
-        family = registry.name_of("family", self.plan.arms[self.plan.reference].model)
-        return LABELS.get(family, family)
+    def results(
+        self, name: str, seeds: Sequence[int], found: Mapping[tuple[str, int], Mapping[str, Any]]
+    ) -> AlphaResults:
+        """The curve, the choice and the other arms.
 
-    def tell_child(self, entry: Entry) -> None:
-        """The run of one α or measure trial, told once and whole; trainings tell of themselves."""
-        changes = entry.changes
-        if changes["kind"] not in ("alpha", "measure"):
-            return
-        journal = self.frame.journal("trials", entry.id)
-        if read(journal.path).status == "finished":
-            return
-        with journal.together():  # Tune's loop waits meanwhile, and a store takes the whole file each time
-            self._tell(journal, entry)
+        Args:
+            name: Of the sweep.
+            seeds: Those of which every trial has finished.
+            found: Results of trials by arm and seed.
+        """
+        curves = [dict(map(tuple, found[self.family, seed]["points"])) for seed in seeds]
+        labels = {self.learned: f"{LABELS.get(self.family, self.family)}, learned α"}
+        if self.reference is not None:
+            theirs = registry.name_of("family", self.arms[self.reference].model)
+            labels[self.reference] = LABELS.get(theirs, theirs)
 
-    def _tell(self, journal: Journal, entry: Entry) -> None:
-        changes = entry.changes
-        tags = {"kind": changes["kind"], "attempts": entry.attempts}
-        name = trial_label(changes)
-        journal.start(child_id(self.name, changes), name=name, parent=self.name, tags=tags, ago=entry.seconds)
-        journal.params({key: value for key, value in changes.items() if key != "kind"})
-        found = entry.result.get("metrics", {})
-        journal.describe("headline", trial_text(name, self.name, changes["run"], found))
-        if entry.state == "finished":
-            journal.metrics({**entry.result["metrics"], "cost/seconds": entry.seconds}, step=0)
-            if "alpha" in entry.result:
-                journal.metrics({"alpha": entry.result["alpha"]}, step=0)
-            journal.end("finished")
-        else:
-            journal.note(entry.why)
-            journal.end("failed")
+        def measured(arm: str | None) -> Arm | None:
+            if arm is None:
+                return None
+            each = [found[arm, seed] for seed in seeds]
+            learned = [float(one["alpha"]) for one in each if "alpha" in one]
+            return Arm(label=labels[arm], metrics=by_seed([one["metrics"] for one in each]), alphas=learned)
+
+        there = attacks_of(curves, self.decides.split)
+        absent = " and ".join(attack for attack in ATTACKS if attack not in there)
+        without = f" {self.decides.split} has no adversaries of {absent}: the sum is without them." if absent else ""
+        return AlphaResults(
+            name=name,
+            label=LABELS.get(self.family, self.family),
+            data=self.data,
+            seeds=list(seeds),
+            alphas=list(self.alphas),
+            points=[by_seed([curve[alpha] for curve in curves]) for alpha in self.alphas],
+            chosen=choose_alpha(curves, self.decides),
+            configured=self.configured,
+            rule=self.rule + without,
+            reference=measured(self.reference),
+            learned=measured(self.learned),
+            runs={arm: {str(seed): found[arm, seed]["run"] for seed in seeds} for arm in self.arms},
+        )
+
+    def _report(
+        self,
+        call: SweepCall,
+        results: AlphaResults,
+        whole: Mapping[tuple[str, int], Entry],
+        missing: Mapping[int, str],
+    ) -> Report:
+        facts = {f"seed {seed} is missing": why for seed, why in missing.items()}
+        for arm in self.arms:
+            spent = [entry.seconds for (own, _), entry in whole.items() if own == arm]
+            facts[f"{arm} trials"] = f"{len(spent)}, {sum(spent) / len(spent):.1f} s each on average"
+        configuration = {arm: flatten(config) for arm, config in self.arms.items()}
+        files = write_report(call.folder, results, [command_of(call.request)], configuration, facts)
+        runs = results.runs[self.family]
+        more = {"trials": len(whole), "left": call.left, "rule": results.rule}
+        return Report(
+            files=files,
+            headline={**headline(results), **more, **({"missing": "; ".join(missing.values())} if missing else {})},
+            details={"table": alpha_table(results).to_data(), "runs": results.runs},
+            texts={
+                "headline": f"{alpha_headline(results)}\n\n{page_link(call.folder)}",
+                "result": f"{alpha_text(results, missing.values())}\n\n{files_text(files)}",
+            },
+            charts=charted(results),
+            best=list(runs.values()),
+            best_changes={ALPHA: results.chosen},
+            checkpoints={f"checkpoints/seed-{seed}": run for seed, run in runs.items()},
+        )
 
 
-def _report(sweep: _Sweep, results: AlphaResults, trials: int, results_digest: str) -> Report:
-    """Figures, tables and the page in the sweep's folder, and all of it told to the parent run."""
-    from vse.report.alpha_page import write_report
-    from vse.report.build import command_of
-    from vse.report.description import alpha_headline, alpha_text, files_text, page_link
-    from vse.report.tables import alpha_table
+def _without_curve(call: SweepCall, finished: int, missing: Mapping[int, str]) -> Outcome:
+    numbers = {"left": call.left, "trials": finished}
+    text = "no seed is complete, so there is no curve: " + "; ".join(missing.values())
+    report = Report(headline=numbers, details={"missing": text}, texts={"headline": escaped(text)})
+    return Outcome(digest=fingerprint([numbers, missing]), report=lambda: report)
 
-    frame, plan = sweep.frame, sweep.plan
-    configuration = {arm: flatten(config) for arm, config in plan.arms.items()}
-    missing = {"missing": "; ".join(sweep.missing.values())} if sweep.missing else {}
-    facts = {**{f"seed {seed} is missing": why for seed, why in sweep.missing.items()}, **facts_of(frame.ledger)}
-    names = write_report(frame.folder, results, [command_of(frame.request)], configuration, facts)
-    numbers = headline(results)
-    told = {**numbers, "trials": trials, "left": 0}  # in the place of what was told when a cap held trials back
-    texts = {
-        "headline": f"{alpha_headline(results)}\n\n{page_link(frame.folder)}",
-        "result": f"{alpha_text(results, sweep.missing.values())}\n\n{files_text(names)}",
-    }
-    journal = tell_report(frame, "alpha sweep", results_digest, names, told, charted(results), texts)
-    for seed, run in results.runs.get(plan.family, {}).items():
-        _tell_checkpoint(journal, frame.workspace.run(run), f"checkpoints/seed-{seed}")
-    offer_best(frame.workspace, results.runs.get(plan.family, {}).values(), changes={ALPHA: results.chosen})
-    journal.end("finished")
-    return Report(
-        files=names,
-        headline={**numbers, "trials": trials, "rule": results.rule, **missing},
-        details={"table": alpha_table(results).to_data(), "runs": results.runs},
+
+def make_plan(request: Request) -> AlphaPlan:
+    """The plan of a request. Raises InputError for settings that do not go together."""
+    config, options = request.config, request.options.sweep
+    family = registry.name_of("family", config.model)
+    if "alpha" not in registry.component("family", family).inference_parameters:
+        raise InputError(f"model={family}: has no alpha to sweep; use model=univse")
+    check_seeds(request)
+    if config.model.learn_alpha:
+        raise InputError(
+            "model.learn_alpha: alpha is swept here; sweep.learn_alpha=true trains the learned one as well"
+        )
+    space = load_space(options.space)
+    if set(space.domains) != {ALPHA}:
+        extra = ", ".join(key for key in space.domains if key != ALPHA) or "nothing"
+        raise InputError(f"search space {options.space}: expected {ALPHA} alone, found {extra}; others need training")
+    # Checkpoints are selected at model.alpha whatever is swept: setting it does not set what is searched.
+    check_space(space, config, request.changed - {ALPHA})
+    by_error = options.standard_error
+    if by_error is None:
+        by_error = registry.name_of("source", config.data) != "scenes"
+    config = override(config, {SEED: 0})
+    Budget(options, need_of(config.train)).check()
+    arms, learned, against = {family: config}, None, None
+    if options.learn_alpha:
+        learned = f"{family}_learned"
+        arms[learned] = override(config, {"model.learn_alpha": True})
+    reference = _reference(request)
+    if reference is not None:
+        theirs = registry.name_of("family", reference.model)
+        against = theirs if theirs not in arms else "reference"
+        arms[against] = reference
+    for arm in arms.values():
+        check_objective(arm)
+    return AlphaPlan(
+        name=default_name(options, request.preset),
+        named=bool(options.name),
+        config=config,
+        space=space,
+        options=options,
+        listed=tuple({ARM: arm} for arm in arms),
+        arms=arms,
+        reference=against,
+        learned=learned,
+        alphas=tuple(sorted({float(trial[ALPHA]) for trial in expand(space, samples=21)})),
+        decides=AlphaRule(within=options.within, standard_error=by_error),
     )
 
 
-def _tell_checkpoint(journal: Journal, run: Folder, under: str) -> None:
-    """The kept checkpoint as artifacts: what it takes to embed, without the optimiser."""
-    from vse.training.checkpoint import Checkpoints
+def _reference(request: Request) -> RunConfig | None:
+    """The reference arm: its preset, on the data and features of the swept arm, with what the user set for both.
 
-    best = Checkpoints(run.child("checkpoints")).best()
-    if best is not None and best.is_local:  # elsewhere the training's own run is where to look
-        for name in best.names():
-            if not name.startswith("optimizer"):
-                journal.artifact(best.local(name), under)
+    Keys of data, features, text, optim and train that the user set hold for both arms. Keys of the model and of the
+    objective hold for the reference too if it has them (model.dim, objective.margin).
+    """
+    config: RunConfig = request.config
+    wanted = request.options.sweep.reference
+    if wanted == "none":
+        return None
+    if wanted == "auto":
+        parts = (request.preset or "").split("_")  # univse_obj_small: obj_small, then small
+        ends = ["_".join(parts[k:]) for k in range(1, len(parts))] + [registry.name_of("source", config.data)]
+        wanted = next((name for end in ends if (name := f"vsepp_{end}") in presets.names()), "")
+        if not wanted:
+            raise InputError(
+                f"sweep.reference=auto: there is no VSE++ preset for --preset {request.preset}; name one "
+                f"({', '.join(name for name in presets.names() if name.startswith('vsepp'))}) or none"
+            )
+    reference = presets.preset(wanted)
+    features = replace(reference.features, backbone=config.features.backbone)
+    reference = replace(reference, data=config.data, features=features, text=config.text, seed=0)
+    values, theirs = flatten(config), flatten(reference)
+    own = {"model", "objective", ALPHA, "model.learn_alpha"}
+    shared = (key for key in request.changed if key in values and key in theirs and key not in own)
+    changes = {key: values[key] for key in shared if not key.startswith(("data", "features.backbone"))}
+    return override(reference, changes)
+
+
+def rule_text(rule: AlphaRule) -> str:
+    """The rule as a sentence; it is written down with the sweep before any result."""
+    close = (
+        "one standard error over seeds"
+        if rule.standard_error
+        else f"{rule.within:g} point{'' if rule.within == 1 else 's'}"
+    )
+    return (
+        f"Among all α whose {rule.split} rsum, mean over seeds, is within {close} of the best, take the largest sum of "
+        "R@1 + R@5 + R@10 over the object, attribute and relation attacks (adversaries that share words with training "
+        f"negatives) on {rule.split}, mean over seeds; ties go to the larger α."
+    )
+
+
+def headline(results: AlphaResults, split: str = "test") -> dict[str, float]:
+    """The chosen α and the metrics there, next to the reference model's."""
+    numbers: dict[str, float] = {"alpha": results.chosen}
+    here = results.at(results.chosen)
+    assert here is not None
+    for metric in CHARTED:
+        key = f"{split}/{metric}"
+        if key in here:
+            numbers[key] = interval(here[key]).mean
+        if results.reference is not None and key in results.reference.metrics:
+            numbers[f"reference/{key}"] = interval(results.reference.metrics[key]).mean
+    return numbers
+
+
+def charted(results: AlphaResults) -> list[tuple[int, dict[str, float]]]:
+    """The curve as metrics of the parent run: a chart over steps is the curve.
+
+    A step is 100 α, or 1000 α and so on for finer grids.
+    """
+    points, scale = [], 100
+    while len({round(scale * alpha) for alpha in results.alphas}) < len(results.alphas):
+        scale *= 10
+    keys = [f"{split}/{metric}" for split in SPLITS for metric in CHARTED]
+    for alpha, point in zip(results.alphas, results.points, strict=True):
+        values = {f"curve/{key}": interval(point[key]).mean for key in keys if key in point}
+        points.append((round(scale * alpha), values))
+    return points

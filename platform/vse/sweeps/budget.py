@@ -21,7 +21,7 @@ def typical(entries: Iterable[Entry], need: Need) -> float | None:
     """Median seconds of finished trials that trained to their end and had what `need` says, or nobody knows what; None
     where there is none. Workers and shares of GPUs may differ within a sweep, and take another time."""
     ended = [entry for entry in entries if entry.state == "finished" and not entry.stopped]
-    seconds = [length(entry) for entry in ended if need.of_kind(entry.need(need)) and length(entry) > 0]
+    seconds = [length(entry) for entry in ended if need.of_kind(entry.need) and length(entry) > 0]
     return statistics.median(seconds) if seconds else None
 
 

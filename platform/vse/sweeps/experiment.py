@@ -14,10 +14,10 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.tune.execution import class_cache
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import ConcurrencyLimiter
 
+from vse.cluster import ray_private
 from vse.cluster.capacity import Capacity, living
 from vse.cluster.placement import capacity
 from vse.cluster.runtime import LIFECYCLE, SPOT
@@ -25,9 +25,10 @@ from vse.display.progress import Progress
 from vse.errors import TrialsFailedError
 from vse.storage.scratch import scratch_folder
 from vse.sweeps.budget import Meter
+from vse.sweeps.hand_out import AVOIDED, HandOut
 from vse.sweeps.ledger import FILE_NAME, Entry, Ledger
 from vse.sweeps.need import DRIVER_CPUS, Need
-from vse.sweeps.proposals import AVOIDED, HandOut, InTurn, Proposer
+from vse.sweeps.proposals import InTurn, Proposer
 from vse.sweeps.recorder import Listener, Recorder
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.trial_process import Function, run_function
@@ -39,11 +40,6 @@ _ENVIRONMENT = {  # beside what vse.cluster.runtime sets
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # the new one writes to stdout even when it is asked not to
 }
-# Tune would copy the driver's credentials into the runtime environment of trials, which Ray writes into its logs.
-# Trials use the credentials of their node, as all other workers do: those of the environment in which Ray was started,
-# or of an instance profile.
-class_cache.ENV_VARS_TO_PROPAGATE -= {name for name in class_cache.ENV_VARS_TO_PROPAGATE if name.startswith("AWS_")}
-
 Place = Callable[[dict[str, Any]], tune.PlacementGroupFactory]  # of a trial, by its configuration
 _NODE_LABEL = "ray.io/node-id"
 
@@ -155,6 +151,7 @@ def _tuned(function: Function, place: Place, recorder: Recorder, config: tune.Tu
     assert module != "__main__", "what Ray pickles must live in a module that workers can import"
     config.trial_name_creator = _name
     config.trial_dirname_creator = _name
+    ray_private.keep_credentials_from_trials()
     with scratch_folder("tune") as scratch, _environment(_ENVIRONMENT), _quiet("ray.tune"):
         tune.Tuner(
             tune.with_resources(functools.partial(run_function, function=function), place),

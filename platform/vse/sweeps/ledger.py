@@ -10,8 +10,8 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from vse.config import canonical, dotted, fingerprint
@@ -19,6 +19,7 @@ from vse.errors import InputError
 from vse.storage.checksums import as_json, with_checksum, without_checksum
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
+from vse.sweeps.failures import FailureKind
 from vse.sweeps.need import Need
 from vse.workspace.layout import Workspace
 
@@ -29,12 +30,20 @@ RUNNING = "running.json"  # seconds of attempts that have not ended, for the cas
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """The last known end of a trial. `changes` are dotted keys and values, `result` plain data.
+    """How a trial ended last.
 
-    `seconds` is wall time of the last attempt, `spent` of all attempts in whichever call, those included that were cut
-    off with their driver; if its training took more over all restarts, then that. `cpus` and `gpus` are what it had
-    while it ran, on the mean over `spent`, `workers` those of the last attempt; None where that was written before they
-    were kept.
+    Args:
+        id: Fingerprint of its changes.
+        changes: Dotted keys and values.
+        state: Whether it has a result.
+        result: Plain data.
+        seconds: Wall time of the last attempt.
+        failure: Why it has no result.
+        error: The message of that.
+        attempts: How often it has ended.
+        spent: Seconds of all attempts in any call, including those cut off with their driver. If its training took
+            longer over all restarts, the seconds of the training.
+        need: CPUs and GPUs that it had, averaged over `spent`, and the workers of the last attempt.
     """
 
     id: str
@@ -42,31 +51,33 @@ class Entry:
     state: Literal["finished", "failed"]
     result: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    failure: FailureKind | None = None
     error: str = ""
     attempts: int = 1
     spent: float = 0.0
-    cpus: float | None = None
-    gpus: float | None = None
-    workers: int | None = None
-
-    def need(self, present: Need) -> Need:
-        """What it had while it ran; `present` where nobody wrote that down."""
-        return self.had or present
-
-    @property
-    def had(self) -> Need | None:
-        """What it had while it ran, where that is known."""
-        return _need({"cpus": self.cpus, "gpus": self.gpus, "workers": self.workers})
+    need: Need = field(default_factory=Need)
 
     @property
     def stopped(self) -> bool:
-        """Whether a scheduler ended it before its time."""
+        """Whether a scheduler ended it early."""
         return self.state == "finished" and bool(self.result.get("stopped"))
 
     @property
     def why(self) -> str:
-        """The last line of the error, which says what it was."""
-        return (self.error.strip().splitlines() or ["it did not say why"])[-1]
+        """The failure in one line: its kind, and the last line of its message."""
+        line = (self.error.strip().splitlines() or ["no message"])[-1]
+        return self.failure.describe(line) if self.failure else line
+
+
+@dataclass(frozen=True, slots=True)
+class _CutOff:
+    """An attempt that ran when its driver died, or that runs now: seconds, including cut off attempts before it, and
+    how many attempts had ended before."""
+
+    changes: dict[str, Any]
+    seconds: float
+    attempts: int
+    need: Need
 
 
 def trial_id(changes: Mapping[str, Any]) -> str:
@@ -89,11 +100,10 @@ class Ledger:
         for line in self._data.split(b"\n"):
             try:
                 record = without_checksum(json.loads(line))
-                entry = Entry(**record)
-            except (ValueError, TypeError):
+                failure = FailureKind(record["failure"]) if record["failure"] else None
+                entry = Entry(**{**record, "failure": failure, "need": Need(**record["need"])})
+            except (KeyError, ValueError, TypeError):
                 continue
-            if "spent" not in record:  # written before this was kept
-                entry = replace(entry, spent=_spent(self._before(entry.id), entry.seconds, entry.result))
             self._entries[entry.id] = entry
 
     def __len__(self) -> int:
@@ -133,73 +143,80 @@ class Ledger:
     def finish(
         self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float, need: Need | None = None
     ) -> Entry:
-        """Record what a trial found, and what it had in these seconds."""
+        """Record the result of a trial, and the resources that it had in these seconds."""
         return self._append(changes, need, state="finished", result=canonical(result), seconds=round(seconds, 3))
 
-    def fail(self, changes: Mapping[str, Any], error: str, seconds: float = 0.0, need: Need | None = None) -> Entry:
-        """Record that a trial ended without a result, and why; every failure counts as an attempt."""
-        return self._append(changes, need, state="failed", error=error, seconds=round(seconds, 3))
+    def fail(
+        self,
+        changes: Mapping[str, Any],
+        error: str,
+        seconds: float = 0.0,
+        need: Need | None = None,
+        kind: FailureKind = FailureKind.ERROR,
+    ) -> Entry:
+        """Record that a trial ended without a result, and why. Every failure counts as an attempt."""
+        return self._append(changes, need, state="failed", failure=kind, error=error, seconds=round(seconds, 3))
 
     def spent(self, changes: Mapping[str, Any]) -> float:
-        """Seconds of all attempts at a trial, those cut off included."""
+        """Seconds of all attempts at a trial, including those cut off."""
         name = trial_id(changes)
-        return self._before(name) + (self._cut[name]["seconds"] if name in self._cut else 0.0)
+        ended = self._entries[name].spent if name in self._entries else 0.0
+        return ended + (self._cut[name].seconds if name in self._cut else 0.0)
 
-    def costs(self, present: Callable[[Mapping[str, Any]], Need]) -> list[tuple[float, Need]]:
-        """Seconds of every trial so far, those cut off included, and what it had while it ran; `present` says that of
-        the changes of one of which it was not kept."""
-        ended = [(entry.spent, entry.need(present(entry.changes))) for entry in self]
-        return ended + [(each["seconds"], _need(each) or present(each["changes"])) for each in self._cut.values()]
+    def costs(self) -> list[tuple[float, Need]]:
+        """Seconds of every trial so far, including those cut off, and the resources that it had."""
+        return [(each.spent, each.need) for each in self] + [(each.seconds, each.need) for each in self._cut.values()]
 
-    def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float, Need | None]]) -> None:
-        """Write down the (changes, seconds so far, what it had in these) of attempts that run now: if nobody tells of
-        their end, the next reader takes them as cut off. What cannot be written is left out."""
+    def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float, Need]]) -> None:
+        """Write down the attempts that run now: the next reader counts them as cut off unless their end is recorded.
+
+        Args:
+            running: Changes, seconds so far, and the resources that the trial had in these. What cannot be written is
+                left out.
+        """
         kept = dict(self._cut)
         for changes, seconds, need in running:
-            name, entry = trial_id(changes), self.get(changes)
-            before = self._cut.get(name, {"seconds": 0.0})
-            total = round(seconds + before["seconds"], 3)
-            attempts = 0 if entry is None else entry.attempts
-            had = _mean([(before["seconds"], _need(before)), (seconds, need)])
-            kept[name] = {"changes": canonical(changes), "seconds": total, "attempts": attempts, **had}
-        note = as_json(kept)
+            name, before = trial_id(changes), self._cut.get(trial_id(changes))
+            parts = [(before.seconds, before.need)] if before else []
+            total = round(seconds + sum(each for each, _ in parts), 3)
+            had = _mean([*parts, (seconds, need)])
+            kept[name] = _CutOff(canonical(changes), total, self.attempts(changes), had)
+        note = as_json({name: asdict(each) for name, each in kept.items()})
         if note == (self._noted or as_json({})):
             return
         with contextlib.suppress(OSError, InputError):
             if self.folder.is_local:
                 self.folder.write_bytes(RUNNING, note)
-            else:  # conditional as well: who lost the sweep to another job leaves that one's note alone
+            else:  # conditional: a job that lost the sweep to another one leaves the other's note alone
                 self._noted_tag = self.folder.write_over(RUNNING, note, self._noted_tag)
             self._noted = note
 
     @functools.cached_property
-    def _cut(self) -> dict[str, dict[str, Any]]:
+    def _cut(self) -> dict[str, _CutOff]:
         """What `keep_running` wrote before this ledger was opened, of trials that have not ended since."""
         try:
-            cut = {
-                name: {
-                    "changes": dict(each["changes"]),
-                    "seconds": float(each["seconds"]),
-                    "attempts": each["attempts"],
-                    **_mean([(0.0, _need(each))]),
-                }
-                for name, each in json.loads(self._noted or b"{}").items()
-            }
+            notes = json.loads(self._noted or b"{}").items()
+            cut = {name: _CutOff(**{**each, "need": Need(**each["need"])}) for name, each in notes}
         except (AttributeError, KeyError, TypeError, ValueError):
             return {}
         ended = {entry.id: entry.attempts for entry in self}
-        return {name: each for name, each in cut.items() if each["attempts"] == ended.get(name, 0)}
-
-    def _before(self, name: str) -> float:
-        return self._entries[name].spent if name in self._entries else 0.0
+        return {name: each for name, each in cut.items() if each.attempts == ended.get(name, 0)}
 
     def _append(self, changes: Mapping[str, Any], need: Need | None, **fields: Any) -> Entry:
-        before, name, known = self.get(changes), trial_id(changes), self.spent(changes)
-        attempts = before.attempts + 1 if before is not None else 1
-        spent, cut = _spent(known, fields["seconds"], fields.get("result", {})), self._cut.get(name, {"seconds": 0.0})
-        ended = (0.0, None) if before is None else (before.spent, before.had)
-        had: dict[str, Any] = _mean([ended, (cut["seconds"], _need(cut)), (spent - known, need)])
-        entry = Entry(id=name, changes=canonical(changes), attempts=attempts, spent=spent, **fields, **had)
+        name, known = trial_id(changes), self.spent(changes)
+        trained = fields.get("result", {})
+        longest = float(trained.get("seconds", 0.0)) if trained.get("trained") else 0.0
+        spent = round(max(known + fields["seconds"], longest), 3)  # a restarted training counts its earlier seconds
+        parts = [(each.spent, each.need) for each in self if each.id == name]
+        parts += [(self._cut[name].seconds, self._cut[name].need)] if name in self._cut else []
+        entry = Entry(
+            id=name,
+            changes=canonical(changes),
+            attempts=self.attempts(changes) + 1,
+            spent=spent,
+            need=_mean([*parts, (spent - known, need or Need())]),
+            **fields,
+        )
         line = json.dumps(with_checksum(asdict(entry)), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         if self.folder.is_local:
             self._append_local(line)
@@ -235,34 +252,13 @@ class Ledger:
             return b"", ""
 
 
-def _spent(before: float, seconds: float, result: Mapping[str, Any]) -> float:
-    """Of all attempts, after those before; a training that was restarted elsewhere knows of more than these."""
-    trained = float(result.get("seconds", 0.0)) if result.get("trained") else 0.0
-    return round(max(before + seconds, trained), 3)
-
-
-def _need(record: Mapping[str, Any]) -> Need | None:
-    """What a trial had, of a record that says so."""
-    cpus, gpus = record.get("cpus"), record.get("gpus")
-    if cpus is None or gpus is None:
-        return None
-    return Need(cpus=float(cpus), gpus=float(gpus), workers=record.get("workers") or 1)
-
-
-def _mean(parts: Iterable[tuple[float, Need | None]]) -> dict[str, float]:
-    """`cpus` and `gpus` of (seconds, need) together; seconds of which nobody knows are taken to be like the others. And
-    the `workers` of the last one."""
-    known = [(seconds, need) for seconds, need in parts if need is not None]
-    if not known:
-        return {}
-    total, (_, last) = sum(seconds for seconds, _ in known), known[-1]
-    if total <= 0 or len({(need.cpus, need.gpus) for _, need in known}) == 1:
-        return {"cpus": last.cpus, "gpus": last.gpus, "workers": last.workers}
-    return {
-        "cpus": round(sum(seconds * need.cpus for seconds, need in known) / total, 6),
-        "gpus": round(sum(seconds * need.gpus for seconds, need in known) / total, 6),
-        "workers": last.workers,
-    }
+def _mean(parts: Sequence[tuple[float, Need]]) -> Need:
+    """CPUs and GPUs averaged over (seconds, resources), with the workers of the last one."""
+    total, last = sum(seconds for seconds, _ in parts), parts[-1][1]
+    if total <= 0 or len({(need.cpus, need.gpus) for _, need in parts}) == 1:
+        return last
+    cpus, gpus = (sum(each) / total for each in zip(*((s * n.cpus, s * n.gpus) for s, n in parts), strict=True))
+    return Need(cpus=round(cpus, 6), gpus=round(gpus, 6), workers=last.workers)
 
 
 def stem(preset: str | None) -> str:

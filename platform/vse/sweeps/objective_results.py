@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from vse import presets, registry
+from vse import presets
 from vse.cli.command import Request
-from vse.config import fingerprint, flatten, override, to_dict
+from vse.config import flatten, override, to_dict
 from vse.errors import DamagedError
 from vse.evaluation.per_image import PerImage, counts_of
 from vse.evaluation.statistics import Sample
@@ -20,37 +20,36 @@ from vse.report.response import OBJECTIVE, Point, ResponseResults, choose
 from vse.stages import pipeline
 from vse.stages.trained import load_run
 from vse.studies.sweep_claims import SWEEP_CLAIMS, arm_name, verdicts
-from vse.sweeps.ledger import Entry, Ledger
-from vse.sweeps.objective_plan import Plan
-from vse.sweeps.objective_trials import SEED, measure_test, read_hits
+from vse.sweeps.ledger import Entry
+from vse.sweeps.plan import LABELS, SEED, SweepCall, SweepPlan
 from vse.sweeps.space import label
+from vse.sweeps.trial import measure_test, read_hits
+from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
 log = logging.getLogger(__name__)
 
-LABELS = {"univse": "UniVSE", "relational": "Relational embeddings", "jwae": "jWAE"}
 
-
-def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, left: int = 0) -> ResponseResults:
-    """Results of all trials in the ledger that are of the asked seeds and of these data."""
-    base = flatten(plan.config)
+def response_results(plan: SweepPlan, call: SweepCall) -> ResponseResults:
+    """Results of all trials in the ledger that have the plan's seeds and were trained on these data."""
+    base, ledger = flatten(plan.config), call.ledger
     points, failed = [], {}
     for changes in plan.points_in(ledger):
-        entries = [ledger.get(trial) for trial in plan.trials_of(changes, material)]
-        known = [entry for entry in entries if entry is not None]
-        failed |= {plan.trial_label(e): e.why for e in known if e.state == "failed"}
-        finished = [entry for entry in known if entry.state == "finished"]
+        entries = [
+            entry for trial in plan.trials_of(changes, call.material) if (entry := ledger.get(trial)) is not None
+        ]
+        failed |= {plan.trial_label(e.changes): e.why for e in entries if e.state == "failed"}
+        finished = [entry for entry in entries if entry.state == "finished"]
         if finished:
             points.append(_point(plan, changes, finished))
     varied = {key for key in plan.space.keys if len({repr(p.values[key]) for p in points if key in p.values}) > 1}
     keys = [key for key in plan.space.keys if key in varied or key in plan.space.varied]
-    family = registry.name_of("family", plan.config.model)
-    spent = plan.spent(ledger)
+    costs = ledger.costs()
     return ResponseResults(
-        name=name,
-        label=LABELS.get(family, family),
-        data=registry.name_of("source", plan.config.data),
-        preset=preset,
+        name=call.folder.name,
+        label=LABELS.get(plan.family, plan.family),
+        data=plan.data,
+        preset=call.request.preset or "",
         method=plan.options.method,
         objective=plan.options.objective,
         rule=plan.rule,
@@ -59,19 +58,19 @@ def gather(plan: Plan, name: str, preset: str, ledger: Ledger, material: str, le
         base={key: _plain(base[key]) for key in plan.space.keys if key in base},
         points=points,
         best=choose(points, len(plan.seeds)),
-        seconds=sum(seconds for seconds, _ in spent),
-        gpu_hours=sum(seconds * need.gpus for seconds, need in spent) / 3600,
-        left=left,
+        seconds=sum(seconds for seconds, _ in costs),
+        gpu_hours=sum(seconds * need.gpus for seconds, need in costs) / 3600,
+        left=call.left,
         failed=failed,
     )
 
 
-def judged(results: ResponseResults, plan: Plan, workspace: Workspace) -> ResponseResults:
+def judged(results: ResponseResults, plan: SweepPlan, workspace: Workspace) -> ResponseResults:
     """The results with verdicts on the registered claims that these points answer."""
     return replace(results, claims=verdicts(_samples(results.points, plan, workspace)))
 
 
-def _point(plan: Plan, changes: dict[str, Any], finished: list[Entry]) -> Point:
+def _point(plan: SweepPlan, changes: dict[str, Any], finished: list[Entry]) -> Point:
     whole = flatten(override(plan.config, changes))
     metrics = by_seed([{**e.result["metrics"], OBJECTIVE: e.result["objective"]} for e in finished])
     return Point(
@@ -92,7 +91,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _samples(points: list[Point], plan: Plan, workspace: Workspace) -> dict[str, Callable[[str], Sample]]:
+def _samples(points: list[Point], plan: SweepPlan, workspace: Workspace) -> dict[str, Callable[[str], Sample]]:
     """Arms of the registered claims that all seeds of some point answer, by the arm's name."""
     base = flatten(plan.config)
     arms: dict[str, Callable[[str], Sample]] = {}
@@ -129,11 +128,6 @@ def _hits(workspace: Workspace, run: str, name: str) -> PerImage:
         return read_hits(folder, name)
 
 
-def digest(results: ResponseResults) -> str:
-    """Eight digits over what was found: what is drawn from it is drawn again only if it changes."""
-    return fingerprint({**results.to_dict(), "seconds": 0.0, "gpu_hours": 0.0, "method": "", "claims": {}})
-
-
 def headline(results: ResponseResults) -> dict[str, Any]:
     """The numbers a reader wants first."""
     best, base = results.chosen(), results.at_base()
@@ -147,9 +141,9 @@ def headline(results: ResponseResults) -> dict[str, Any]:
     return found | {f"claim/{name}": verdict["answer"] for name, verdict in results.claims.items()}
 
 
-def preset_file(request: Request, plan: Plan, changes: Mapping[str, Any]) -> str:
+def preset_file(request: Request, config: RunConfig, changes: Mapping[str, Any]) -> str:
     """The best point as JSON that `--preset FILE` reads: the named preset and what differs from it."""
-    chosen = override(plan.config, dict(changes))
+    chosen = override(config, dict(changes))
     name = request.preset or ""
     if name not in presets.names():  # a file: it stands alone
         return json.dumps(to_dict(chosen), indent=1) + "\n"

@@ -10,14 +10,17 @@ from typing import Any
 from ray import tune
 from ray.tune.experiment import Trial
 
+from vse.cluster import ray_private
 from vse.cluster.memory_shortage import LOWER, memory_shortage
 from vse.display.progress import Progress
 from vse.errors import InputError, PlacementError, StorageError
 from vse.sweeps.budget import Meter
 from vse.sweeps.epochs import EpochCounter, Epochs
+from vse.sweeps.failures import FailureKind
+from vse.sweeps.hand_out import AVOIDED
 from vse.sweeps.ledger import Entry, Ledger, trial_id
 from vse.sweeps.need import Need
-from vse.sweeps.proposals import AVOIDED, DIVERGED, LOST, NO_PLACE, NOT_FREE, SICK, TAKEN_OVER, Proposer
+from vse.sweeps.proposals import Proposer
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
 from vse.sweeps.trial_process import EPOCHS, PAYLOAD, PEAK, SAID, SO_FAR, WAITED
@@ -116,11 +119,9 @@ class Recorder(tune.Callback):
             self._finish(changes, payload["result"], payload["seconds"])
         elif "diverged" in payload:
             self.waiting.moved()
-            why = f"{DIVERGED}: {payload['diverged']}"
-            self._fail(changes, why)
+            self._fail(changes, payload["diverged"], FailureKind.DIVERGED)
         elif "taken_over" in payload:
-            why = f"{TAKEN_OVER}: {payload['taken_over']}"
-            self._fail(changes, why)
+            self._fail(changes, payload["taken_over"], FailureKind.TAKEN_OVER)
         elif SO_FAR in last:  # the scheduler ended it
             self._finish(changes, {**json.loads(last[SO_FAR]), "stopped": True}, self._seconds(changes))
         else:
@@ -137,23 +138,23 @@ class Recorder(tune.Callback):
             waited = self._seconds(changes) - self._worked.get(mine, 0.0)
             others = {each: self.meter.elapsed(each) for each in self.running if each != mine}
             if not self.waiting.stands(mine, waited, others):  # others have what it waited for
-                self._fail(changes, f"{NO_PLACE}: {why}", held=held)
+                self._fail(changes, why, FailureKind.NO_RESOURCES, held)
                 return
         verdict = None
         if payload.get("sick"):
             verdict = self.sick.ill("" if self.need.nested else payload["node"], payload["host"], kind, why)
         if verdict == "here":
-            text = f"{SICK}: {payload['host']}: {why}"
-            self._fail(changes, text)
+            self._fail(changes, f"{payload['host']}: {why}", FailureKind.NODE_FAULT)
             return
         self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
         self.broken = self.broken or verdict is not None  # every node is at fault, or the only one
-        self._fail(changes, why, refused=True, held=held)
+        self._fail(changes, why, FailureKind.REFUSED, held)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
-        self._fail(changes, _why(trial, self._peak.get(trial_id(changes), 0.0)))
+        why, kind = _why(trial, self._peak.get(trial_id(changes), 0.0))
+        self._fail(changes, why, kind)
 
     def _never_began(self, trial: Any) -> None:
         """A trial that Tune gave up without a word, as it does where an actor is not free for its next trial in time.
@@ -161,7 +162,7 @@ class Recorder(tune.Callback):
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
         self.untold(trial.trial_id)
-        self._fail(changes, f"{NOT_FREE}: {_why(trial)}")
+        self._fail(changes, _why(trial)[0], FailureKind.NOT_STARTED)
 
     def conclude(self) -> None:
         """Raise what ended trials and would end them again."""
@@ -184,12 +185,12 @@ class Recorder(tune.Callback):
         share = had.share_of(self.need)
         self._ended(changes, lambda: self.ledger.finish(changes, result, seconds, had), share=share)
 
-    def _fail(self, changes: Mapping[str, Any], why: str, *, refused: bool = False, held: Need | None = None) -> None:
-        """held: what it had while it ran, where it never came to what it needs."""
+    def _fail(self, changes: Mapping[str, Any], why: str, kind: FailureKind, held: Need | None = None) -> None:
+        """held: the resources it had while it ran, if it never got all that it needs."""
         seconds = self._seconds(changes)
         had = held or self._had(changes, seconds)
-        share = had.share_of(self.need)
-        self._ended(changes, lambda: self.ledger.fail(changes, why, seconds, had), refused, share)
+        refused, share = kind == FailureKind.REFUSED, had.share_of(self.need)
+        self._ended(changes, lambda: self.ledger.fail(changes, why, seconds, had, kind), refused, share)
 
     def _ended(
         self, changes: Mapping[str, Any], record: Callable[[], Entry], refused: bool = False, share: float = 1.0
@@ -226,21 +227,15 @@ def _avoided(trials: Iterable[Any]) -> set[str]:
     return set.intersection(*kept_from) if kept_from else set()
 
 
-def _why(trial: Any, peak: float = 0.0) -> str:
-    """The end of the traceback of a failed trial, as Tune left it in this process's scratch folder; of one that ran out
-    of memory a line that says so. peak: GiB that its process had taken by its last report."""
+def _why(trial: Any, peak: float = 0.0) -> tuple[str, FailureKind]:
+    """The end of the traceback of a failed trial, as Tune left it in this process's scratch folder, or one line if the
+    trial ran out of memory. `peak`: GiB that its process had taken by its last report."""
     try:
-        # A traceback may quote bytes of any encoding, and people alone read it.
+        # a traceback may quote bytes of any encoding, and only people read it
         text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = "the process of the trial died"
     if line := memory_shortage(text, peak):
-        return redact_text(f"{line}; {LOWER}")
+        return redact_text(f"{line}; {LOWER}"), FailureKind.ERROR
     text = redact_text(re.sub(r"\x1b\[[0-9;]*m", "", text)).strip()[-4000:]
-    return f"{LOST}: {text}" if _lost_its_node(text) else text
-
-
-def _lost_its_node(text: str) -> bool:
-    """Whether Ray says so. Tune keeps the exception itself as a pickle only, which is not read; what a trial raises has
-    a traceback, and a trial whose process alone died is told as that."""
-    return "Traceback" not in text and any(words in text for words in ("is unavailable:", "its node has died"))
+    return text, FailureKind.NODE_LOST if ray_private.says_node_lost(text) else FailureKind.ERROR

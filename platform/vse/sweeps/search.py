@@ -17,8 +17,9 @@ from ray.tune.search.hyperopt import HyperOptSearch
 
 from vse.config import fingerprint
 from vse.errors import InputError
+from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import Entry, Ledger, trial_id
-from vse.sweeps.proposals import DIVERGED, Attempts
+from vse.sweeps.proposals import Attempts
 from vse.sweeps.space import Space, alternatives, at_labels, canonical_point, choices, label, leaves, placements
 
 log = logging.getLogger(__name__)
@@ -137,7 +138,7 @@ class ParzenSearch:
 
     def _diverged(self, point: Changes) -> bool:
         entries = [self.ledger.get(changes) for changes in self.trials_of(point)]
-        return any(entry is not None and entry.error.startswith(DIVERGED) for entry in entries)
+        return any(entry is not None and entry.failure == FailureKind.DIVERGED for entry in entries)
 
     def _next_point(self) -> dict[str, Any] | None:
         """The next initial point, else HyperOpt's suggestion; None where nothing new can be drawn that would train."""

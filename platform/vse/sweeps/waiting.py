@@ -12,9 +12,9 @@ from ray.tune.experiment import Trial
 from ray.util import placement_group_table
 
 from vse.cluster.capacity import living
+from vse.cluster.ray_private import remove_orphaned_placement_groups
 from vse.cluster.runtime import placement_seconds
 from vse.errors import PlacementError
-from vse.sweeps.leftovers import give_back_places
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Waiting:
         clock: Callable[[], float] = time.monotonic,
         nodes: Callable[[], Sequence[Mapping[str, Any]]] = ray.nodes,
         without_place: Callable[[], int] = trainings_without_place,
-        give_back: Callable[[], object] = give_back_places,
+        give_back: Callable[[], object] = remove_orphaned_placement_groups,
     ) -> None:
         self.asked, self.nested, self.clock, self.nodes = dict(asked), nested, clock, nodes
         self.without_place, self.give_back = without_place, give_back

@@ -14,7 +14,7 @@ from vse.cluster.memory_shortage import memory_shortage as shortage
 from vse.config import flatten
 from vse.errors import InputError
 from vse.stages.extract import ExtractionConfig
-from vse.sweeps.alpha_plan import SweepOptions
+from vse.sweeps.plan import SweepOptions
 
 BY_RAY = """ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node running low on memory. Memory on \
 the node (IP: 10.0.0.7, ID: 9ba6accb890522eb) was 30.44GB used / 32.00GB limit (0.951200)

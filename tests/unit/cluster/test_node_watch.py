@@ -7,12 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from vse.cli.interrupts import terminated
-from vse.cluster import runtime
+from vse.cluster import ray_private, runtime
 from vse.cluster.node_watch import is_up, watched
 
 
@@ -74,13 +73,12 @@ def test_a_driver_of_a_joined_cluster_is_interrupted_too(
     raylet: tuple[Path, socket.socket], monkeypatch: pytest.MonkeyPatch, here: bool
 ) -> None:
     import ray
-    from ray._private import worker
 
     path, listener = raylet
-    node = SimpleNamespace(raylet_socket_name=str(path if here else path.with_name("elsewhere")))
+    socket = path if here else None
     monkeypatch.setattr(ray, "init", lambda **options: None)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
-    monkeypatch.setattr(worker.global_worker, "node", node)
+    monkeypatch.setattr(ray_private, "raylet_socket", lambda: socket)
     monkeypatch.setattr(runtime, "_session", lambda started: started)
     monkeypatch.setattr(runtime, "watched", functools.partial(watched, every=0.02, grace=0.1))
 

@@ -152,7 +152,7 @@ def test_a_cluster_file_counts_only_for_the_cluster_it_launched(
     assert placement.capacity(Config(address="local", cpus=2, gpus=0)).total() == {"CPU": 2, "GPU": 0}
     up = [{"Alive": True, "Resources": {"CPU": 5.0}, "Labels": {}}]
     monkeypatch.setattr(runtime, "_session", lambda started: None)
-    importlib.import_module("ray._common.utils")  # or it is looked for in the stand-in
+    importlib.import_module("ray._private.ray_constants")  # or it is looked for in the stand-in
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True, nodes=lambda: up))
     monkeypatch.setattr(runtime, "_started_here", False)  # an earlier test of this process may have started one
     assert placement.capacity().total() == {"CPU": 32, "GPU": 3}

@@ -17,7 +17,7 @@ def test_workers_meet_on_gpus_that_torch_finds(backend: str, seen: bool, monkeyp
     met = list[Any]()
     monkeypatch.setattr("torch.cuda.is_available", lambda: seen)
     monkeypatch.setattr("platform.node", lambda: "node7")
-    monkeypatch.setattr(process_group._TorchBackend, "on_start", lambda *arguments: met.append(arguments))
+    monkeypatch.setattr(process_group.TorchBackend, "on_start", lambda *arguments: met.append(arguments))
     monkeypatch.setattr(process_group, "_listen_where_ray_does", lambda: None)
     config, workers = GroupConfig(backend=backend), SimpleNamespace(execute=lambda asked: [asked(), asked()])
     meet: Any = config.backend_cls().on_start
@@ -42,7 +42,7 @@ def test_workers_listen_on_the_network_of_ray(
         monkeypatch.delenv("GLOO_SOCKET_IFNAME")
     asked = list[Any]()
     monkeypatch.setattr(process_group.ray.util, "get_node_ip_address", lambda: address)
-    monkeypatch.setattr(process_group._TorchBackend, "on_start", lambda *_: asked.append(os.environ.copy()))
+    monkeypatch.setattr(process_group.TorchBackend, "on_start", lambda *_: asked.append(os.environ.copy()))
     meet: Any = GroupConfig(backend="gloo").backend_cls().on_start
     meet(SimpleNamespace(execute=lambda work: [work()]), GroupConfig(backend="gloo"))
     assert asked[0].get("GLOO_SOCKET_IFNAME") == listens

@@ -20,7 +20,7 @@ from vse.stages.describe import trainable
 from vse.stages.extract import check_features
 from vse.stages.local_inputs import check_training
 from vse.stages.pipeline import check
-from vse.sweeps.alpha_trials import SPLITS
+from vse.sweeps.trial import SPLITS
 from vse.workspace.layout import Workspace
 
 SMALL = {"data.num_train": 8, "data.num_val": 4, "data.num_test": 4, "data.num_shifted": 2}

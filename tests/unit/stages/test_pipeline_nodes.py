@@ -21,7 +21,7 @@ from vse.stages.contrast import contrast_candidates
 from vse.stages.train import run_name
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
-from vse.sweeps import alpha_trials, objective_trials
+from vse.sweeps.trial import TrialSetting, objective_trial
 from vse.text import corpus
 from vse.training.config import RunConfig
 from vse.training.inputs import Material
@@ -70,20 +70,18 @@ def test_a_trial_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path
     driver = pipeline.prepare(config, workspace)
     away.rename(tmp_path / "gone")
     forget()
-    common: dict[str, Any] = {"workspace": workspace.root.uri, "parent": "", "config": to_dict(config)}
-    setting = objective_trials.Setting(**common, objective="rsum", found=workspace.found.answers)
-    result = objective_trials.run_trial({"seed": 3}, setting)
+    common: dict[str, Any] = {"workspace": workspace.root.uri, "parent": ""}
+    configs = {"": to_dict(config), "one": to_dict(config)}
+    setting = TrialSetting(**common, configs=configs, found=workspace.found.answers)
+    result = objective_trial({"seed": 3}, setting, "rsum")
     assert result["trained"]
     assert result["run"] == run_name(override(config, {"seed": 3}), driver)
     assert 0 < result["metrics"]["val/rsum"] <= 600
     assert "test/rsum" in result["metrics"]
-    again = alpha_trials.Setting(
-        workspace=workspace.root.uri, parent="", arms={"one": to_dict(config)}, alphas=(), found=workspace.found.answers
-    )
-    trained = alpha_trials.run_trial({"kind": "train", "arm": "one", "seed": 3}, again)
-    assert (trained["run"], trained["trained"]) == (result["run"], False)
+    again = objective_trial({"arm": "one", "seed": 3}, setting, "rsum")
+    assert (again["run"], again["trained"]) == (result["run"], False)
     with pytest.raises(InputError, match="no such folder"):  # whoever is told nothing looks for it
-        objective_trials.run_trial({"seed": 4}, objective_trials.Setting(**common, objective="rsum"))
+        objective_trial({"seed": 4}, TrialSetting(**common, configs=configs), "rsum")
 
 
 def test_a_rank_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def living(place: Path) -> Path:
     folder = Folder.open(place / "sweeps" / SWEEP)
     Journal(place / "sweeps" / SWEEP / "journal.jsonl").start(SWEEP, name=SWEEP)
     ledger = Ledger(folder)
-    ledger.finish({"kind": "measure", "seed": 0}, {"rsum": 1.0}, 1800.0)
+    ledger.finish({"objective.eta_c": 16, "seed": 0}, {"rsum": 1.0}, 1800.0)
     ledger.fail({"objective.eta_c": 8, "seed": 1, "material": "01234567"}, "Traceback\n  ...\nRuntimeError: no luck\n")
     standing, bar = Standing(ledger), Progress("train", total=40, unit="trials")
     standing._started -= 600
@@ -84,18 +84,18 @@ def test_a_running_sweep_counts_its_trainings(living: Path) -> None:
     assert line.each == pytest.approx(100, rel=0.05)
     assert line.left == pytest.approx(2600, rel=0.05)  # 32.5 trials to go, 7.5 done in 600 s
     assert line.note == "18 % done, 2 running, 1 failed, 75 epochs, 0.125 epochs/s, eta_c=8: epoch 3/10"
-    assert (line.cpu_hours, line.gpu_hours) == (6.0 + 2.0 + 0.5, 3.0 + 1.0)  # two trainings, half an hour of measuring
+    assert (line.cpu_hours, line.gpu_hours) == (6.0 + 2.0, 3.0 + 1.0)  # two trainings
 
 
 def test_a_sweep_costs_what_its_ledger_knows_of_all_attempts(living: Path) -> None:
-    """As its caps and its row in MLflow have it: by hand, half an hour of measuring, ten hours of a training that
-    failed twice, eight of one that runs and whose own line has six, five of one that was cut off with its job."""
+    """Its caps and its row in MLflow have the same. By hand: half an hour of a trial that finished, ten hours of one
+    that failed twice, eight of one that runs and whose own line has six, five of one cut off with its job."""
     need, (a, b, c) = Need(cpus=2, gpus=1), ({"objective.eta_c": value, "seed": 0} for value in (1, 2, 4))
     folder = Folder.open(living / "sweeps" / SWEEP)
     Ledger(folder).fail(a, "no luck", 7200.0, need)
     Ledger(folder).fail(a, "no luck", 10800.0, need)
     Ledger(folder).keep_running([(b, 4 * 3600.0, need), (c, 2.5 * 3600.0, need)])
-    spent = Ledger(folder).costs(lambda changes: Need())
+    spent = Ledger(folder).costs()
     line, hours = lines(living)[SWEEP], 0.5 + 10 + 8 + 5
     assert line.cpu_hours == pytest.approx(hours)
     assert line.cpu_hours == pytest.approx(sum(seconds * need.cpus for seconds, need in spent) / 3600)
@@ -105,7 +105,7 @@ def test_a_sweep_costs_what_its_ledger_knows_of_all_attempts(living: Path) -> No
 
 def test_costs_are_counted_once_and_failures_say_why(living: Path) -> None:
     status = read_status(Workspace.open(str(living)))
-    assert status.cost == (6.0 + 2.0 + 0.5 + 20.0 + 4.0, 3.0 + 1.0 + 10.0 + 2.0)
+    assert status.cost == (6.0 + 2.0 + 20.0 + 4.0, 3.0 + 1.0 + 10.0 + 2.0)
     assert status.failures == [
         ("run-s1", "RuntimeError: CUDA out of memory"),
         (f"{SWEEP} objective.eta_c=8 seed=1", "RuntimeError: no luck"),
@@ -305,8 +305,8 @@ def test_a_pipe_gets_plain_lines_with_every_number_named(living: Path) -> None:
     )
     assert "failed run-s1: RuntimeError: CUDA out of memory" in text
     assert summary(status).startswith(f"{living}: sweeps: 1 running; runs: 1 running, 1 failed, 1 killed, 1 finished; ")
-    assert summary(status).endswith("32.5 CPU-hours and 16 GPU-hours")
-    assert summary(replace(status, spooled=5)).endswith("32.5 CPU-hours and 16 GPU-hours; 5 runs wait for MLflow")
+    assert summary(status).endswith("32 CPU-hours and 16 GPU-hours")
+    assert summary(replace(status, spooled=5)).endswith("32 CPU-hours and 16 GPU-hours; 5 runs wait for MLflow")
 
 
 def test_the_preset_of_a_run_is_told_where_it_is_known(living: Path) -> None:

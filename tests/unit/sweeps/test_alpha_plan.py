@@ -11,7 +11,7 @@ from vse.cli.command import Request
 from vse.config import flatten, override
 from vse.errors import InputError
 from vse.storage.folder import Folder
-from vse.sweeps.alpha_plan import ALPHA, Options, make_plan
+from vse.sweeps.alpha import ALPHA, AlphaOptions, make_plan
 from vse.sweeps.ledger import Ledger, sweep_name
 from vse.sweeps.need import Need
 
@@ -25,7 +25,7 @@ def request(preset: str = "univse_scenes", **changes: Any) -> Request:
         workspace="/nowhere",
         preset=preset,
         config=override(presets.preset(preset), config),
-        options=override(Options(), options),
+        options=override(AlphaOptions(), options),
         changed=frozenset(given),
         tracking=None,
     )
@@ -36,21 +36,12 @@ def test_the_default_sweep() -> None:
     assert plan.alphas == tuple(round(0.05 * k, 2) for k in range(21))
     assert (plan.family, plan.reference, plan.learned, plan.seeds) == ("univse", "vsepp", None, (0, 1, 2))
     assert plan.configured == 0.75
-    assert not plan.rule.standard_error
-    assert plan.rule.within == 1.0
+    assert not plan.decides.standard_error
+    assert plan.decides.within == 1.0
     assert plan.name == "alpha-univse_scenes"
-    trainings = plan.trainings("abc")
-    assert [(t["arm"], t["seed"]) for t in trainings] == [(a, s) for a in ("univse", "vsepp") for s in (0, 1, 2)]
-
-
-def test_one_process_scores_runs_so_that_none_is_scored_twice() -> None:
-    plan = make_plan(request())
-    points = [{"kind": "alpha", "run": run, ALPHA: alpha} for run in ("a", "b", "c") for alpha in plan.alphas]
-    assert [plan.at_once(points, wished) for wished in (0, 2, 36)] == [1, 1, 1]
-    trainings = plan.trainings("abc")
-    assert [plan.at_once(trainings, wished) for wished in (0, 36)] == [0, 36]
-    encodings = [{"kind": "encode", "run": "a"}, {"kind": "measure", "run": "b"}]
-    assert [plan.at_once(encodings, wished) for wished in (0, 36)] == [0, 36]
+    trials = plan.trials(Ledger(Folder.open("/nowhere")), "abc")
+    assert [(t["arm"], t["seed"]) for t in trials] == [(a, s) for s in (0, 1, 2) for a in ("univse", "vsepp")]
+    assert plan.trial_label(trials[0]) == "univse seed=0"
 
 
 def test_the_reference_reads_the_same_data_with_what_was_set_for_both() -> None:
@@ -78,18 +69,18 @@ def test_the_reference_of_a_part_is_that_of_the_whole() -> None:
 
 def test_photographs_are_judged_by_the_standard_error() -> None:
     plan = make_plan(request("univse_flickr8k"))
-    assert plan.rule.standard_error
+    assert plan.decides.standard_error
     assert "one standard error" in plan.definition()["rule"]
     assert plan.reference == "vsepp"
     assert flatten(plan.arms["vsepp"])["data"] == "karpathy"
-    assert not make_plan(request("univse_flickr8k", sweep__standard_error=False)).rule.standard_error
+    assert not make_plan(request("univse_flickr8k", sweep__standard_error=False)).decides.standard_error
 
 
 def test_a_learned_alpha_is_an_arm_beside() -> None:
     plan = make_plan(request(sweep__learn_alpha=True))
     assert plan.learned == "univse_learned"
     assert flatten(plan.arms["univse_learned"])["model.learn_alpha"]
-    assert len(plan.trainings("")) == 9
+    assert [point["arm"] for point in plan.listed] == ["univse", "univse_learned", "vsepp"]
     assert plan.definition() == make_plan(request()).definition()  # it extends the sweep
 
 
@@ -117,15 +108,6 @@ def test_resources() -> None:
     assert make_plan(request(train__threads=2)).need() == Need(cpus=2)
     changed: dict[str, Any] = {"train__workers": 2, "train__gpus_per_worker": 1}
     assert make_plan(request(**changed)).need() == Need(cpus=2, gpus=2, workers=2)
-
-
-def test_trials_cost_what_they_had(tmp_path: Path) -> None:
-    ledger = Ledger(Folder.open(tmp_path))
-    ledger.finish({"kind": "train", "arm": "univse", "seed": 0}, {}, 100.0, Need(gpus=1))
-    ledger.finish({"kind": "train", "arm": "univse", "seed": 1}, {}, 100.0)  # by an earlier version
-    ledger.finish({"kind": "alpha", "seed": 0, ALPHA: 0.5}, {}, 1.0)
-    spent = make_plan(request(train__gpus_per_worker=0.5)).spent(ledger)
-    assert spent == [(100.0, Need(gpus=1)), (100.0, Need(gpus=0.5)), (1.0, Need())]
 
 
 @pytest.mark.parametrize(

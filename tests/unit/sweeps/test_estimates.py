@@ -2,12 +2,11 @@
 
 import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.unit.sweeps.test_objective_plan import request
+from tests.unit.sweeps.test_objective_plan import describe_plan, request
 from vse.cli.command import Request
 from vse.config import override, to_dict
 from vse.stages import pipeline
@@ -15,15 +14,14 @@ from vse.stages.describe import describe
 from vse.stages.extract import extract_features
 from vse.stages.train import run_training
 from vse.storage.folder import Folder
-from vse.sweeps import estimates
-from vse.sweeps.alpha_dry_run import describe_plan as describe_alpha
-from vse.sweeps.alpha_plan import Options as AlphaOptions
+from vse.sweeps import alpha, estimates
+from vse.sweeps.alpha import AlphaOptions
+from vse.sweeps.dry_run import describe_sweep
+from vse.sweeps.engine import Sweep
 from vse.sweeps.estimates import estimate
 from vse.sweeps.ledger import Ledger, sweep_name
 from vse.sweeps.need import Need
-from vse.sweeps.objective_dry_run import describe_plan
-from vse.sweeps.objective_plan import make_plan
-from vse.sweeps.objective_sweep import _Sweep
+from vse.sweeps.objective import make_plan
 from vse.workspace.layout import Workspace
 
 SIZES = {"data__num_train": 40, "data__num_val": 10, "data__num_test": 4, "data__num_shifted": 0, "train__epochs": 3}
@@ -73,11 +71,11 @@ def test_a_dry_run_times_steps_and_writes_nothing(tmp_path: Path) -> None:
     assert "s per trial (timed here: " in line
     assert "steps per epoch" in line
     assert listing(tmp_path) == before
-    alpha = dataclasses.replace(asked, job="sweep_alpha", options=AlphaOptions())
-    lines = [each for each in describe_alpha(alpha) if each.startswith("cost")]
-    assert lines[0].startswith("cost of univse: 3 trainings of about ")
+    swept = dataclasses.replace(asked, job="sweep_alpha", options=AlphaOptions())
+    lines = [each for each in describe_sweep(swept, alpha.make_plan) if each.startswith("cost")]
+    assert lines[0].startswith("cost of univse: 3 trials of about ")
     assert lines[1].startswith("cost of vsepp: unknown, ")  # it reads other features, which are not there
-    assert "h of trainings" in lines[-1]
+    assert "h of trials" in lines[-1]
     assert listing(tmp_path) == before
 
 
@@ -141,9 +139,8 @@ def test_an_estimate_says_what_it_leaves_out(
     (line,) = [each for each in describe_plan(asked) if each.startswith("cost: ")]
     assert line.startswith(f"cost: about 12 s per trial (median epoch of 1 runs like these{beside}), ")
     caplog.set_level("INFO")
-    sweep = SimpleNamespace(plan=make_plan(asked), workspace=Workspace.open(str(tmp_path)))
-    sweep.frame = SimpleNamespace(request=asked)
-    assert _Sweep.expected_seconds(sweep) == 12.0  # type: ignore[arg-type]
+    workspace, plan = Workspace.open(str(tmp_path)), make_plan(asked)
+    assert Sweep(asked, plan, workspace, workspace.sweep("eta")).expected_seconds("") == 12.0
     assert f"(median epoch of 1 runs like these{beside}); none starts that would pass the cap" in caplog.text
     told = cost_after_a_trial(tmp_path, trained_by=1, sweep__objective=objective)
     assert "(median of this sweep's finished trials), " in told

@@ -17,6 +17,7 @@ from vse.cluster.capacity import Capacity, Kind
 from vse.config import knob
 from vse.errors import InputError, PlacementError, StorageError
 from vse.storage.folder import Folder
+from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import RUNNING, Entry, Ledger
 
 pytestmark = pytest.mark.timeout(240)
@@ -138,7 +139,7 @@ def test_where_there_are_other_nodes_the_fault_of_one_ends_no_sweep(
     entries = experiment.run_sweep(ledger, [{"x": f"{trouble} at first"}, {"x": "fine"}], work, concurrency=1)
     assert [(entry.state, entry.attempts) for entry in entries] == [("finished", 2), ("finished", 1)]
     first = ledger.folder.read_text("ledger.jsonl").splitlines()[0]
-    assert "the node of the trial was at fault: " in first
+    assert '"failure": "node_fault"' in first
     assert said in first
 
 
@@ -259,7 +260,6 @@ def test_trials_whose_workers_have_no_place_come_again_while_others_get_on(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vse.sweeps.experiment import run_sweep
-    from vse.sweeps.proposals import NO_PLACE
 
     calls = tmp_path / "calls"
     calls.mkdir()
@@ -272,7 +272,7 @@ def test_trials_whose_workers_have_no_place_come_again_while_others_get_on(
     assert times(calls) == {"no place at first": 2, "no place": 1}
     failed = ledger.get({"x": "no place"})
     assert failed is not None
-    assert not failed.error.startswith(NO_PLACE)
+    assert failed.failure == FailureKind.REFUSED
 
 
 @pytest.mark.usefixtures("two_cpus")
@@ -323,7 +323,7 @@ def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: st
     a word, and that one comes again."""
     from vse.sweeps.experiment import run_proposed
     from vse.sweeps.halving import halving
-    from vse.sweeps.proposals import NOT_FREE, InTurn
+    from vse.sweeps.proposals import InTurn
 
     work = functools.partial(trials.lets_go_slowly, seconds=3.0, given=given)
     asked = [{"x": x} for x in (4.0, 3.0, 5.0)]
@@ -332,7 +332,7 @@ def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: st
     assert [ended[x].state for x in (4.0, 3.0, 5.0)] == ["finished"] * 3
     assert [ended[x].attempts for x in (4.0, 3.0, 5.0)] == [1, 1, 2 if given else 1]
     assert ended[5.0].spent < 3.0  # it cost nothing before it began
-    assert (NOT_FREE in ledger.folder.read_text("ledger.jsonl")) == bool(given)
+    assert (FailureKind.NOT_STARTED in ledger.folder.read_text("ledger.jsonl")) == bool(given)
 
 
 @pytest.mark.usefixtures("two_cpus")

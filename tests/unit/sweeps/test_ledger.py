@@ -12,6 +12,7 @@ import pytest
 from tests import s3
 from vse.errors import InputError, StorageError
 from vse.storage.folder import Folder
+from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import FILE_NAME, RUNNING, Ledger, open_sweep, sole_owner, stem, sweep_name, trial_id
 from vse.sweeps.need import Need
 from vse.workspace.layout import Workspace
@@ -41,7 +42,7 @@ def test_replay_gives_back_what_was_recorded(folder: Folder) -> None:
     assert entry is not None
     assert (entry.state, entry.error, entry.attempts) == ("failed", "ValueError: no", 1)
     assert dataclasses.replace(entry, error="Traceback:\n  line 3\nValueError: no\n").why == "ValueError: no"
-    assert dataclasses.replace(entry, error="").why == "it did not say why"
+    assert dataclasses.replace(entry, error="").why == "no message"
 
 
 def test_what_was_spent_adds_up_over_attempts_and_calls(folder: Folder) -> None:
@@ -58,40 +59,25 @@ def test_what_was_spent_adds_up_over_attempts_and_calls(folder: Folder) -> None:
     assert [Ledger(folder).spent(changes) for changes in (B, C)] == [5000.0, 1.0]
 
 
-def test_a_ledger_from_before_spending_was_kept_adds_up_its_lines(folder: Folder) -> None:
-    lines = [
-        {"changes": A, "state": "failed", "seconds": 3600.0, "attempts": 1},
-        {"changes": A, "state": "failed", "seconds": 3600.0, "attempts": 2},
-        {"changes": B, "state": "failed", "seconds": 10.0},
-        {"changes": B, "state": "finished", "seconds": 20.0, "result": {"seconds": 28.0, "trained": True}},
-    ]
-    text = "".join(json.dumps({"id": trial_id(line["changes"]), **line}) + "\n" for line in lines)  # type: ignore[arg-type]
-    folder.write_text(FILE_NAME, text)
-    ledger = Ledger(folder)
-    assert (ledger.spent(A), ledger.spent(B), ledger.spent(C)) == (7200.0, 30.0, 0.0)
-    assert ledger.fail(A, "no", 1.0).spent == 7201.0
-    assert folder.read_text(FILE_NAME).startswith(text)
-
-
 def test_attempts_cut_off_with_their_driver_count(folder: Folder) -> None:
     """Killed twice while A ran, once while B was tried again; then both end."""
     first = Ledger(folder)
     first.fail(B, "no", 5.0)
-    first.keep_running([(A, 100.0, None), (B, 50.0, None)])
-    first.keep_running([(A, 110.0, None), (B, 60.0, None)])
+    first.keep_running([(A, 100.0, Need()), (B, 50.0, Need())])
+    first.keep_running([(A, 110.0, Need()), (B, 60.0, Need())])
     second = Ledger(folder)
     assert (second.spent(A), second.spent(B)) == (110.0, 65.0)
-    second.keep_running([(A, 30.0, None)])
+    second.keep_running([(A, 30.0, Need())])
     third = Ledger(folder)
     assert (third.spent(A), third.spent(B)) == (140.0, 65.0)
-    third.keep_running([(A, 1.0, None), (B, 1.0, None)])
+    third.keep_running([(A, 1.0, Need()), (B, 1.0, Need())])
     assert third.finish(A, {}, 7.0).spent == 147.0  # what it was keeping of this attempt is in these 7 s
     unkept = Ledger(folder)  # killed before the file was written again
     assert (unkept.spent(A), unkept.spent(B)) == (147.0, 66.0)
     assert unkept.fail(B, "no", 4.0).spent == 70.0
     unkept.keep_running([])
     assert folder.read_json(RUNNING) == {}
-    assert sorted(seconds for seconds, _ in Ledger(folder).costs(lambda changes: Need())) == [70.0, 147.0]
+    assert sorted(seconds for seconds, _ in Ledger(folder).costs()) == [70.0, 147.0]
 
 
 def test_what_trials_had_while_they_ran_is_kept(folder: Folder) -> None:
@@ -100,40 +86,40 @@ def test_what_trials_had_while_they_ran_is_kept(folder: Folder) -> None:
     Ledger(folder).fail(A, "no", 300.0, whole)
     Ledger(folder).keep_running([(A, 100.0, half), (B, 7.0, half)])
     ledger = Ledger(folder)
-    assert ledger.costs(lambda changes: eighth) == [(300.0, whole), (100.0, half), (7.0, half)]
+    assert ledger.costs() == [(300.0, whole), (100.0, half), (7.0, half)]
     entry = ledger.finish(A, {}, 200.0, eighth)
-    assert entry.cpus == pytest.approx((300 * 2 + 100 + 200) / 600, abs=1e-6)
-    assert entry.gpus == pytest.approx((300 + 50 + 25) / 600, abs=1e-6)
+    assert entry.need.cpus == pytest.approx((300 * 2 + 100 + 200) / 600, abs=1e-6)
+    assert entry.need.gpus == pytest.approx((300 + 50 + 25) / 600, abs=1e-6)
     assert Ledger(folder).get(A) == entry
     ledger.keep_running([(B, 21.0, eighth)])
-    (_, (seconds, need)) = Ledger(folder).costs(lambda changes: whole)
+    (_, (seconds, need)) = Ledger(folder).costs()
     assert (seconds, need.gpus) == (28.0, pytest.approx((7 * 0.5 + 21 * 0.125) / 28, abs=1e-6))
-    assert ledger.fail(C, "never began", 0.0, eighth).gpus == 0.125
+    assert ledger.fail(C, "never began", 0.0, eighth).need.gpus == 0.125
 
 
-def test_of_trials_from_before_that_was_kept_what_they_would_take_now_is_told(folder: Folder) -> None:
-    lines = [
-        {"id": trial_id(A), "changes": A, "state": "finished", "seconds": 5.0, "spent": 5.0},
-        {"id": trial_id(B), "changes": B, "state": "failed", "seconds": 6.0, "spent": 6.0},
-    ]
-    folder.write_text(FILE_NAME, "".join(json.dumps(line) + "\n" for line in lines))
-    folder.write_json(RUNNING, {trial_id(C): {"changes": C, "seconds": 9.0, "attempts": 0}})
-    now, ledger = Need(gpus=1), Ledger(folder)
-    asked: list[object] = []
-    assert ledger.costs(lambda changes: asked.append(changes) or now) == [(5.0, now), (6.0, now), (9.0, now)]
-    assert asked == [A, B, C]
-    assert ledger.fail(B, "no", 6.0, Need(gpus=0.5)).gpus == 0.5  # those of which nobody knows are like the others
-    ledger.keep_running([(A, 1.0, None)])
-    assert ledger.finish(A, {}, 1.0).gpus is None
+def test_the_kind_of_a_failure_is_kept_beside_its_message(folder: Folder) -> None:
+    ledger = Ledger(folder)
+    for kind in FailureKind:
+        ledger.fail({"x": kind}, "Traceback\n  ...\nValueError: no", kind=kind)
+    again = Ledger(folder)
+    assert [entry.failure for entry in again] == list(FailureKind)
+    assert all(entry.error.startswith("Traceback") and entry.why.endswith("ValueError: no") for entry in again)
+    assert {entry.failure: entry.why for entry in again}[FailureKind.DIVERGED] == (
+        "the training diverged: ValueError: no"
+    )
+    assert {entry.failure: entry.why for entry in again}[FailureKind.ERROR] == "ValueError: no"
+    record = json.loads(folder.read_bytes(FILE_NAME).splitlines()[0])
+    folder.write_text(FILE_NAME, json.dumps({**record, "failure": "of another release"}))
+    assert len(Ledger(folder)) == 0
 
 
 @pytest.mark.parametrize("text", ["{torn", "[]", '{"a": 1}', '{"a": {"seconds": "?"}}'])
 def test_a_damaged_note_of_what_ran_is_left_out(folder: Folder, text: str) -> None:
     folder.write_text(RUNNING, text)
     ledger = Ledger(folder)
-    assert ledger.costs(lambda changes: Need()) == []
+    assert ledger.costs() == []
     ledger.finish(A, {}, 1.0)
-    ledger.keep_running([(B, 2.0, None)])
+    ledger.keep_running([(B, 2.0, Need())])
     assert Ledger(folder).spent(B) == 2.0
 
 
@@ -256,12 +242,12 @@ def test_on_s3_who_comes_back_to_a_sweep_that_another_took_over_overwrites_nothi
         remote = Folder.open(s3.address(place, "ledger"))
         hung = Ledger(remote)
         hung.finish(A, {"rsum": 1.0}, 1.0)
-        hung.keep_running([(B, 5.0, None)])
+        hung.keep_running([(B, 5.0, Need())])
         other = Ledger(remote)
-        other.keep_running([(C, 3.0, None)])
+        other.keep_running([(C, 3.0, Need())])
         noted = remote.read_json(RUNNING)
         assert {each["seconds"] for each in noted.values()} == {5.0, 3.0}
-        hung.keep_running([(B, 9.0, None)])
+        hung.keep_running([(B, 9.0, Need())])
         assert remote.read_json(RUNNING) == noted
         other.finish(B, {"rsum": 2.0}, 1.0)
         with pytest.raises(StorageError, match="another job works on this"):

@@ -12,12 +12,17 @@ from vse.cli.command import Request
 from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.storage.folder import Folder
+from vse.sweeps.dry_run import describe_sweep
 from vse.sweeps.estimates import estimate
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
 from vse.sweeps.need import Need
-from vse.sweeps.objective_dry_run import describe_plan
-from vse.sweeps.objective_plan import Options, Plan, check_point, make_plan, told_by
+from vse.sweeps.objective import ObjectiveOptions, ObjectivePlan, check_point, make_plan
+from vse.sweeps.warm_start import warm_points
 from vse.workspace.layout import Workspace
+
+
+def describe_plan(asked: Request) -> list[str]:
+    return describe_sweep(asked, make_plan)
 
 
 def request(preset: str = "univse_tiny", workspace: str = "/nowhere", space: str = "eta", **changes: Any) -> Request:
@@ -29,13 +34,13 @@ def request(preset: str = "univse_tiny", workspace: str = "/nowhere", space: str
         workspace=workspace,
         preset=preset,
         config=override(presets.preset(preset), config),
-        options=override(Options(), {"sweep.space": space, **options}),
+        options=override(ObjectiveOptions(), {"sweep.space": space, **options}),
         changed=frozenset(given),
         tracking=None,
     )
 
 
-def entered(workspace: Path, plan: Plan, values: dict[str, float], **more: Any) -> Folder:
+def entered(workspace: Path, plan: ObjectivePlan, values: dict[str, float], **more: Any) -> Folder:
     """A sweep whose trials of some labels have finished."""
     folder = open_sweep(Workspace.open(str(workspace)), plan.name, plan.definition())
     ledger = Ledger(folder)
@@ -103,7 +108,7 @@ def test_drawn_points_begin_with_the_initial_ones_and_extend() -> None:
     assert make_plan(request(space="eta_joint", sweep__method="hyperopt")).listed == ()
 
 
-def limit(plan: Plan) -> float:
+def limit(plan: ObjectivePlan) -> float:
     return plan.budget().left((), plan.need())
 
 
@@ -180,8 +185,8 @@ def test_a_trial_is_called_the_same_before_and_after_it_ran(tmp_path: Path) -> N
     (changes,) = plan.trials_of(plan.listed[0], "data")
     entry = Ledger(Folder.open(tmp_path)).fail(changes, "no")
     listed = describe_plan(request("vsepp_tiny", workspace=str(tmp_path / "w"), space=str(tmp_path / "s.py")))
-    assert plan.trial_label(entry) == "lr=0.1 margin=0.3 dim=8 seed=0"
-    assert f"  {plan.trial_label(entry)}: to run" in listed
+    assert plan.trial_label(entry.changes) == "lr=0.1 margin=0.3 dim=8 seed=0"
+    assert f"  {plan.trial_label(entry.changes)}: to run" in listed
 
 
 def test_which_trials_may_run(tmp_path: Path) -> None:
@@ -216,8 +221,8 @@ def test_what_asha_ended_early_goes_on_by_another_method(tmp_path: Path) -> None
 def test_what_was_cut_off_counts_as_spent(tmp_path: Path) -> None:
     plan = make_plan(request(workspace=str(tmp_path), sweep__max_seconds=100))
     folder = entered(tmp_path, plan, {"eta_c=0.1": 10.0})
-    Ledger(folder).keep_running([({**plan.listed[1], "seed": 0, "material": "data"}, 70.0, None)])
-    assert sum(seconds for seconds, _ in plan.spent(Ledger(folder))) == 80.0
+    Ledger(folder).keep_running([({**plan.listed[1], "seed": 0, "material": "data"}, 70.0, Need())])
+    assert sum(seconds for seconds, _ in Ledger(folder).costs()) == 80.0
     assert any(
         "cap: 100 s of trials, 80 spent" in line
         for line in describe_plan(request(workspace=str(tmp_path), sweep__max_seconds=100))
@@ -233,7 +238,7 @@ def test_a_cap_counts_the_gpus_that_earlier_trials_had(tmp_path: Path) -> None:
     first, second = (dict(changes) for point in plan.listed[:2] for changes in plan.trials_of(point, "data"))
     ledger.finish(first, {"metrics": {}}, 9 * 3600.0, Need(gpus=1))
     ledger.fail(second, "no", 3600.0, plan.need())
-    assert plan.budget().left(plan.spent(ledger), plan.need()) == pytest.approx((10 - 9 - 0.125) * 3600 / 0.125)
+    assert plan.budget().left(ledger.costs(), plan.need()) == pytest.approx((10 - 9 - 0.125) * 3600 / 0.125)
 
 
 def test_initial_points_of_a_search_are_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -254,25 +259,27 @@ def test_learning_from_another_sweep(tmp_path: Path) -> None:
     """One weight at a time tells a search of all four; points that lie outside, and other runs, do not."""
     one = make_plan(request(workspace=str(tmp_path)))
     folder = entered(tmp_path, one, {"eta_c=0.1": 10.0, "eta_r=8": 30.0})
-    joint = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__warm_start=folder.name))
-    told = told_by(folder.name, Workspace.open(str(tmp_path)), joint)
+    warm: dict[str, Any] = {"sweep__warm_start": folder.name}
+    joint = make_plan(request(space="eta_joint", sweep__method="hyperopt", **warm))
+    told = warm_points(joint, Workspace.open(str(tmp_path)))
     base = {"objective.eta_c": 0.5, "objective.eta_o": 0.5, "objective.eta_a": 0.5, "objective.eta_r": 1.0}
     assert told == [({**base, "objective.eta_c": 0.1}, 10.0), ({**base, "objective.eta_r": 8.0}, 30.0)]
-    other = make_plan(request(space="eta_joint", sweep__method="hyperopt", optim__lr=0.5))
+    other = make_plan(request(space="eta_joint", sweep__method="hyperopt", optim__lr=0.5, **warm))
     with pytest.raises(InputError, match=r"its runs have optim\.lr=0\.002, these 0\.5"):
-        told_by(folder.name, Workspace.open(str(tmp_path)), other)
-    pairs = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__objective="pairs"))
+        warm_points(other, Workspace.open(str(tmp_path)))
+    pairs = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__objective="pairs", **warm))
     with pytest.raises(InputError, match="maximises rsum, this sweep"):
-        told_by(folder.name, Workspace.open(str(tmp_path)), pairs)
+        warm_points(pairs, Workspace.open(str(tmp_path)))
+    moon = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__warm_start="moon"))
     with pytest.raises(InputError, match=f"no such sweep; there are {folder.name}"):
-        told_by("moon", Workspace.open(str(tmp_path)), joint)
+        warm_points(moon, Workspace.open(str(tmp_path)))
     for damaged in ("null", "[1]", '{"objective": "rsum", "config": 1, "kind": "objective"}', "{"):
         folder.write_text("definition.json", damaged)
         with pytest.raises(InputError, match=r"definition\.json is missing or damaged"):
-            told_by(folder.name, Workspace.open(str(tmp_path)), joint)
+            warm_points(joint, Workspace.open(str(tmp_path)))
     folder.delete("definition.json")
     with pytest.raises(InputError, match=r"definition\.json is missing or damaged"):
-        told_by(folder.name, Workspace.open(str(tmp_path)), joint)
+        warm_points(joint, Workspace.open(str(tmp_path)))
 
 
 def test_points_that_differ_in_what_is_fixed_here_tell_nothing(tmp_path: Path) -> None:
@@ -289,8 +296,9 @@ def test_points_that_differ_in_what_is_fixed_here_tell_nothing(tmp_path: Path) -
     for rate, objective in ((0.002, 30.0), (0.1, 10.0)):
         (trial,) = plan.trials_of({"objective.eta_c": 1.0, "optim.lr": rate}, "data")
         ledger.finish(trial, {"objective": objective}, 1.0)
-    one = make_plan(request(space=str(tmp_path / "one.py"), sweep__method="hyperopt"))
-    assert told_by(folder.name, Workspace.open(str(tmp_path / "w")), one) == [({"objective.eta_c": 1.0}, 30.0)]
+    warm: dict[str, Any] = {"sweep__method": "hyperopt", "sweep__warm_start": folder.name}
+    one = make_plan(request(space=str(tmp_path / "one.py"), **warm))
+    assert warm_points(one, Workspace.open(str(tmp_path / "w"))) == [({"objective.eta_c": 1.0}, 30.0)]
 
 
 def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:

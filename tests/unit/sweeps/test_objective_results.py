@@ -17,15 +17,20 @@ from vse.report.response import lines_of
 from vse.storage.checksums import entry_of
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.objective_plan import Plan, make_plan
-from vse.sweeps.objective_results import digest, gather, headline, judged, preset_file
-from vse.sweeps.objective_trials import objective_of
-from vse.sweeps.space import Space
+from vse.sweeps.objective import ObjectivePlan, make_plan
+from vse.sweeps.objective_results import headline, judged, preset_file, response_results
+from vse.sweeps.plan import SweepCall
+from vse.sweeps.trial import objective_of
 from vse.workspace.layout import Workspace
 
 
-def results(plan: Plan, ledger: Ledger) -> Any:
-    return gather(plan, "eta-x-01234567", "univse_tiny", ledger, "m")
+def results(plan: ObjectivePlan, ledger: Ledger) -> Any:
+    return response_results(plan, call(ledger))
+
+
+def call(ledger: Ledger) -> SweepCall:
+    workspace = Workspace.open(str(ledger.folder.local().parent))
+    return SweepCall(request=request(), workspace=workspace, folder=ledger.folder, ledger=ledger, material="m")
 
 
 def finished(objective: float, **more: Any) -> dict[str, Any]:
@@ -35,12 +40,12 @@ def finished(objective: float, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> ObjectivePlan:
     return make_plan(request(sweep__seeds="0,1"))
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, plan: Plan) -> Ledger:
+def ledger(tmp_path: Path, plan: ObjectivePlan) -> Ledger:
     """Points 0 and 1 whole, 2 with one seed and the highest number, 3 ended early, 4 failed."""
     ledger = Ledger(Folder.open(tmp_path / "sweep"))
     trials = [plan.trials_of(point, "m") for point in plan.listed]
@@ -53,7 +58,9 @@ def ledger(tmp_path: Path, plan: Plan) -> Ledger:
     return ledger
 
 
-def test_points_have_their_seeds_and_the_best_is_a_complete_one(tmp_path: Path, plan: Plan, ledger: Ledger) -> None:
+def test_points_have_their_seeds_and_the_best_is_a_complete_one(
+    tmp_path: Path, plan: ObjectivePlan, ledger: Ledger
+) -> None:
     found = results(plan, ledger)
     assert [p.label for p in found.points] == ["eta_c=0.1", "eta_c=1", "eta_c=4", "eta_c=2"]
     assert found.best == 1
@@ -144,15 +151,17 @@ def test_only_the_seeds_that_were_asked_for(tmp_path: Path, ledger: Ledger) -> N
     assert all(p.seeds == [0] for p in found.points)
 
 
-def test_results_survive_their_file_and_tell_when_they_change(tmp_path: Path, plan: Plan, ledger: Ledger) -> None:
+def test_results_survive_their_file_and_tell_when_they_change(
+    tmp_path: Path, plan: ObjectivePlan, ledger: Ledger
+) -> None:
     from vse.report.response import from_dict
 
     found = results(plan, ledger)
     assert from_dict(json.loads(json.dumps(found.to_dict()))) == found
-    before = digest(found)
-    assert digest(results(plan, Ledger(ledger.folder))) == before
+    before = plan.outcome(call(ledger)).digest
+    assert plan.outcome(call(Ledger(ledger.folder))).digest == before
     ledger.finish(plan.trials_of(plan.listed[2], "m")[1], finished(200.0), 4.0)
-    assert digest(results(plan, ledger)) != before
+    assert plan.outcome(call(ledger)).digest != before
     assert results(plan, ledger).points[3].label == "eta_c=2"
 
 
@@ -170,10 +179,8 @@ def test_the_best_preset_is_that_configuration(
 ) -> None:
     asked = request(preset, space="eta" if preset == "univse_tiny" else "eta_joint")
     config = override(presets.preset(preset), user)
-    empty = Space("here", {})
-    plan = Plan(name="x", named=False, config=config, space=empty, options=asked.options.sweep, listed=())
     file = tmp_path / "best.json"
-    file.write_text(preset_file(asked, plan, changes))
+    file.write_text(preset_file(asked, config, changes))
     loaded, _, changed = _load(str(file), "univse_scenes", None, presets)
     assert loaded == override(config, changes)
     assert json.loads(file.read_text())["preset"] == preset

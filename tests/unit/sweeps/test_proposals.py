@@ -7,13 +7,17 @@ import pytest
 from ray.tune.search import Searcher
 
 from vse.sweeps.budget import Meter
+from vse.sweeps.failures import FailureKind
+from vse.sweeps.hand_out import AVOIDED, HandOut
 from vse.sweeps.ledger import Entry, trial_id
-from vse.sweeps.proposals import AVOIDED, LOSSES, LOST, NO_PLACE, NOT_FREE, SICK, TAKEN_OVER, HandOut, InTurn
+from vse.sweeps.proposals import LOSSES, InTurn
 from vse.sweeps.sick_nodes import AWAY, ENDS, PAUSE, SickNodes
 
 
-def ended(changes: dict[str, Any], state: Any = "finished", seconds: float = 1.0, error: str = "") -> Entry:
-    return Entry(id=trial_id(changes), changes=changes, state=state, seconds=seconds, error=error, spent=seconds)
+def ended(
+    changes: dict[str, Any], state: Any = "finished", seconds: float = 1.0, failure: FailureKind | None = None
+) -> Entry:
+    return Entry(id=trial_id(changes), changes=changes, state=state, seconds=seconds, failure=failure, spent=seconds)
 
 
 def test_in_their_order_and_again_after_a_failure() -> None:
@@ -30,23 +34,23 @@ def test_in_their_order_and_again_after_a_failure() -> None:
 
 def test_lost_nodes_are_no_failures_of_a_trial_until_they_are_many() -> None:
     proposer, changes = InTurn([{"x": 1}], attempts=2), {"x": 1}
-    lost = ended(changes, "failed", error=f"{LOST}: the actor died because its node has died")
+    lost = ended(changes, "failed", failure=FailureKind.NODE_LOST)
     assert all(proposer.ended(lost) for _ in range(LOSSES))
-    assert proposer.ended(ended(changes, "failed", error="ValueError: no"))
+    assert proposer.ended(ended(changes, "failed", failure=FailureKind.ERROR))
     assert not proposer.ended(lost)
-    assert not proposer.ended(ended(changes, "failed", error="ValueError: no"))
+    assert not proposer.ended(ended(changes, "failed", failure=FailureKind.ERROR))
 
 
-@pytest.mark.parametrize("why", [LOST, SICK, NOT_FREE, TAKEN_OVER])
-def test_what_is_no_fault_of_a_trial_may_be_more_often_than_its_failures(why: str) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind.is_innocent])
+def test_what_is_no_fault_of_a_trial_may_be_more_often_than_its_failures(kind: FailureKind) -> None:
     proposer = InTurn([{"x": 1}], attempts=1)
-    ends = [proposer.ended(ended({"x": 1}, "failed", error=f"{why}: it says")) for _ in range(LOSSES + 1)]
+    ends = [proposer.ended(ended({"x": 1}, "failed", failure=kind)) for _ in range(LOSSES + 1)]
     assert ends == [True] * LOSSES + [False]
 
 
 def test_a_trial_waits_for_its_place_however_often_it_has_none() -> None:
     proposer = InTurn([{"x": 1}])
-    without = ended({"x": 1}, "failed", error=f"{NO_PLACE}: train.workers=2: no nodes came in time")
+    without = ended({"x": 1}, "failed", failure=FailureKind.NO_RESOURCES)
     assert all(proposer.ended(without) for _ in range(10 * LOSSES))
 
 
@@ -122,7 +126,7 @@ def test_trials_keep_from_sick_nodes_and_come_again() -> None:
     hand_out = HandOut(proposer, Meter(), sick=sick)
     assert hand_out.suggest("a") == {"changes": {"x": 0}}
     sick.ill("n1", "host-1", "StorageError", "full")
-    assert proposer.ended(ended({"x": 0}, "failed", error=f"{SICK}: host-1: full"))
+    assert proposer.ended(ended({"x": 0}, "failed", failure=FailureKind.NODE_FAULT))
     hand_out.on_trial_complete("a")
     assert hand_out.suggest("b") is None  # a pause
     now[0] += PAUSE
@@ -130,7 +134,7 @@ def test_trials_keep_from_sick_nodes_and_come_again() -> None:
     sick.ill("n1", "host-1", "StorageError", "full")
     now[0] += PAUSE
     assert hand_out.suggest("c") == {"changes": {"x": 2}, AVOIDED: ["n1"]}
-    lost = ended({"x": 0}, "failed", error=f"{SICK}: host-1: full")
+    lost = ended({"x": 0}, "failed", failure=FailureKind.NODE_FAULT)
     assert [proposer.ended(lost) for _ in range(LOSSES)] == [True] * (LOSSES - 1) + [False]
 
 
@@ -175,3 +179,7 @@ def test_tune_may_save_it_whatever_the_proposer_holds() -> None:
     proposer = InTurn([{"x": 1}])
     proposer.open = (number for number in range(3))  # type: ignore[attr-defined]
     assert pickle.loads(pickle.dumps(HandOut(proposer, Meter()))).__dict__ == {}
+
+
+def test_a_training_that_diverged_is_not_retried() -> None:
+    assert not InTurn([{"x": 1}]).ended(ended({"x": 1}, "failed", failure=FailureKind.DIVERGED))

@@ -12,6 +12,7 @@ from vse.cluster.memory_shortage import LOWER, memory_shortage
 from vse.display.progress import Progress
 from vse.errors import InputError, PlacementError, StorageError
 from vse.storage.folder import Folder
+from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.need import Need
 
@@ -63,8 +64,8 @@ def test_a_node_at_fault_is_left_out_and_two_of_them_end_the_sweep(ledger: Ledge
     ends.end("1", "a", **no_gpu)
     ends.end("2", "a", **no_gpu)
     assert (ends.sick.left_out(), ends.recorder.broken, ends.recorder.refused) == (["a"], False, None)
-    assert [entry.error for entry in ledger] == [
-        "the node of the trial was at fault: host-a: torch finds no GPU on host-a"
+    assert [(entry.failure, entry.error) for entry in ledger] == [
+        (FailureKind.NODE_FAULT, "host-a: torch finds no GPU on host-a")
     ] * 2
     ends.end("3", "b", result={})
     ends.end("4", "b", **no_gpu)
@@ -109,16 +110,14 @@ def test_a_trial_whose_run_another_job_took_over_comes_again(alone: bool, ledger
     for x in ("1", "2"):
         ends.end(x, "a", taken_over="s3://bucket/runs/1: another job took this over")
     assert (ends.sick.left_out(), ends.sick.rests(), ends.recorder.broken) == ([], False, False)
-    assert [entry.error for entry in ledger] == [
-        "another job took over what it trained: s3://bucket/runs/1: another job took this over"
+    assert [(entry.failure, entry.error) for entry in ledger] == [
+        (FailureKind.TAKEN_OVER, "s3://bucket/runs/1: another job took this over")
     ] * 2
     assert [ends.proposer.propose(), ends.proposer.propose()] == [{"x": "1"}, {"x": "2"}]
     ends.recorder.conclude()
 
 
 def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> None:
-    from vse.sweeps.proposals import NOT_FREE
-
     ends = Ends(ledger)
     trials = [
         SimpleNamespace(trial_id=name, status="ERROR", config={"changes": {"x": name}}, error_file=None)
@@ -129,7 +128,7 @@ def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> N
         ends.recorder.on_step_end(step, trials)
     assert ends.untold == ["untold"]
     assert [(entry.changes["x"], entry.attempts) for entry in ledger] == [("told", 1), ("untold", 1)]
-    assert [entry.error.startswith(NOT_FREE) for entry in ledger] == [False, True]
+    assert [entry.failure for entry in ledger] == [FailureKind.ERROR, FailureKind.NOT_STARTED]
 
 
 def test_a_trial_that_ran_out_of_memory_is_a_line(ledger: Ledger, tmp_path: Path) -> None:
@@ -182,7 +181,7 @@ def test_a_trial_without_a_place_comes_again_while_another_is_in_a_long_epoch(le
     assert (ends.recorder.refused, ends.recorder.broken) == (None, False)
     entry = ledger.get({"x": "surplus"})
     assert entry is not None
-    assert (entry.spent, entry.cpus, entry.gpus) == (12 * 901.0, 0.1, 0.0)
+    assert (entry.spent, entry.need.cpus, entry.need.gpus) == (12 * 901.0, 0.1, 0.0)
     assert (ends.meter.spent, ends.meter.spent_in_full) == (12 * 901.0, pytest.approx(12 * 901.0 * 0.1 / 4))
 
 
@@ -196,7 +195,7 @@ def test_epochs_that_are_told_again_are_no_sign_of_a_place(ledger: Ledger) -> No
     assert ends.recorder.broken
     with pytest.raises(PlacementError, match="no nodes came in time"):
         ends.recorder.conclude()
-    assert next(iter(ledger)).cpus == 0.1
+    assert next(iter(ledger)).need.cpus == 0.1
 
 
 def test_a_trial_that_lost_its_workers_had_what_it_needs(ledger: Ledger) -> None:
@@ -207,7 +206,7 @@ def test_a_trial_that_lost_its_workers_had_what_it_needs(ledger: Ledger) -> None
     ends.now = 4400.0
     ends.end("a", "n", **NO_PLACE)
     assert not ends.recorder.broken  # it has moved since
-    assert (next(iter(ledger)).cpus, ends.meter.spent_in_full) == (4.0, 4400.0)
+    assert (next(iter(ledger)).need.cpus, ends.meter.spent_in_full) == (4.0, 4400.0)
 
 
 def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledger: Ledger) -> None:
@@ -223,10 +222,10 @@ def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledge
         elif x == "diverged":
             ends.end(x, "n", diverged="loss is nan")
     ends.recorder.keep_running()
-    assert [(entry.spent, entry.cpus, entry.gpus, entry.workers) for entry in ledger] == [(3600.0, 3.025, 1.5, 2)] * 2
-    assert ends.recorder.need.of_kind(next(iter(Ledger(ledger.folder))).need(Need()))
+    assert [(entry.spent, entry.need) for entry in ledger] == [(3600.0, Need(cpus=3.025, gpus=1.5, workers=2))] * 2
+    assert ends.recorder.need.of_kind(next(iter(Ledger(ledger.folder))).need)
     assert (ends.meter.spent, ends.meter.spent_in_full) == (2 * 3600.0, pytest.approx(2 * 2700.0))
-    costs = Ledger(ledger.folder).costs(lambda changes: Need())
+    costs = Ledger(ledger.folder).costs()
     assert [seconds * need.gpus for seconds, need in costs] == [5400.0] * 3
 
 
@@ -235,4 +234,4 @@ def test_a_trial_of_one_worker_never_waits_without_what_it_needs(ledger: Ledger)
     ends.start("a")
     ends.now = 60.0
     ends.end("a", "n", result={}, seconds=60.0)
-    assert (next(iter(ledger)).cpus, next(iter(ledger)).gpus, ends.meter.spent_in_full) == (2.0, 1.0, 60.0)
+    assert (next(iter(ledger)).need.cpus, next(iter(ledger)).need.gpus, ends.meter.spent_in_full) == (2.0, 1.0, 60.0)

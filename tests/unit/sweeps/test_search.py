@@ -11,8 +11,8 @@ from ray import tune
 from vse.config import knob
 from vse.errors import InputError
 from vse.storage.folder import Folder
+from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import Ledger, trial_id
-from vse.sweeps.proposals import DIVERGED
 from vse.sweeps.search import ParzenSearch, check_searchable, first_draws
 from vse.sweeps.space import Space
 
@@ -168,20 +168,20 @@ def test_points_that_diverged_are_kept_from(tmp_path: Path) -> None:
     """The best is next to where trainings diverge, as with rates. Of other failures nothing is learnt."""
     space = Space("here", {"alpha": tune.uniform(0.0, 1.0)})
 
-    def failed(name: str, error: str) -> int:
+    def failed(name: str, kind: FailureKind) -> int:
         count = 0
         for seed in range(3):
             searched = Searched(tmp_path / f"{name}{seed}", space, samples=40, num_initial=10, seed=seed)
             while (changes := searched.search.propose()) is not None:
                 if changes["alpha"] > 0.5:
                     count += 1
-                    entry = searched.ledger.fail(changes, error)
+                    entry = searched.ledger.fail(changes, "no", kind=kind)
                 else:
                     entry = searched.ledger.finish(changes, {"objective": changes["alpha"]}, 1.0)
                 searched.search.ended(entry, final=True)
         return count
 
-    assert failed("diverged", f"{DIVERGED}: the loss is nan") < 0.6 * failed("lost", "ValueError: no")
+    assert failed("diverged", FailureKind.DIVERGED) < 0.6 * failed("lost", FailureKind.ERROR)
 
 
 def test_it_learns_from_what_it_is_told(tmp_path: Path) -> None:

@@ -88,8 +88,9 @@ def test_credentials_of_the_driver_do_not_travel_with_trials(monkeypatch: pytest
     """Ray writes the runtime environment of an actor into its logs."""
     from ray.tune.execution.class_cache import _ActorClassCache
 
-    import vse.sweeps.experiment  # noqa: F401  (what keeps them out)
+    from vse.cluster.ray_private import keep_credentials_from_trials
 
+    keep_credentials_from_trials()
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(name, "planted")
     trial = _ActorClassCache().get(type("Trial", (), {}))

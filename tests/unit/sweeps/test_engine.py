@@ -1,9 +1,8 @@
-"""What is around the trials of a sweep, where the workspace is an address (a server on this machine plays S3)."""
+"""The engine around the trials of a sweep, where the workspace is an address (a server on this machine plays S3)."""
 
 import contextlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +16,13 @@ from vse.errors import InputError, StorageError, TakenOver
 from vse.presets import preset
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
-from vse.sweeps import alpha, frame, objective_sweep
-from vse.sweeps.frame import Frame, Report, SweepResult, failures, run_framed, tell_report
-from vse.sweeps.ledger import Ledger
+from vse.sweeps import engine
+from vse.sweeps.engine import Sweep, failures_line, run_sweep_job
+from vse.sweeps.failures import FailureKind
+from vse.sweeps.ledger import Entry
 from vse.sweeps.need import Need
+from vse.sweeps.plan import Options, Outcome, Report, SweepCall, SweepOptions, SweepPlan
+from vse.sweeps.space import Space
 from vse.tracking.shipping import ship_all
 from vse.training.code import this_code
 from vse.workspace import journal
@@ -30,23 +32,34 @@ from vse.workspace.summary import FILE_NAME as SUMMARY
 CONFIG = preset("vsepp_tiny")
 
 
-@dataclass(frozen=True)
-class Options:
-    """Of a sweep that starts no Ray."""
+class Square(SweepPlan):
+    """A sweep whose outcome is what a test says; it starts no Ray."""
 
-    ray: RayConfig = field(default_factory=RayConfig)
+    kind = "square"
+    found: Callable[[SweepCall], Outcome]
 
+    @property
+    def question(self) -> str:
+        return "How large are squares?"
 
-class Plan:
-    """A sweep of no trials."""
-
-    name, named, seeds, config, question = "square", False, (0,), CONFIG, "How large are squares?"
+    @property
+    def rule(self) -> str:
+        return "rule"
 
     def definition(self) -> dict[str, Any]:
         return {"kind": "square"}
 
-    def spent(self, ledger: Ledger) -> list[tuple[float, Need]]:
-        return ledger.costs(lambda changes: Need(gpus=0.5))
+    def trial_function(self, call: SweepCall) -> Any:
+        raise AssertionError
+
+    def children(self, name: str, entry: Entry) -> Iterator[Any]:
+        yield from ()
+
+    def proposer(self, call: SweepCall) -> tuple[Any, int]:
+        return SimpleNamespace(refused={}), 0
+
+    def outcome(self, call: SweepCall) -> Outcome:
+        return type(self).found(call)
 
 
 class Silent:
@@ -61,33 +74,47 @@ class Silent:
         return contextlib.nullcontext(self)
 
 
+@pytest.fixture(autouse=True)
+def _stood_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "Shipper", Silent)
+    monkeypatch.setattr(engine, "preflight", lambda *_, **__: None)
+    monkeypatch.setattr(engine, "set_up_logging", lambda: None)
+    monkeypatch.setattr("vse.stages.pipeline.prepare", lambda *_, **__: SimpleNamespace(fingerprints={"records": "1"}))
+
+
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(frame, "Shipper", Silent)
-    monkeypatch.setattr(frame, "preflight", lambda *_, **__: None)
-    monkeypatch.setattr(frame, "set_up_logging", lambda: None)
     with s3.server() as found:
         yield found
 
 
+def run(workspace: str, found: Callable[[SweepCall], Outcome]) -> str:
+    plan = square_plan()
+    Square.found = staticmethod(found)
+    return run_sweep_job(asked(workspace), lambda request: plan)
+
+
 def sweep(workspace: str) -> str:
-    def work(frame: Frame) -> SweepResult:
-        frame.tell_parent("square", workspace.partition("?")[0].rpartition("/")[2])
-        frame.folder.write_text("page.html", "4")
-        frame.journal().end()
-        return SweepResult(digest="12345678", report=lambda: Report(files=["page.html"], headline={}, details={}))
+    def found(call: SweepCall) -> Outcome:
+        call.folder.write_text("page.html", "4")
+        return Outcome(digest="12345678", report=lambda: Report(files=["page.html"]))
 
-    return run_framed(asked(workspace, Options()), Plan(), work)
+    return run(workspace, found)
 
 
-def asked(workspace: str, options: Options) -> Request:
+def sweep_of(workspace: str, ray: RayConfig | None = None) -> Sweep:
+    place = Workspace.open(workspace)
+    return Sweep(asked(workspace, ray), square_plan(), place, place.sweep("square-01234567"))
+
+
+def asked(workspace: str, ray: RayConfig | None = None) -> Request:
     return Request(
         job="sweep_square",
         workspace=workspace,
         preset=None,
         config=CONFIG,
-        options=options,
+        options=Options(ray=ray or RayConfig()),
         changed=frozenset(),
         tracking=None,
     )
@@ -115,12 +142,11 @@ def test_its_summary_names_what_can_be_opened(place: str) -> None:
 
 def test_the_row_of_a_sweep_has_what_all_its_trials_cost(tmp_path: Path) -> None:
     """Failed ones too."""
-    folder = Folder.open(tmp_path / "sweeps" / "square-01234567")
-    made = Frame(asked(str(tmp_path), Options()), Plan(), Workspace.open(str(tmp_path)), folder)
-    made.ledger.finish({"x": 1}, {"y": 1.0}, 5400.0)
-    made.ledger.fail({"x": 2}, "ValueError: no", 1800.0)
-    tell_report(made, "square", "12345678", (), {"trials": 1})
-    latest = journal.read(folder.local(journal.FILE_NAME)).latest()
+    made = sweep_of(str(tmp_path))
+    made.ledger.finish({"x": 1}, {"y": 1.0}, 5400.0, Need(gpus=0.5))
+    made.ledger.fail({"x": 2}, "ValueError: no", 1800.0, Need(gpus=0.5))
+    made.tracked.record_report(Report(headline={"trials": 1, "rule": "text"}), "12345678", made.ledger)
+    latest = journal.read(made.folder.local(journal.FILE_NAME)).latest()
     assert latest == {"trials": 1, "cost/seconds": 7200, "cost/gpu_hours": 1}
 
 
@@ -129,12 +155,12 @@ def test_the_row_of_a_sweep_has_its_data_once(tmp_path: Path, monkeypatch: pytes
     from mlflow import MlflowClient
 
     monkeypatch.chdir(tmp_path)  # where MLflow keeps the files of such a store
-    folder = Folder.open(tmp_path / "sweeps" / "square-01234567")
-    made = Frame(asked(str(tmp_path), Options()), Plan(), Workspace.open(str(tmp_path)), folder)
-    made.tell_parent("square", "rule")
-    made.tell_data({"records": "0123abcd", "features": "89abcdef"})
+    made = sweep_of(str(tmp_path))
+    folder = made.folder
+    made.tracked.open_parent()
+    made.tracked.record_data({"records": "0123abcd", "features": "89abcdef"})
     written = folder.read_bytes(journal.FILE_NAME)
-    made.tell_data({"records": "0123abcd", "features": "89abcdef"})
+    made.tracked.record_data({"records": "0123abcd", "features": "89abcdef"})
     assert folder.read_bytes(journal.FILE_NAME) == written
     uri = f"sqlite:///{tmp_path}/store.db"
     assert ship_all(str(tmp_path), uri).runs == 1
@@ -155,7 +181,7 @@ def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
         ((folder, _),) = Folder.open(s3.address(place, prefix)).child("sweeps").folders_with(journal.FILE_NAME)
         story = journal.parse(folder.read_bytes(journal.FILE_NAME))
         assert (story.status, story.tags["kind"], len(story.notes)) == ("finished", "square", 0)
-        assert story.params["rule"] == prefix
+        assert story.params["rule"] == "rule"
 
 
 @pytest.mark.parametrize(("taken", "told"), [(False, ("failed", "killed")), (True, ("running", "running"))])
@@ -163,15 +189,14 @@ def test_who_lost_a_sweep_to_another_job_tells_no_end_of_it(taken: bool, told: t
     """As where it was suspended: what runs below the sweep is trained by the other one, which waits for no lease."""
     address = s3.address(place, f"taken-{taken}")
 
-    def work(frame: Frame) -> SweepResult:
-        frame.tell_parent("square", "all")
-        frame.workspace.journal(frame.workspace.run("mine")).start("mine", parent=frame.name)
+    def work(call: SweepCall) -> Outcome:
+        call.workspace.journal(call.workspace.run("mine")).start("mine", parent=call.folder.name)
         if taken:
-            frame.folder.write_bytes(".writing-lock", b"of another")
+            call.folder.write_bytes(".writing-lock", b"of another")
         raise StorageError("another job works on this; this one ends here")
 
     with pytest.raises(StorageError, match="another job works on this"):
-        run_framed(asked(address, Options()), Plan(), work)
+        run(address, work)
     folders = [*Folder.open(address).child("sweeps").folders_with(journal.FILE_NAME)]
     folders += [*Folder.open(address).child("runs").folders_with(journal.FILE_NAME)]
     assert tuple(journal.parse(each.read_bytes(journal.FILE_NAME)).status for each, _ in folders) == told
@@ -180,13 +205,12 @@ def test_who_lost_a_sweep_to_another_job_tells_no_end_of_it(taken: bool, told: t
 def test_who_lost_a_sweep_while_its_last_trial_ran_reports_nothing(place: str) -> None:
     address = s3.address(place, "late")
 
-    def work(frame: Frame) -> SweepResult:
-        frame.folder.write_bytes(".writing-lock", b"of another")
-        frame.worked = True
-        return SweepResult(digest="4", report=lambda: Report(files=(), headline={}, details={}))
+    def work(call: SweepCall) -> Outcome:
+        call.folder.write_bytes(".writing-lock", b"of another")
+        return Outcome(digest="4", report=Report)
 
     with pytest.raises(TakenOver, match="another job took this over"):
-        run_framed(asked(address, Options()), Plan(), work)
+        run(address, work)
     assert not [*Folder.open(address).child("sweeps").folders_with(SUMMARY)]
 
 
@@ -200,33 +224,37 @@ def test_a_sweep_whose_lease_cannot_be_asked_for_tells_of_its_end(
     monkeypatch.setattr(LeaseHandle, "check", unanswered)
     address = s3.address(place, "unanswered")
 
-    def work(frame: Frame) -> SweepResult:
-        frame.tell_parent("square", "all")
+    def work(call: SweepCall) -> Outcome:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_framed(asked(address, Options()), Plan(), work)
+        run(address, work)
     ((folder, _),) = Folder.open(address).child("sweeps").folders_with(journal.FILE_NAME)
     assert journal.parse(folder.read_bytes(journal.FILE_NAME)).status == "killed"
 
 
-def test_trainings_by_other_code_are_said_in_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_call_that_is_refused_before_the_parent_run_started_leaves_no_end(tmp_path: Path) -> None:
+    made = sweep_of(str(tmp_path))
+    made.tracked.close("failed")
+    assert not made.folder.local(journal.FILE_NAME).exists()
+    made.tracked.open_parent()
+    made.tracked.close("failed")
+    assert journal.read(made.folder.local(journal.FILE_NAME)).status == "failed"
+
+
+def test_trainings_by_other_code_are_said_in_a_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Those in the ledger before anything runs, those that this call comes upon at its end."""
-    for name, stand_in in {"Shipper": Silent, "preflight": lambda *_, **__: None, "set_up_logging": list}.items():
-        monkeypatch.setattr(frame, name, stand_in)
     mine, theirs = this_code(preset("vsepp_tiny")), {"digest": "0ther000", "commit": "0123456789", "changed": False}
     later = {"digest": "89abcdef"}
 
     def work(changes: int, *code: dict[str, Any]) -> str:
-        def found(frame: Frame) -> SweepResult:
-            frame.ledger.finish({"x": changes}, {"trained_by": code}, 1.0)
-            frame.ledger.finish({"y": changes}, {"metrics": {}}, 1.0)  # of a measure: trained nothing
-            return SweepResult(digest=f"{changes}", report=lambda: Report(files=[], headline={}, details={}))
+        def found(call: SweepCall) -> Outcome:
+            call.ledger.finish({"x": changes}, {"trained_by": code}, 1.0)
+            call.ledger.finish({"y": changes}, {"metrics": {}}, 1.0)
+            return Outcome(digest=f"{changes}", report=Report)
 
         caplog.clear()
-        path = run_framed(asked(str(tmp_path), Options()), Plan(), found)
+        path = run(str(tmp_path), found)
         return caplog.text if "warning: " in caplog.text else str(Path(path).is_file())
 
     assert work(0, mine) == "True"
@@ -238,26 +266,29 @@ def test_trainings_by_other_code_are_said_in_a_line(
     assert "(code 89abcdef)" in again[1]
 
 
-@pytest.mark.parametrize("kind", ["objective", "alpha"])
-def test_the_revision_of_training_is_part_of_a_trial(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def square_plan(**options: Any) -> Square:
+    return Square(
+        name="square",
+        named=False,
+        config=CONFIG,
+        space=Space("here", {}),
+        options=SweepOptions(**options),
+        listed=({"x": 1}, {"x": 2}),
+    )
+
+
+def test_the_revision_of_training_is_part_of_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vse.stages.pipeline.prepare", lambda *_, **__: SimpleNamespace(fingerprints={"records": "1"}))
-    monkeypatch.setattr(objective_sweep, "distinct_inputs", lambda plan: [])
-    told: list[dict[str, str]] = []
-    request = SimpleNamespace(options=SimpleNamespace(ray=RayConfig()))
-    frame: Any = SimpleNamespace(request=request, workspace=None, tell_data=told.append)
-    options = SimpleNamespace(objective="rsum")
-    plan = SimpleNamespace(config=CONFIG, arms={"one": CONFIG}, family="one", learned=None, listed=(), options=options)
-    sweep: Any = SimpleNamespace(frame=frame, plan=plan, workspace=None)
-    module = objective_sweep if kind == "objective" else alpha
-    before = module._Sweep.prepare(sweep)
-    assert module._Sweep.prepare(sweep) == before
-    monkeypatch.setattr(module, "REVISION", 0)
-    assert module._Sweep.prepare(sweep) != before
-    assert told == [{"records": "1"}] * 3
+    made = sweep_of(str(tmp_path))
+    made.tracked.open_parent()
+    before = made.prepare()
+    assert made.prepare() == before
+    monkeypatch.setattr(engine, "REVISION", 0)
+    assert made.prepare() != before
+    assert journal.read(made.folder.local(journal.FILE_NAME)).tags["fingerprint.records"] == "1"
 
 
-@pytest.mark.parametrize("kind", ["objective", "alpha"])
-def test_stages_of_a_sweep_use_its_ray(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_of_a_sweep_use_its_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[RayConfig] = []
 
     def prepare(*_: Any, ray: RayConfig, **__: Any) -> SimpleNamespace:
@@ -265,16 +296,10 @@ def test_stages_of_a_sweep_use_its_ray(kind: str, monkeypatch: pytest.MonkeyPatc
         return SimpleNamespace(fingerprints={})
 
     monkeypatch.setattr("vse.stages.pipeline.prepare", prepare)
-    monkeypatch.setattr(objective_sweep, "distinct_inputs", lambda plan: [CONFIG])
     ray = RayConfig(address="10.0.0.4:6379", gpus=1)
-    request = SimpleNamespace(options=SimpleNamespace(ray=ray))
-    frame: Any = SimpleNamespace(request=request, workspace=None, tell_data=lambda fingerprints: None)
-    arms: dict[str, Any] = {"one": CONFIG, "other": CONFIG}
-    plan = SimpleNamespace(
-        config=CONFIG, arms=arms, family="one", learned=None, listed=(), options=SimpleNamespace(objective="rsum")
-    )
-    sweep: Any = SimpleNamespace(frame=frame, plan=plan, workspace=None)
-    (objective_sweep if kind == "objective" else alpha)._Sweep.prepare(sweep)
+    made = sweep_of(str(tmp_path), ray)
+    made.tracked.open_parent()
+    made.prepare()
     assert set(map(id, given)) == {id(ray)}
 
 
@@ -294,8 +319,8 @@ def test_trials_are_as_many_as_the_cluster_could_hold(tmp_path: Path, monkeypatc
     (tmp_path / "ray_bootstrap_config.yaml").write_text(PLAN)
 
     def at_once(need: Need, **ray: Any) -> int:
-        request = asked("/nowhere", Options(ray=RayConfig(**ray)))
-        return need.at_once(frame.most(request, need))
+        request = asked("/nowhere", RayConfig(**ray))
+        return need.at_once(engine.most(request, need))
 
     assert at_once(Need(cpus=1, gpus=1)) == 12
     assert at_once(Need(cpus=5, gpus=0.5)) == 12  # a node has the CPUs of one
@@ -308,10 +333,14 @@ def test_trials_are_as_many_as_the_cluster_could_hold(tmp_path: Path, monkeypatc
 
 
 def test_what_failed_is_tried_again_only_where_that_helps() -> None:
-    diverged = "the training diverged: epoch 1, step 3: the loss is nan"
-    line = failures({"lr=1 seed=0": diverged, "lr=2 seed=0": diverged}, "/w/summary.json")
+    def failed(kind: FailureKind, why: str) -> Entry:
+        return Entry(id="0", changes={}, state="failed", failure=kind, error=why)
+
+    diverged = failed(FailureKind.DIVERGED, "epoch 1, step 3: the loss is nan")
+    line = failures_line({"lr=1 seed=0": diverged, "lr=2 seed=0": diverged}, "/w/summary.json")
     assert line == (
-        f"2 trials failed, lr=1 seed=0: {diverged} (all others are reported: /w/summary.json); again they would "
-        "diverge: sweep values where they do not"
+        "2 trials failed, lr=1 seed=0: the training diverged: epoch 1, step 3: the loss is nan (all others are "
+        "reported: /w/summary.json); they would diverge again: sweep values where they do not"
     )
-    assert failures({"a": diverged, "b": "no luck"}, "/w").endswith("; sweep.run=failed tries them again")
+    both = {"a": diverged, "b": failed(FailureKind.ERROR, "no luck")}
+    assert failures_line(both, "/w").endswith("; sweep.run=failed tries them again")

@@ -1,5 +1,7 @@
-"""What a trial finds where another process has its run."""
+"""What a trial computes: alone, after another process, on a GPU, and at every α."""
 
+import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,8 @@ from vse.stages import train_worker as worker
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.train import Result, run_training
 from vse.stages.trained import Trained
-from vse.sweeps import objective_results, objective_trials
-from vse.sweeps.objective_trials import Setting, run_trial
+from vse.sweeps import objective_results, trial
+from vse.sweeps.trial import TrialSetting, objective_trial
 from vse.training.code import this_code
 from vse.workspace.layout import Workspace
 
@@ -28,8 +30,8 @@ def test_epochs_that_another_process_trains_meanwhile_are_in_the_curve(
         return run_training(*arguments, **named)
 
     monkeypatch.setattr(run, "run_training", waited)
-    setting = Setting(workspace=workspace.root.uri, parent="", config=to_dict(config()), objective="rsum")
-    found = run_trial({"seed": 1, "material": "m"}, setting)
+    setting = TrialSetting(workspace=workspace.root.uri, parent="", configs={"": to_dict(config())})
+    found = objective_trial({"seed": 1, "material": "m"}, setting, "rsum")
     assert (found["trained"], found["trained_by"], len(found["curve"])) == (False, [this_code(config())], 3)
     assert found["curve"][-1] == found["objective"]
     assert workspace.run(found["run"]).child("evaluation").names() == (
@@ -40,10 +42,10 @@ def test_epochs_that_another_process_trains_meanwhile_are_in_the_curve(
 
 def test_an_epoch_that_is_told_twice_counts_once() -> None:
     """Killed between checkpoint and journal, a run tells an epoch again where it goes on."""
-    standing = objective_trials._Standing(config(), halving=False, name="trial", run="run")
+    curve = trial._Curve(config(), halving=False, name="trial", run="run")
     for epoch, rsum in ((1, 10.0), (2, 20.0), (2, 20.0), (3, 15.0), (1, 10.0)):
-        standing.heard({"epoch": epoch, "val/rsum": rsum, "train/seconds": 4.0})
-    assert (standing.curve, standing.seconds) == ([10.0, 20.0, 20.0], 12.0)
+        curve.add({"epoch": epoch, "val/rsum": rsum, "train/seconds": 4.0})
+    assert (curve.values, curve.seconds) == ([10.0, 20.0, 20.0], 12.0)
 
 
 @pytest.mark.parametrize(("gpus", "device"), [(0.5, "auto"), (0.0, "cpu")])
@@ -56,7 +58,7 @@ def test_a_trial_that_holds_a_gpu_measures_on_it(
 
     def attacked(folder: Any, place: Workspace, options: MeasureOptions) -> dict[str, float]:
         asked.append(options)
-        return {f"val/attack_{attack}/pair_accuracy": 50.0 for attack in objective_trials.ATTACKS}
+        return {f"val/attack_{attack}/pair_accuracy": 50.0 for attack in trial.ATTACKS}
 
     def to(self: Trained, where: torch.device) -> Trained:
         moved.append(where.type)
@@ -65,13 +67,12 @@ def test_a_trial_that_holds_a_gpu_measures_on_it(
     monkeypatch.setattr("vse.cluster.runtime.gpus", lambda: ["A10G"])
     monkeypatch.setattr(worker, "training_device", lambda train: torch.device("cpu"))
     there = {"auto": torch.device("cuda"), "cpu": torch.device("cpu")}
-    monkeypatch.setattr(objective_trials, "device_of", there.__getitem__)
-    monkeypatch.setattr(objective_trials, "measure_run", attacked)
+    monkeypatch.setattr(trial, "device_of", there.__getitem__)
+    monkeypatch.setattr(trial, "measure_run", attacked)
     monkeypatch.setattr(Trained, "to", to)
     data = to_dict(config(train__gpus_per_worker=gpus))
-    found = run_trial(
-        {"seed": 1, "material": "m"}, Setting(workspace=workspace.root.uri, parent="", config=data, objective="both")
-    )
+    setting = TrialSetting(workspace=workspace.root.uri, parent="", configs={"": data})
+    found = objective_trial({"seed": 1, "material": "m"}, setting, "both")
     assert [options.device for options in asked] == [device]
     assert moved == ["cuda" if gpus else "cpu"]
     assert found["metrics"]["test/rsum"] > 0
@@ -83,7 +84,7 @@ def test_without_a_gpu_it_is_measured_as_ever(workspace: Workspace) -> None:
     evaluation = found.folder.child("evaluation")
     each = []
     for device in ("cpu", "auto"):
-        numbers, hits = objective_trials.measure_test(found.folder, material, device)
+        numbers, hits = trial.measure_test(found.folder, material, device)
         each.append((numbers, evaluation.read_bytes(hits)))
         for name in evaluation.names():
             evaluation.delete(name)
@@ -93,12 +94,39 @@ def test_without_a_gpu_it_is_measured_as_ever(workspace: Workspace) -> None:
 @pytest.mark.parametrize("damaged", [b"", b"<html>", b"flip"])
 def test_damaged_hits_are_measured_again(damaged: bytes, workspace: Workspace) -> None:
     found = run_training(config(), workspace)
-    numbers, name = objective_trials.measure_test(found.folder, pipeline.prepare(config(), workspace))
+    numbers, name = trial.measure_test(found.folder, pipeline.prepare(config(), workspace))
     evaluation = found.folder.child("evaluation")
-    whole, before = evaluation.read_bytes(name), objective_trials.read_hits(found.folder, name)
+    whole, before = evaluation.read_bytes(name), trial.read_hits(found.folder, name)
     flipped = whole[:99] + bytes([whole[99] ^ 4]) + whole[100:]
     evaluation.write_bytes(name, flipped if damaged == b"flip" else damaged)
     after = objective_results._hits(workspace, found.run, name)
     assert after.keys() == before.keys()
     assert all(np.array_equal(after[key], before[key]) for key in before)
-    assert objective_trials.measure_test(found.folder, pipeline.prepare(config(), workspace))[0] == numbers
+    assert trial.measure_test(found.folder, pipeline.prepare(config(), workspace))[0] == numbers
+
+
+def test_codes_of_a_split_are_released_before_the_next_are_encoded(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Codes:
+        images = captions = owner = None
+
+    alive: list[Any] = []
+
+    def encoded(*_: Any) -> Codes:
+        assert [codes for codes in alive if codes() is not None] == []
+        made = Codes()
+        alive.append(weakref.ref(made))
+        return made
+
+    point = SimpleNamespace(alpha=0.5, metrics=lambda split: {f"{split}/rsum": 1.0})
+    best = SimpleNamespace(config=config(), family=None, to=lambda device: None)
+    monkeypatch.setattr(trial, "encode_split", encoded)
+    monkeypatch.setattr(trial, "encode_adversaries", lambda *_: {})
+    monkeypatch.setattr(trial, "attack_split", lambda *_: None)
+    monkeypatch.setattr(trial, "load_run", lambda run: best)
+    monkeypatch.setattr(trial, "evaluate_alphas", lambda *given: [point])
+    trained = SimpleNamespace(run=None, workspace=workspace, device="cpu")
+    found = trial.measure_alphas(trained, (0.5,))  # type: ignore[arg-type]
+    assert found == {0.5: {"val/rsum": 1.0, "test/rsum": 1.0}}
+    assert len(alive) == 2

@@ -1,0 +1,336 @@
+"""The one engine of sweeps: checks, lock, ledger, tracked runs, Ray once a trial needs it, report and summary.
+
+Trials run side by side and their ends go into the ledger, from which a sweep is resumed, extended, retried and
+reported. A call that finds every result and its report in place does nothing.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from vse.cli.command import Request
+from vse.cluster.placement import capacity, check_shared, preflight
+from vse.cluster.runtime import cluster_address, running_ray, set_up_logging, steady_nodes
+from vse.config import fingerprint
+from vse.errors import InputError, PlacementError, TakenOver, TrialsFailedError
+from vse.stages import pipeline
+from vse.stages.attack import attack_split, some_adversaries
+from vse.stages.local_inputs import check_reach
+from vse.storage.folder import Folder
+from vse.storage.lease import LeaseHandle
+from vse.sweeps.estimates import estimate_before_trials, expectation
+from vse.sweeps.experiment import run_proposed
+from vse.sweeps.failures import FailureKind
+from vse.sweeps.ledger import Entry, Ledger, open_sweep, sole_owner, trial_id
+from vse.sweeps.need import Need
+from vse.sweeps.plan import SweepCall, SweepPlan
+from vse.sweeps.proposals import Proposer
+from vse.sweeps.tracked import TrackedRuns
+from vse.sweeps.trial import WORDS
+from vse.tracking.shipping import Shipper
+from vse.training.code import warning
+from vse.training.config import TrainConfig
+from vse.training.inputs import REVISION
+from vse.training.killed import close_killed, end_killed_below
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import usable_cores
+from vse.workspace.summary import FILE_NAME as SUMMARY
+from vse.workspace.summary import write_summary
+
+log = logging.getLogger(__name__)
+
+_LOGGED = 5  # numbers of a headline in the last log line
+_NAMED = 6  # trials that a log line names
+
+
+def run_sweep_job(request: Request, make_plan: Callable[[Request], SweepPlan]) -> str:
+    """Run what is missing of a sweep, write its report, and return the path of its `summary.json`.
+
+    Args:
+        request: What the user asked for.
+        make_plan: The kind of sweep.
+
+    Raises:
+        InputError: The request cannot be served, before anything starts; or a trial was refused, after all other
+            trials have ended and the report is written.
+        PlacementError: No node came for any trial, after the same.
+        TrialsFailedError: Some trials failed, after the same.
+    """
+    started, plan = time.time(), make_plan(request)
+    train = plan.config.train
+    preflight(
+        request.workspace,
+        request.options.ray,
+        workers=train.workers,
+        cpus_per_worker=train.threads,
+        gpus_per_worker=train.gpus_per_worker,
+        labels=steady_nodes(request.options.ray, train.gpus_per_worker) if train.workers > 1 else None,
+        key="train.workers",
+    )
+    set_up_logging()
+    list(check_reach(plan.config, request.workspace, request.options.ray))
+    workspace = Workspace.open(request.workspace)
+    folder = open_sweep(workspace, plan.name, plan.definition(), exclusive=plan.named)
+    with sole_owner(folder) as lease, Shipper(request.workspace, request.tracking).every(30) as shipper:
+        sweep = Sweep(request, plan, workspace, folder)
+        path = sweep.run(lease, started, shipper.uri)
+    failed = {plan.trial_label(entry.changes): entry for entry in sweep.failed()}
+    if sweep.refused is not None:
+        raise type(sweep.refused)(f"{sweep.refused} (all other trials are reported: {path})")
+    if failed:
+        raise TrialsFailedError(failures_line(failed, path))
+    return path
+
+
+def failures_line(failed: dict[str, Entry], path: str) -> str:
+    """One line on failed trials (by label): why the first one failed, and what to do. `path`: report of the others."""
+    name, first = next(iter(failed.items()))
+    diverged = all(entry.failure == FailureKind.DIVERGED for entry in failed.values())
+    advice = (
+        "they would diverge again: sweep values where they do not" if diverged else "sweep.run=failed tries them again"
+    )
+    trials = f"{len(failed)} trial{'s' if len(failed) > 1 else ''}"
+    return f"{trials} failed, {name}: {first.why} (all others are reported: {path}); {advice}"
+
+
+class Sweep:
+    """One call of a sweep in its folder, which this process holds."""
+
+    def __init__(self, request: Request, plan: SweepPlan, workspace: Workspace, folder: Folder) -> None:
+        self.request, self.plan, self.workspace, self.folder = request, plan, workspace, folder
+        self.ledger, self.tracked = Ledger(folder), TrackedRuns(request, plan, workspace, folder)
+        self.worked = False  # whether anything had to be done
+        self.refused: InputError | PlacementError | None = None
+        self.connect: Callable[[], None] = lambda: None  # to Ray
+        self.material = ""  # fingerprint of the data that trials read
+        self._by_other_code: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """Name of the sweep, which is the id of its tracked run too."""
+        return self.folder.name
+
+    def run(self, lease: LeaseHandle, started: float, mlflow: str) -> str:
+        """Everything from the ledger to the summary's path; a sweep whose report is in place is left alone.
+
+        Args:
+            lease: On the folder.
+            started: When the job began, in seconds since 1970.
+            mlflow: Address of the tracking server, for the summary.
+        """
+        self._warn_of_other_code()
+        try:
+            with contextlib.ExitStack() as stack:
+                self.connect = functools.partial(_connect, stack, self.request)
+                call = self.run_trials()
+            outcome = self.plan.outcome(call)
+            self._warn_of_other_code()
+        except BaseException as error:
+            if not _is_taken_over(lease):  # else the tracked runs belong to another job, those of trainings too
+                end_killed_below(self.workspace, self.name, started)  # Ray has ended, and with it what trained
+                self.tracked.close("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
+            raise
+        if not self.worked and reported(self.folder, outcome.digest):
+            log.info("%s has been run before; nothing is left to do", self.name)
+            self.tracked.close("finished")  # after a call that ended before any trial
+            return self.folder.address(SUMMARY)
+        lease.check()  # what follows overwrites without looking
+        report = outcome.report()
+        self.tracked.record_report(report, outcome.digest, self.ledger)
+        first = [f"{key} {value:.4g}" for key, value in report.headline.items() if isinstance(value, int | float)]
+        log.info("%s: %s", self.name, ", ".join(first[:_LOGGED]))
+        return write_summary(
+            self.folder,
+            job=self.request.job,
+            started=started,
+            configuration=self.plan.config,
+            options=self.request.options,
+            fingerprints={"sweep": self.name[-8:], "results": outcome.digest},
+            seeds=self.plan.seeds,
+            headline=report.headline,
+            outputs={**{n.replace(".", "_"): self.folder.address(n) for n in report.files}, "mlflow": mlflow},
+            details={**report.details, "files": {name: self.folder.entry(name) for name in report.files}},
+        )
+
+    def run_trials(self) -> SweepCall:
+        """Run the trials that are included and have not finished, as far as the caps allow."""
+        self.plan.search_lines(self.ledger, self.workspace)  # refuses what it would refuse after the stages
+        self.tracked.open_parent()
+        self.material = self.prepare()
+        call = SweepCall(
+            request=self.request,
+            workspace=self.workspace,
+            folder=self.folder,
+            ledger=self.ledger,
+            material=self.material,
+        )
+        proposer, total = self.plan.proposer(call)
+        if total:
+            self.worked, before = True, {entry.id: entry.attempts for entry in self.ledger}
+            if not self.propose(proposer, total, call):
+                call = self.held_back(call, before)
+        if proposer.refused:
+            note = f"{len(proposer.refused)} drawn points would not train: {proposer.refused}"
+            self.tracked.journal().note(note[:300])
+        for entry in self.ledger:
+            self.tracked.record_trial(entry)
+        return call
+
+    def held_back(self, call: SweepCall, before: dict[str, int]) -> SweepCall:
+        """The call with what a cap left over; `before`: attempts by trial when it began."""
+        if self.plan.draws:
+            log.info("the cap is reached: the search ends")
+            return dataclasses.replace(call, left=-1)
+        pending = self.plan.pending(self.ledger, call.material)
+        left = [each for each in pending if self.ledger.attempts(each) == before.get(trial_id(each), 0)]
+        named = ", ".join(map(self.plan.trial_label, left[:_NAMED])) + (", ..." if len(left) > _NAMED else "")
+        line = "the cap is reached: %d trials have not run (%s); the same command with a higher cap continues from here"
+        log.info(line, len(left), named)
+        return dataclasses.replace(call, left=len(left))
+
+    def propose(self, proposer: Proposer, total: int, call: SweepCall) -> bool:
+        """True if the proposer came to its end, False if a cap did. What refused a trial is kept in `refused`."""
+        plan, need = self.plan, self.plan.need()
+        expected = functools.partial(self.expected_seconds, call.material)
+        meter = plan.budget().meter(self.ledger.costs(), need, self.ledger, expected)
+        if not meter.allows():
+            return False
+        self.tracked.reopen()
+        self.connect()
+        complete = True
+        try:
+            complete = run_proposed(
+                self.ledger,
+                proposer,
+                plan.trial_function(call),
+                at_once=need.at_once(most(self.request, need), side_by_side(self.request, plan.config.train)),
+                total=total,
+                need=need,
+                meter=meter,
+                scheduler=plan.scheduler(self.ledger),
+                label="trials",
+                on_end=self.tracked.record_trial,
+            )
+        except (InputError, PlacementError) as error:
+            self.refused = error
+        # Tune gives processes of trials that a scheduler ended seconds to stop, and a store may take longer. By now
+        # they are gone, and so are those of earlier calls. A dead process's lease lasts its term: wait for all at once.
+        stopped = {entry.result["run"] for entry in self.ledger if entry.stopped and "run" in entry.result}
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(functools.partial(close_killed, self.workspace), sorted(stopped)))
+        return complete
+
+    def expected_seconds(self, material: str) -> float | None:
+        """Seconds of the longest trial that is to run, as far as anything says it."""
+        pending = {self.plan.estimated_as(changes) for changes in self.plan.pending(self.ledger, material)}
+        each = [
+            estimate_before_trials(config, self.plan.space.keys, self.workspace, self.request)
+            for name, config in self.plan.estimated().items()
+            if name in pending or self.plan.draws
+        ]
+        if not each:
+            return None
+        longest = max(each, key=lambda estimate: estimate.seconds or 0.0)
+        log.info("%s", expectation(longest.without(self.plan.beside_training)))
+        return longest.seconds
+
+    def prepare(self) -> str:
+        """Make the data, features, parses and adversaries that trials share; the fingerprint of the data and of
+        training's revision."""
+        plan, prepared = self.plan, []
+        for each in plan.inputs():
+            prepared.append(
+                pipeline.prepare(
+                    each.config,
+                    self.workspace,
+                    parsed=each.parsed,
+                    outputs=each.outputs,
+                    ray=self.request.options.ray,
+                    splits=plan.measured,
+                )
+            )
+        first = prepared[0]
+        for split in plan.attacked:
+            adversaries = attack_split(plan.config, self.workspace, first, split, WORDS)
+            if split == plan.attacked[0]:
+                some_adversaries(adversaries)
+        self.tracked.record_data(first.fingerprints)
+        return fingerprint([REVISION, dict(first.fingerprints)])
+
+    def failed(self) -> list[Entry]:
+        """Trials of this plan whose last attempt failed."""
+        entries = [self.ledger.get(changes) for changes in self.plan.trials(self.ledger, self.material)]
+        return [entry for entry in entries if entry is not None and entry.state == "failed"]
+
+    def _warn_of_other_code(self) -> None:
+        """One line on trainings in the ledger that other code made and that no line has named yet."""
+        trained = {entry.id: entry.result["trained_by"] for entry in self.ledger if "trained_by" in entry.result}
+        new = {key: code for key, code in trained.items() if key not in self._by_other_code}
+        if line := warning(new, f"trainings of {self.name}", f"remove {self.folder} and the runs its ledger names"):
+            log.warning("%s", line)
+        self._by_other_code = frozenset(trained)
+
+
+def side_by_side(request: Request, train: TrainConfig) -> int:
+    """How many trials the user wants at once; 0: as many as there are resources for.
+
+    One trial a core if Ray is started here, since Ray offers one core more than there is. Trials on GPUs wait for
+    GPUs, not for cores.
+    """
+    wished = request.options.sweep.concurrency
+    here = cluster_address(request.options.ray) is None and not train.gpus_per_worker
+    return wished or (max(1, usable_cores() // train.threads) if here else 0)
+
+
+def most(request: Request, need: Need) -> dict[str, float]:
+    """CPUs and GPUs that trials can have of the machine, or of what the cluster can grow to.
+
+    Trials without GPUs spread over nodes without GPUs, and ranks with GPUs over the nodes they belong on. Otherwise
+    trials would wait side by side for resources that none of them gets whole.
+
+    Raises:
+        InputError: Not even one trial fits.
+    """
+    could = capacity(request.options.ray)
+    if need.gpus:
+        return need.most(could, steady_nodes(request.options.ray, need.gpus) if need.nested else None)
+    with contextlib.suppress(InputError):
+        return need.most(could.without_gpus())
+    return need.most(could)
+
+
+def reported(folder: Folder, digest: str) -> bool:
+    """Whether the report of exactly these results is in place, each file as it was written."""
+    if not folder.exists(SUMMARY):
+        return False
+    try:
+        summary = folder.read_json(SUMMARY)
+        files = summary["details"]["files"].items()
+    except (InputError, KeyError, TypeError):  # damaged on its disk
+        return False
+    whole = all(folder.exists(name) and folder.entry(name) == entry for name, entry in files)
+    return whole and summary["fingerprints"].get("results") == digest
+
+
+def _is_taken_over(lease: LeaseHandle) -> bool:
+    """Whether another job holds the sweep now; False if the store does not answer."""
+    try:
+        lease.check()
+    except TakenOver:
+        return True
+    except (OSError, InputError):  # the job ends by an error already
+        return False
+    return False
+
+
+def _connect(stack: contextlib.ExitStack, request: Request) -> None:
+    """Start or join Ray when the first trial needs it; it ends with the sweep."""
+    import ray
+
+    if not ray.is_initialized():
+        stack.enter_context(running_ray(request.options.ray))
+        check_shared(request.workspace)

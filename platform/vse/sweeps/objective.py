@@ -1,0 +1,353 @@
+"""Sweeps that maximise a number on validation: η, margins, λ, or any space a user writes. Every trial is a training."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from vse.cli.command import Request
+from vse.cluster.runtime import Config as RayConfig
+from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
+from vse.errors import InputError
+from vse.report.build import command_of
+from vse.report.description import files_text, page_link, response_headline, response_text
+from vse.report.response import OBJECTIVE, ResponseResults
+from vse.report.response_page import BEST, write_response
+from vse.stages.pipeline import check
+from vse.sweeps.budget import length
+from vse.sweeps.caps import Budget
+from vse.sweeps.halving import halving
+from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.objective_results import headline, judged, preset_file, response_results
+from vse.sweeps.plan import (
+    MATERIAL,
+    SEED,
+    ChildRun,
+    Function,
+    Outcome,
+    Report,
+    StageInputs,
+    SweepCall,
+    SweepOptions,
+    SweepPlan,
+    check_seeds,
+    child_id,
+    default_name,
+    need_of,
+)
+from vse.sweeps.proposals import Proposer
+from vse.sweeps.search import ParzenSearch, check_searchable, first_draws
+from vse.sweeps.space import Space, canonical_point, check_space, expand, label, load_space, placements
+from vse.sweeps.trial import OBJECTIVES, objective_trial, trial_function
+from vse.sweeps.warm_start import warm_points
+from vse.training.compatibility import check_objective, family_inputs
+from vse.training.config import RunConfig, identity
+from vse.workspace.layout import Workspace
+
+log = logging.getLogger(__name__)
+
+METHODS = ("grid", "random", "hyperopt", "asha")
+RESERVED = ("train.workers", "train.threads", "train.gpus_per_worker")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectiveSweepOptions(SweepOptions):
+    """Keys of sweeps that maximise a number, besides those of every sweep."""
+
+    method: str = knob(
+        "grid",
+        "grid: all that is listed; random; hyperopt: tree of Parzen estimators; asha: random, the worse ended early",
+        choices=METHODS,
+    )
+    samples: int = knob(20, "random, hyperopt, asha: points to draw, initial ones included", low=1)
+    search_seed: int = knob(0, "seed of the draws", low=0)
+    first: int = knob(0, "hyperopt: random points before the first informed one; 0: a third, at most 20", low=0)
+    grace: int = knob(0, "asha: epochs before a trial may be ended; 0: a ninth of them", low=0)
+    reduction: float = knob(3.0, "asha: one trial in this many continues from a rung to the next", above=1)
+    objective: str = knob("rsum", "what is maximised, on validation", choices=tuple(OBJECTIVES))
+    warm_start: str = knob(
+        "", "hyperopt: finished sweep below sweeps/ to learn from, with runs configured alike otherwise"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectiveOptions:
+    """Keys of the job."""
+
+    sweep: ObjectiveSweepOptions = field(default_factory=ObjectiveSweepOptions)
+    ray: RayConfig = field(default_factory=RayConfig)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ObjectivePlan(SweepPlan):
+    """Such a sweep before its first trial. `listed` are the points of all methods but hyperopt's."""
+
+    kind: ClassVar[str] = "objective sweep"
+
+    @property
+    def attacked(self) -> tuple[str, ...]:
+        return () if self.options.objective == "rsum" else ("val",)
+
+    @property
+    def beside_training(self) -> str:
+        return "evaluation under attack on validation" if self.attacked else ""
+
+    @property
+    def whole(self) -> bool:
+        return self.options.method != "asha"
+
+    @property
+    def draws(self) -> bool:
+        return self.options.method == "hyperopt" and self.options.run != "failed"
+
+    @property
+    def question(self) -> str:
+        count = self.options.samples if self.options.method == "hyperopt" else len(self.listed)
+        return (
+            f"Which {', '.join(self.space.keys)} are best for {self.family} on {self.data}? {count} points "
+            f"({self.options.method}), each trained with {self.seeds_text}."
+        )
+
+    @property
+    def rule(self) -> str:
+        return (
+            f"The best point has the highest mean over seeds of the objective: {OBJECTIVES[self.options.objective]}. "
+            "Only points whose trials have all finished count; ties go to the earlier point."
+        )
+
+    def definition(self) -> dict[str, Any]:
+        """What is searched, not how: more points or seeds, or another method, extend a sweep."""
+        return canonical(
+            {
+                "kind": "objective",
+                "space": self.space.describe(),
+                "objective": self.options.objective,
+                "rule": self.rule,
+                "config": to_dict(identity(self.config)),
+            }
+        )
+
+    def trial_function(self, call: SweepCall) -> Function:
+        asha = self.options.method == "asha"
+        return trial_function(objective_trial, call, {"": self.config}, halving=asha, objective=self.options.objective)
+
+    def estimated(self) -> dict[str, RunConfig]:
+        return {"": override(self.config, self.listed[0]) if self.listed else self.config}
+
+    def inputs(self) -> Iterator[StageInputs]:
+        """One configuration for each kind of input that listed points read, after the preset's own."""
+        seen = set()
+        for config in (self.config, *(override(self.config, point) for point in self.listed)):
+            key = fingerprint([config.data, config.features, config.text, repr(family_inputs(config))])
+            if key not in seen:
+                seen.add(key)
+                yield StageInputs(config=config, parsed=bool(self.attacked))
+
+    def points_in(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """The points of this space that a ledger has trials of, in its order, with their keys in the space's."""
+        points: dict[str, dict[str, Any]] = {}
+        for entry in ledger:
+            point = self.point_of(entry.changes)
+            if any(True for _ in placements(self.space.domains, point)):
+                points.setdefault(fingerprint(point), point)
+        return list(points.values())
+
+    def point_of(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The point of a trial, keys in the space's order and unknown ones last; a ledger sorts them."""
+        order = {key: k for k, key in enumerate(self.space.keys)}
+        keys = sorted(
+            (key for key in changes if key not in (SEED, MATERIAL)), key=lambda key: order.get(key, len(order))
+        )
+        return {key: changes[key] for key in keys}
+
+    def trial_label(self, changes: Mapping[str, Any]) -> str:
+        return label({**self.point_of(changes), SEED: changes[SEED]})
+
+    def value_of(self, ledger: Ledger, point: Mapping[str, Any], material: str) -> float | None:
+        """Mean objective of a point over the seeds; None while any of its trials has not finished.
+
+        A trial that was ended early counts as far as it came, unless whole trials are wanted.
+        """
+        entries = [ledger.get(changes) for changes in self.trials_of(point, material)]
+        ended = [entry for entry in entries if entry is not None and entry.state == "finished"]
+        values = [entry.result["objective"] for entry in ended if not (self.whole and entry.stopped)]
+        return sum(values) / len(values) if len(values) == len(self.seeds) else None
+
+    def proposer(self, call: SweepCall) -> tuple[Proposer, int]:
+        if self.options.method != "hyperopt":
+            return super().proposer(call)
+        points = self.points_in(call.ledger)
+        warm = warm_points(self, call.workspace) if self.options.warm_start else ()
+        search = ParzenSearch(
+            self.space,
+            self.config,
+            call.ledger,
+            trials_of=lambda point: self.trials_of(point, call.material),
+            points=points,
+            value_of=lambda point: self.value_of(call.ledger, point, call.material),
+            samples=self.options.samples,
+            seed=self.options.search_seed,
+            num_initial=self.options.first,
+            told=warm,
+            wanted=self.wanted(call.ledger),
+            draw=self.draws,
+            check=lambda point: check_point(self.config, point),
+            whole=self.whole,
+        )
+        new = max(0, self.options.samples - len(points)) if self.draws else 0
+        return search, search.waiting + new * len(self.seeds)
+
+    def search_lines(self, ledger: Ledger, workspace: Workspace) -> list[str]:
+        options = self.options
+        if options.method != "hyperopt":
+            return []
+        more = self.drawn(ledger)
+        first = options.first or first_draws(options.samples)
+        lines = [f"  {more} more points are drawn as the search goes on, at random until {first} are known"]
+        if options.warm_start:
+            lines.append(f"  it learns from {len(warm_points(self, workspace))} points of {options.warm_start}")
+        return lines
+
+    def points(self, ledger: Ledger) -> list[dict[str, Any]]:
+        points = {fingerprint(point): point for point in super().points(ledger)}
+        for initial in self.space.initial if self.draws else ():
+            if len(points) < self.options.samples:
+                point = canonical_point(self.config, initial)
+                points.setdefault(fingerprint(point), point)
+        return list(points.values())
+
+    def drawn(self, ledger: Ledger) -> int:
+        return max(0, self.options.samples - len(self.points(ledger))) if self.draws else 0
+
+    def scheduler(self, ledger: Ledger) -> Any:
+        if self.options.method != "asha":
+            return None
+        epochs = self.config.train.epochs
+        return halving(epochs, self.options.grace or max(1, epochs // 9), self.options.reduction, ledger)
+
+    def children(self, name: str, entry: Entry) -> Iterator[ChildRun]:
+        found = entry.result
+        metrics: list[tuple[int, dict[str, float]]] = []
+        if entry.state == "finished":
+            step = entry.attempts - 1  # trackers show the last one of a trial that was ended early and continued
+            numbers = {**found["metrics"], OBJECTIVE: found["objective"], "stopped": float(found.get("stopped", False))}
+            curve = enumerate(found.get("curve", []), start=1)
+            cost = {"cost/seconds": entry.spent, "cost/gpu_hours": entry.spent * entry.need.gpus / 3600}
+            metrics = [(step, numbers), *((epoch, {"rsum_so_far": value}) for epoch, value in curve), (step, cost)]
+        yield ChildRun(
+            id=child_id(name, entry.changes),
+            name=self.trial_label(entry.changes),
+            kind="trial",
+            params={key: value for key, value in entry.changes.items() if key != MATERIAL},
+            metrics=metrics,
+            headline=found.get("metrics", {}),
+            seconds=length(entry),
+        )
+
+    def outcome(self, call: SweepCall) -> Outcome:
+        results = response_results(self, call)
+        data = {**results.to_dict(), "seconds": 0.0, "gpu_hours": 0.0, "method": "", "claims": {}}
+        return Outcome(digest=fingerprint(data), report=lambda: self._report(call, results))
+
+    def _report(self, call: SweepCall, results: ResponseResults) -> Report:
+        """Figures, table, page and the best preset, written into the sweep's folder."""
+        results = judged(results, self, call.workspace)
+        best = results.chosen()
+        if best is None and results.points:
+            early = any(point.stopped for point in results.points)
+            more = "; those that asha ended early continue with another sweep.method" if early else ""
+            log.warning("no point has finished with all seeds, so none is the best%s", more)
+        extra = {} if best is None else {BEST: preset_file(call.request, self.config, best.changes)}
+        configuration, request = {"as swept": flatten(self.config)}, call.request
+        files = write_response(call.folder, results, [command_of(request)], configuration, extra, request.elsewhere)
+        return Report(
+            files=files,
+            headline=headline(results),
+            details={"rule": results.rule, "claims": results.claims, "best": best.changes if best else {}},
+            texts={
+                "headline": f"{response_headline(results)}\n\n{page_link(call.folder)}",
+                "result": f"{response_text(results)}\n\n{files_text(files)}",
+            },
+            best=list(best.runs.values()) if best else [],
+        )
+
+
+def make_plan(request: Request) -> ObjectivePlan:
+    """The plan of a request. Raises InputError for settings that do not go together."""
+    options: ObjectiveSweepOptions = request.options.sweep
+    check_seeds(request)
+    config: RunConfig = override(request.config, {SEED: 0})
+    space = load_space(options.space)
+    check_space(space, config, request.changed)
+    check_objective(config)
+    if SEED in space.keys:
+        raise InputError(f"search space {options.space}: seed: a sweep takes its seeds from sweep.seeds")
+    for key in RESERVED:
+        if key in space.keys:
+            raise InputError(f"search space {options.space}: {key}: sets what a trial needs, which is the same for all")
+    _check_method(options, space, config)
+    Budget(options, need_of(config.train)).check()
+    if options.method == "hyperopt":
+        for point in space.initial:
+            _checked(space, config, point)
+    return ObjectivePlan(
+        name=default_name(options, request.preset),
+        named=bool(options.name),
+        config=config,
+        space=space,
+        options=options,
+        listed=() if options.method == "hyperopt" else tuple(_listed(space, options, config)),
+    )
+
+
+def _check_method(options: ObjectiveSweepOptions, space: Space, config: RunConfig) -> None:
+    if options.method == "grid" and not space.is_grid:
+        raise InputError(f"sweep.method=grid: {space.where} has ranges to draw from; use random, hyperopt or asha")
+    if options.method == "hyperopt":
+        check_searchable(space)
+    if options.warm_start and options.method != "hyperopt":
+        raise InputError(f"sweep.warm_start: sweep.method={options.method} cannot learn from trials; use hyperopt")
+    if options.method == "asha":
+        if options.objective != "rsum":
+            raise InputError(
+                f"sweep.method=asha: ends trials by their validation rsum; sweep.objective={options.objective} is "
+                "known at their end only"
+            )
+        if config.train.workers > 1:
+            raise InputError(f"sweep.method=asha: train.workers={config.train.workers}: ends trials of one worker only")
+        if "train.epochs" in space.keys:
+            raise InputError(f"search space {space.where}: train.epochs: asha compares trials of equal length")
+        if config.train.epochs < 2 or options.grace >= config.train.epochs:
+            raise InputError(f"sweep.grace={options.grace}: a trial has {config.train.epochs} epochs in all")
+
+
+def check_point(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a point. Raises InputError where its family and objective do not train together."""
+    changed = override(config, changes)
+    family_inputs(changed)
+    check_objective(changed)
+    if any(key.split(".")[0] in ("text", "features") for key in changes):
+        check(changed)
+    return changed
+
+
+def _listed(space: Space, options: ObjectiveSweepOptions, config: RunConfig) -> list[dict[str, Any]]:
+    """Initial points, then the grid or the draws; each configuration once, and each one that a family accepts."""
+    drawn = [*space.initial, *expand(space, options.samples, options.search_seed)]
+    points: dict[str, dict[str, Any]] = {}
+    for changes in drawn:
+        point, made = _checked(space, config, changes)
+        points.setdefault(fingerprint(made), point)
+    found = list(points.values())
+    return found if space.is_grid else found[: options.samples]
+
+
+def _checked(space: Space, config: RunConfig, changes: Mapping[str, Any]) -> tuple[dict[str, Any], RunConfig]:
+    """A point as the configuration holds it, and that configuration. Raises InputError that names the point: each of
+    its keys may do by itself."""
+    try:
+        point = canonical_point(config, changes)
+        return point, check_point(config, point)
+    except InputError as error:
+        hint = "; a key that not every choice has goes below those that have it" if "no such key" in str(error) else ""
+        raise InputError(f"search space {space.where}: {label(changes)}: {error}{hint}") from None

@@ -1,0 +1,310 @@
+"""A sweep as its request describes it, decided before anything runs: wrong input costs nothing.
+
+`SweepPlan` holds what all sweeps share. A kind of sweep (`objective`, `alpha`) adds its question, its points, what a
+trial computes and how trials become a result.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from vse import registry
+from vse.cli.command import Request
+from vse.cluster.runtime import Config as RayConfig
+from vse.config import fingerprint, knob
+from vse.errors import InputError
+from vse.storage.folder import Folder
+from vse.sweeps.caps import Budget, Caps
+from vse.sweeps.ledger import Entry, Ledger, stem, trial_id
+from vse.sweeps.need import Need
+from vse.sweeps.proposals import InTurn, Proposer
+from vse.sweeps.space import Space, label
+from vse.training.config import RunConfig, TrainConfig
+from vse.workspace.layout import Workspace
+
+Function = Callable[[dict[str, Any]], Mapping[str, Any]]  # a trial: changes -> plain data
+SEED, MATERIAL = "seed", "material"  # keys of a trial besides its point
+ARM = "arm"  # the key of a point that is one of several configurations
+RUNS = ("all", "new", "failed")
+LABELS = {"vsepp": "VSE++", "univse": "UniVSE", "relational": "Relational embeddings", "jwae": "jWAE"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepOptions(Caps):
+    """Keys of every sweep, besides the run configuration."""
+
+    name: str = knob("", "name of the sweep, for one space and configuration; empty: <space>-<preset>")
+    space: str = knob("", "module of search_spaces, or a .py file")
+    seeds: tuple[int, ...] = knob((0,), "seeds; every point is trained once with each", low=0)
+    concurrency: int = knob(0, "trials side by side; 0: one per core, or as many as the cluster has room for", low=0)
+    run: str = knob("all", "all: unfinished trials; new: all but failed ones; failed: only those", choices=RUNS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Keys of the job."""
+
+    sweep: SweepOptions = field(default_factory=SweepOptions)
+    ray: RayConfig = field(default_factory=RayConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepCall:
+    """One call of a sweep, for whoever makes a result of its trials."""
+
+    request: Request
+    workspace: Workspace
+    folder: Folder
+    ledger: Ledger
+    material: str = ""  # fingerprint of the data that trials read
+    left: int = 0  # trials that a cap held back; -1: an unknown number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a finished call tells.
+
+    Args:
+        files: Names of the files in the sweep's folder.
+        headline: First numbers of the summary; the numeric ones are metrics of the parent run too.
+        details: The rest of the summary.
+        texts: Sections of the parent run's description.
+        charts: (step, values) of the parent run.
+        best: Runs that the model registry is offered.
+        best_changes: Settings of inference with which it is offered them.
+        checkpoints: Runs whose checkpoints become artifacts of the parent run, by the artifacts' folder.
+    """
+
+    files: Sequence[str] = ()
+    headline: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    charts: Sequence[tuple[int, Mapping[str, float]]] = ()
+    best: Sequence[str] = ()
+    best_changes: Mapping[str, Any] = field(default_factory=dict)
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result of all trials so far: a digest of it, and its report, written only if the digest is new."""
+
+    digest: str
+    report: Callable[[], Report]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildRun:
+    """A tracked run below the sweep's own: one trial, or one of the points that a trial measured.
+
+    `metrics` are (step, values); `seconds` is how long it took.
+    """
+
+    id: str
+    name: str
+    kind: str
+    params: Mapping[str, Any]
+    metrics: Sequence[tuple[int, Mapping[str, float]]] = ()
+    headline: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageInputs:
+    """A configuration whose data, features and parses trials read; the arguments are those of `pipeline.prepare`."""
+
+    config: RunConfig
+    parsed: bool = False
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SweepPlan(ABC):
+    """A sweep before its first trial. `listed` are the points known by then; `named`: the user chose the name."""
+
+    kind: ClassVar[str]
+    name: str
+    named: bool
+    config: RunConfig
+    space: Space
+    options: Any
+    listed: tuple[dict[str, Any], ...]
+
+    @property
+    def attacked(self) -> tuple[str, ...]:
+        """Splits whose adversaries trials measure; made before the first trial. The first one must have some."""
+        return ()
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Splits that the data set must have besides those of training."""
+        return ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether trials that a scheduler ended early count as unfinished."""
+        return True
+
+    @property
+    def beside_training(self) -> str:
+        """What takes time in a trial and is not training."""
+        return ""
+
+    @property
+    @abstractmethod
+    def question(self) -> str:
+        """What is asked, as a sentence."""
+
+    @property
+    @abstractmethod
+    def rule(self) -> str:
+        """How the best is chosen, as a sentence. It is stored with the sweep before any result."""
+
+    @abstractmethod
+    def definition(self) -> dict[str, Any]:
+        """What the sweep's name stands for: equal definitions are one sweep."""
+
+    @abstractmethod
+    def trial_function(self, call: SweepCall) -> Function:
+        """What a trial computes: changes -> plain data. Ray pickles it."""
+
+    @abstractmethod
+    def children(self, name: str, entry: Entry) -> Iterator[ChildRun]:
+        """Tracked runs of a trial that ended, below the sweep `name`."""
+
+    @abstractmethod
+    def outcome(self, call: SweepCall) -> Outcome:
+        """The result of the trials in the ledger."""
+
+    def estimated(self) -> dict[str, RunConfig]:
+        """Configurations whose trials take unlike times, by name; each trial belongs to one (`estimated_as`)."""
+        return {"": self.config}
+
+    def estimated_as(self, changes: Mapping[str, Any]) -> str:
+        """The name in `estimated` for a trial."""
+        return ""
+
+    def inputs(self) -> Iterable[StageInputs]:
+        """What trials read, the configuration of the sweep first."""
+        return (StageInputs(config=self.config, parsed=bool(self.attacked)),)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Every point is trained once with each."""
+        return self.options.seeds
+
+    @property
+    def seeds_text(self) -> str:
+        """The seeds in words."""
+        return f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''} ({', '.join(map(str, self.seeds))})"
+
+    @property
+    def family(self) -> str:
+        """The family that is swept, by its name in the registry."""
+        return registry.name_of("family", self.config.model)
+
+    @property
+    def data(self) -> str:
+        """The data set's source, by its name in the registry."""
+        return registry.name_of("source", self.config.data)
+
+    def need(self) -> Need:
+        """Resources of one trial."""
+        return need_of(self.config.train)
+
+    def budget(self) -> Budget:
+        """What may be spent on trials."""
+        return Budget(self.options, self.need())
+
+    def trials_of(self, point: Mapping[str, Any], material: str) -> list[dict[str, Any]]:
+        """The trials of a point, one a seed; `material` stands for the data they read."""
+        return [{**point, SEED: seed, MATERIAL: material} for seed in self.seeds]
+
+    def points_in(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """Points of earlier calls that belong to the sweep now."""
+        return []
+
+    def points(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """All points that are known by now, each once."""
+        points = {fingerprint(point): point for point in (*self.listed, *self.points_in(ledger))}
+        return list(points.values())
+
+    def trial_label(self, changes: Mapping[str, Any]) -> str:
+        """A trial as readers know it: its tracked run, dry runs and errors have the same label."""
+        return label_of(changes)
+
+    def trials(self, ledger: Ledger, material: str) -> list[dict[str, Any]]:
+        """All trials that are known by now, seed by seed: the first seed's results are complete first."""
+        each = [self.trials_of(point, material) for point in self.points(ledger)]
+        return [trials[k] for k in range(len(self.seeds)) for trials in each]
+
+    def pending(self, ledger: Ledger, material: str) -> list[dict[str, Any]]:
+        """Those trials that have not finished and that `sweep.run` includes."""
+        wanted = self.wanted(ledger)
+        trials = ledger.pending(self.trials(ledger, material), whole=self.whole)
+        return [changes for changes in trials if wanted(changes)]
+
+    def wanted(self, ledger: Ledger) -> Callable[[Mapping[str, Any]], bool]:
+        """Which unfinished trials `sweep.run` includes, by the failures in the ledger now."""
+        failed = {entry.id for entry in ledger if entry.state == "failed"}
+        run = self.options.run
+        return lambda changes: run == "all" or (trial_id(changes) in failed) == (run == "failed")
+
+    def proposer(self, call: SweepCall) -> tuple[Proposer, int]:
+        """Proposes the trials, and how many there are (at most, where a search draws them)."""
+        pending = self.pending(call.ledger, call.material)
+        return InTurn(pending), len(pending)
+
+    def search_lines(self, ledger: Ledger, workspace: Workspace) -> list[str]:
+        """What a dry run says of points that are not listed yet. Raises InputError for a sweep to learn from that is
+        missing or unlike this one."""
+        return []
+
+    def drawn(self, ledger: Ledger) -> int:
+        """How many points are still to be drawn."""
+        return 0
+
+    @property
+    def draws(self) -> bool:
+        """Whether points are drawn while trials run, so that nobody knows how many a cap holds back."""
+        return False
+
+    def scheduler(self, ledger: Ledger) -> Any:
+        """Tune's scheduler, which may end trials early; None for none."""
+        return None
+
+
+def need_of(train: TrainConfig) -> Need:
+    """Resources of one training."""
+    return Need(
+        cpus=float(train.workers * train.threads),
+        gpus=train.workers * train.gpus_per_worker,
+        workers=train.workers,
+    )
+
+
+def label_of(changes: Mapping[str, Any]) -> str:
+    """The label of a trial by its changes alone, its seed last."""
+    point = {key: value for key, value in changes.items() if key not in (ARM, SEED, MATERIAL)}
+    own = label({**point, **({SEED: changes[SEED]} if SEED in changes else {})})
+    return f"{changes[ARM]} {own}" if ARM in changes else own
+
+
+def child_id(parent: str, changes: Mapping[str, Any]) -> str:
+    """Permanent id of a tracked run below a sweep."""
+    return f"{parent}-{trial_id(changes)}"
+
+
+def default_name(options: SweepOptions, preset: str | None) -> str:
+    """The name of a sweep without the fingerprint: the user's, or space and preset."""
+    return options.name or f"{stem(options.space.removesuffix('.py'))}-{stem(preset)}"
+
+
+def check_seeds(request: Request) -> None:
+    """Raises InputError for seeds that are set elsewhere, missing or repeated."""
+    seeds = request.options.sweep.seeds
+    if SEED in request.changed:
+        raise InputError("seed: a sweep takes its seeds from sweep.seeds")
+    if len(set(seeds)) != len(seeds) or not seeds:
+        raise InputError(f"sweep.seeds={','.join(map(str, seeds))}: expected one or more different numbers")

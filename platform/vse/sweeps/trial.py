@@ -1,0 +1,304 @@
+"""The trial of every sweep: a training from wherever its run stands, then measures. Runs in Tune's actors, which import
+it by name; arguments and results are plain data."""
+
+import contextlib
+import functools
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vse.adversaries.univse.attacks import ATTACKS
+from vse.config import fingerprint, override, to_dict
+from vse.errors import DamagedError, InputError
+from vse.evaluation.alpha import evaluate_alphas
+from vse.evaluation.per_image import PerImage, per_image
+from vse.evaluation.retrieval import retrieve
+from vse.presets import from_data
+from vse.stages import pipeline
+from vse.stages.attack import attack_split
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
+from vse.stages.trained import Trained, device_of, encode_adversaries, encode_split, load_run
+from vse.storage.checksums import entry_of
+from vse.storage.folder import Folder
+from vse.sweeps.epochs import Epochs
+from vse.sweeps.plan import ARM, MATERIAL, Function, SweepCall, label_of
+from vse.sweeps.trial_process import say, tell
+from vse.training.checkpoint import Checkpoints, read_progress
+from vse.training.config import RunConfig
+from vse.training.inputs import Material
+from vse.workspace.layout import Workspace
+
+SPLITS = ("val", "test")  # of which an α sweep has its numbers
+WORDS = "shared"  # adversaries use words that training negatives use too
+OBJECTIVES = {
+    "rsum": "validation rsum of the epoch that the run keeps",
+    "pairs": "pair accuracy on validation, mean over the attacks",
+    "both": "mean of (validation rsum / 6, which is the mean recall) and pair accuracy on validation (mean over the "
+    "attacks), both in percent",
+}
+_HITS_REVISION = 1  # part of the file's name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialSetting:
+    """What all trials of a sweep share.
+
+    Args:
+        workspace: Its address.
+        parent: The sweep's name.
+        configs: Run configurations as plain data, by arm; the only one of a sweep without arms has the name "".
+        found: What the driver read outside the workspace, as `Workspace.open` takes it.
+        halving: Whether trials report every epoch to a scheduler that may end them.
+    """
+
+    workspace: str
+    parent: str
+    configs: dict[str, dict[str, Any]]
+    found: dict[str, str] = field(default_factory=dict)
+    halving: bool = False
+
+    def at(self) -> Workspace:
+        """The workspace, opened."""
+        return Workspace.open(self.workspace, self.found)
+
+    def configured(self, changes: dict[str, Any]) -> RunConfig:
+        """The run configuration of a trial."""
+        base = from_data(self.configs[changes.get(ARM, "")], "configuration of the sweep")
+        return override(base, {key: value for key, value in changes.items() if key not in (ARM, MATERIAL)})
+
+
+def trial_function(
+    function: Callable[..., dict[str, Any]],
+    call: SweepCall,
+    configs: Mapping[str, RunConfig],
+    *,
+    halving: bool = False,
+    **more: Any,
+) -> Function:
+    """A trial of this call with all but its changes bound.
+
+    Args:
+        function: `objective_trial` or `alpha_trial`.
+        call: The call, after the stages that trials share have run.
+        configs: Run configurations by arm.
+        halving: Whether a scheduler may end trials.
+        more: Further arguments of the function.
+    """
+    setting = TrialSetting(
+        workspace=call.workspace.root.uri,
+        parent=call.folder.name,
+        configs={arm: to_dict(config) for arm, config in configs.items()},
+        found=call.workspace.found.answers,
+        halving=halving,
+    )
+    return functools.partial(function, setting=setting, **more)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _TrainedRun:
+    """A run with its best checkpoint; `numbers` are what a trial's result says of the training."""
+
+    run: Folder
+    workspace: Workspace
+    material: Material
+    device: str
+    numbers: dict[str, Any]
+
+
+def objective_trial(changes: dict[str, Any], setting: TrialSetting, objective: str) -> dict[str, Any]:
+    """Train, measure, and compute the number to be maximised; plain retrieval on the test split if there is one."""
+    trained = _train(changes, setting)
+    run, metrics = trained.run, trained.numbers["metrics"]
+    if objective != "rsum":
+        options = MeasureOptions(splits=("val",), attacks=(WORDS,), device=trained.device)
+        attacked = measure_run(run, trained.workspace, options)
+        metrics |= {key: value for key, value in attacked.items() if "/attack_" in key}
+    hits = ""
+    if "test" in trained.material.records.split_names:
+        tested, hits = measure_test(run, trained.material, trained.device)
+        metrics |= tested
+    return {
+        **trained.numbers,
+        "objective": objective_of(metrics, objective),
+        "metrics": {key: value for key, value in metrics.items() if math.isfinite(value)},
+        "hits": hits,
+    }
+
+
+def alpha_trial(changes: dict[str, Any], setting: TrialSetting, swept: str, alphas: Sequence[float]) -> dict[str, Any]:
+    """Train an arm at a seed, then measure retrieval and attacks.
+
+    Args:
+        changes: Arm and seed.
+        setting: What all trials share.
+        swept: The arm that is measured at every α, from codes encoded once. Others are measured at their own α.
+        alphas: The grid.
+
+    Returns:
+        Numbers of the training. `points` has (α, metrics) of the swept arm; of others `metrics` are the measures, and
+        `alpha` is the α that the arm learned, if it did.
+    """
+    trained = _train(changes, setting)
+    say(f"{label_of(changes)}: measuring")
+    if changes[ARM] == swept:
+        return {**trained.numbers, "points": list(measure_alphas(trained, alphas).items())}
+    options = MeasureOptions(splits=SPLITS, attacks=(WORDS,), device=trained.device)
+    result = {**trained.numbers, "metrics": measure_run(trained.run, trained.workspace, options)}
+    best = load_run(trained.run)
+    if getattr(best.config.model, "learn_alpha", False):
+        result["alpha"] = float(best.family.alpha)  # type: ignore[arg-type]  # a 0-dimensional tensor
+    return result
+
+
+def measure_alphas(trained: _TrainedRun, alphas: Sequence[float]) -> dict[float, dict[str, float]]:
+    """Metrics of both splits at every α, exactly what encoding with that α would give."""
+    best = load_run(trained.run)
+    best.to(device_of(trained.device))
+    material = pipeline.prepare(best.config, trained.workspace, parsed=True)
+    found: dict[float, dict[str, float]] = {alpha: {} for alpha in sorted(alphas)}
+    for split in SPLITS:
+        for alpha, metrics in _points(best, trained.workspace, material, split, alphas).items():
+            found[alpha] |= metrics
+    return found
+
+
+def _points(
+    best: Trained, workspace: Workspace, material: Material, split: str, alphas: Sequence[float]
+) -> dict[float, dict[str, float]]:
+    """All α of one split. Its codes and scores are released before the next split is encoded."""
+    adversaries = attack_split(best.config, workspace, material, split, WORDS)
+    codes, attacks = encode_split(best, material, split), encode_adversaries(best, adversaries, material)
+    points = evaluate_alphas(best.family, codes.images, codes.captions, codes.owner, attacks, alphas)
+    return {point.alpha: point.metrics(split) for point in points}
+
+
+def _train(changes: dict[str, Any], setting: TrialSetting) -> _TrainedRun:
+    from vse.stages.train import run_name, run_training
+
+    config, workspace = setting.configured(changes), setting.at()
+    material = pipeline.prepare(config, workspace)
+    run = workspace.run(run_name(config, material))
+    curve = _Curve(config, setting.halving, label_of(changes), run.name)
+    for epoch, row in enumerate(past_epochs(run), start=1):
+        curve.add({**row, "epoch": epoch})
+    curve.before = len(curve.values)
+    result = run_training(config, workspace, parent=setting.parent, report=curve.add)
+    for epoch, row in [*enumerate(past_epochs(run), start=1)][len(curve.values) :]:
+        curve.add({**row, "epoch": epoch})  # another process trained these while this one waited
+    numbers = {
+        "run": result.run,
+        "metrics": {key: value for key, value in result.metrics.items() if key.startswith("val/")},
+        "curve": curve.values,
+        "epochs": result.epochs,
+        "best": result.best,
+        "seconds": result.seconds,
+        "trained": result.trained,
+        "trained_by": result.trained_by,
+    }
+    # A training of several workers has released its GPUs on other nodes; a GPU in sight here belongs to another trial.
+    device = "auto" if config.train.gpus_per_worker and config.train.workers == 1 else "cpu"
+    return _TrainedRun(run=run, workspace=workspace, material=material, device=device, numbers=numbers)
+
+
+def objective_of(metrics: dict[str, float], objective: str) -> float:
+    """The number that a sweep maximises (see `OBJECTIVES`), over the attacks of which the split has adversaries.
+
+    Raises:
+        InputError: The split has no adversaries, or the number is not finite.
+    """
+    rsum = metrics["val/rsum"]
+    value = rsum
+    if objective != "rsum":
+        named = [f"val/attack_{attack}/pair_accuracy" for attack in ATTACKS]
+        each = [metrics[name] for name in named if name in metrics]
+        pairs = sum(each) / len(each) if each else math.nan
+        value = pairs if objective == "pairs" else (rsum / 6 + pairs) / 2
+    if not math.isfinite(value):
+        raise InputError(f"sweep.objective={objective}: {value} on this validation split, which may lack adversaries")
+    return float(value)
+
+
+class _Curve:
+    """The epochs of a run as they end; the objective so far is the validation rsum of the epoch it would keep."""
+
+    def __init__(self, config: RunConfig, halving: bool, name: str, run: str) -> None:
+        self.config, self.halving, self.name, self.run = config, halving, name, run
+        self.values: list[float] = []  # after each epoch; never NaN
+        self.seconds = self.waited = 0.0
+        self.before: int | None = None  # epochs of earlier processes, once all are added
+
+    def add(self, numbers: dict[str, float]) -> None:
+        """Add the numbers of an epoch that has ended, and report it to the driver.
+
+        A run killed between checkpoint and journal reports an epoch twice; it counts once.
+        """
+        if int(numbers["epoch"]) <= len(self.values):
+            return
+        before = self.values[-1] if self.values else 0.0
+        now = numbers.get("val/rsum", before)
+        self.values.append(max(now, before) if self.config.train.select == "rsum" else now)
+        self.seconds += numbers.get("train/seconds", 0.0)
+        self.waited = numbers.get("waited", self.waited)
+        epoch, last = int(numbers["epoch"]), self.config.train.epochs
+        text = f"{self.name}: epoch {epoch}/{last}, rsum {self.values[-1]:.1f}"
+        epochs = Epochs(epoch, last, epoch if self.before is None else self.before)
+        if not self.halving:
+            say(text, epochs, self.waited)
+        elif epoch < last:  # after the last epoch there is nothing for a scheduler to decide
+            tell(epochs, self.values[-1], self._so_far(epoch), text, self.waited)
+
+    def _so_far(self, epoch: int) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "objective": self.values[-1],
+            "metrics": {"val/rsum": self.values[-1]},
+            "curve": list(self.values),
+            "epochs": epoch,
+            "seconds": self.seconds,
+            "trained": True,
+        }
+
+
+def past_epochs(run: Folder) -> list[dict[str, float]]:
+    """The numbers of the epochs that a run has behind it, from its last checkpoint."""
+    try:
+        newest = Checkpoints(run.child("checkpoints")).newest()
+        return [] if newest is None else read_progress(newest).history
+    except (InputError, FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def measure_test(run: Folder, material: Material, device: str = "cpu") -> tuple[dict[str, float], str]:
+    """(plain retrieval on the test split, name of the file of its hits per image), measured once for weights.
+
+    device: where, as `device_of` has it.
+    """
+    trained = load_run(run)
+    folder, stem = run.child("evaluation"), f"hits-test-{fingerprint([trained.weights, _HITS_REVISION])}"
+    with contextlib.suppress(InputError, FileNotFoundError, NotADirectoryError, KeyError, TypeError):
+        read_hits(run, f"{stem}.npz")
+        return folder.read_json(f"{stem}.json")["metrics"], f"{stem}.npz"
+    codes = encode_split(trained.to(device_of(device)), material, "test")
+    owner, found = codes.owner.cpu().numpy(), retrieve(trained.family, codes.images, codes.captions, codes.owner)
+    table = per_image(found, {}, owner, len(next(iter(codes.images.values()))))
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **table)  # type: ignore[arg-type]  # names are no keyword of savez
+    metrics = {f"test/{name}": value for name, value in found.metrics().items()}
+    folder.write_bytes(f"{stem}.npz", buffer.getvalue())
+    folder.write_checked(f"{stem}.json", {"metrics": metrics, "hits": entry_of(buffer.getvalue())})
+    return metrics, f"{stem}.npz"
+
+
+def read_hits(run: Folder, name: str) -> PerImage:
+    """Hits per image as `measure_test` wrote them. Raises DamagedError where they are not whole."""
+    folder = run.child("evaluation")
+    written, packed = folder.read_json(f"{name.removesuffix('.npz')}.json"), folder.read_bytes(name)
+    if not isinstance(written, dict) or written.get("hits") != entry_of(packed):
+        raise DamagedError(f"{folder.address(name)}: damaged")
+    data = np.load(io.BytesIO(packed), allow_pickle=False)
+    return {key: data[key] for key in data.files}
