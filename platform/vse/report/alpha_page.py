@@ -64,7 +64,7 @@ def alpha_page(results: AlphaResults, table: Table, svg: bytes, made_with: Prove
             "split": f"{table.split}; α and checkpoints were chosen on validation",
             "candidates": "all images and captions of the split; under attack also the adversaries of every caption",
             "seeds": f"{len(results.seeds)} ({', '.join(map(str, results.seeds))})",
-            "systems": ", ".join([results.label, *arms]),
+            "systems": " · ".join([results.label, *arms]),
         },
         headline=_headline(results, table.split),
         drawing=inline(svg, "alpha"),

@@ -77,5 +77,5 @@ def _legend(figure: Any, comparison: Comparison) -> None:
     label = f"{comparison.systems[0].label} (zero)"
     handles.append(Line2D([], [], color=INK, linewidth=0.9, label=label))
     empty = {"marker": "o", "color": SOFT, "markersize": 3.8, "markerfacecolor": PAPER, "linewidth": 0}
-    handles.append(Line2D([], [], **empty, label="interval holds zero"))
+    handles.append(Line2D([], [], **empty, label="interval includes zero"))
     add_legend(figure, handles, "outside upper left")

@@ -68,7 +68,7 @@ def differing(comparison: Comparison) -> tuple[dict[str, tuple[Any, ...]], dict[
 
 def _row(line: Line) -> dict[str, Any]:
     differences = [
-        {"estimate": each.estimate, "clear": each.clear, "bounds": _bounds(each)} for each in line.differences
+        {"estimate": each.estimate, "excludes_zero": each.clear, "bounds": _bounds(each)} for each in line.differences
     ]
     return {"values": line.values, "differences": differences}
 

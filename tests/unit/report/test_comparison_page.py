@@ -65,6 +65,13 @@ def test_page_and_text_say_what_differs_and_what_intervals_are(two):
     assert "http" not in comparison_page(two, {"test": SVG}, MADE).replace("http-equiv", "")
 
 
+def test_a_difference_is_strong_if_its_interval_excludes_zero(three):
+    cells = re.findall(r"<td>(<strong>)?[^<]+(?:</strong>)?\s*<span class=\"half\">", comparison_page(three, {}, MADE))
+    differences = [each for line in three.lines["test"] for each in line.differences]
+    assert [bool(strong) for strong in cells] == [each.clear for each in differences]
+    assert {each.clear for each in differences} == {True, False}
+
+
 def test_keys_of_other_components_are_counted_and_folded_away():
     runs = [run("a"), run("b", preset="univse_tiny")]
     found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
