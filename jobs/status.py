@@ -1,4 +1,4 @@
-"""What runs, how far, how fast, what it costs, what failed and why: `python jobs/status.py watch=10`."""
+"""Progress, pace, cost and failures of a workspace: `python jobs/status.py watch=10`."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.config import knob
-from vse.status.overview import Known, read_status
+from vse.status.overview import JournalCache, read_status
 from vse.status.screen import show, summary
 from vse.workspace.layout import Workspace
 
@@ -20,15 +20,15 @@ class Options:
 
 
 def run(request: Request) -> str:
-    """Show the workspace, again and again where that is asked for, and return it in one line. Writes nothing."""
+    """Show the workspace, repeatedly with `watch`, and return it in one line. Writes nothing."""
     set_up_logging()
-    workspace, known = Workspace.open(request.workspace), Known()
-    status = read_status(workspace, request.tracking, known)
+    workspace, cache = Workspace.open(request.workspace), JournalCache()
+    status = read_status(workspace, request.tracking, cache)
     show(status)
     while request.options.watch:
         print(summary(status), flush=True)
         time.sleep(request.options.watch)
-        status = read_status(workspace, request.tracking, known)
+        status = read_status(workspace, request.tracking, cache)
         show(status)
     return summary(status)
 

@@ -1,4 +1,4 @@
-"""A status as people read it: one screen with a table on a terminal, plain lines elsewhere."""
+"""A status as text: one screen with a table on a terminal, plain lines elsewhere."""
 
 import io
 import shutil
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vse.display.escaping import one_line, raw
-from vse.status.overview import Line, Status
+from vse.status.overview import Status, StatusRow
 from vse.workspace.redaction import redact_text
 
 COLUMNS = ("state", "what", "preset", "how far", "left", "speed", "rsum", "CPU h", "GPU h", "last sign", "")
@@ -16,47 +16,47 @@ _STYLES = {"running": "bold green", "silent": "yellow", "stopped": "yellow", "fa
 _STYLES |= {"finished": "dim"}
 _DISPENSABLE = ("last sign", "CPU h", "rsum", "speed", "GPU h", "preset")  # on a narrow terminal, in this order
 _FAILURES = 8
-_PRESET = 32  # characters: it may be a path
+_PRESET = 32  # characters; the preset may be a path
 
 
-def chosen(lines: Iterable[Line], rows: int) -> tuple[list[Line], int]:
-    """The lines that fit, most urgent first, then latest; and how many do not. Sweeps come before their runs."""
+def chosen(rows: Iterable[StatusRow], most: int) -> tuple[list[StatusRow], int]:
+    """The `most` urgent rows, then the latest, and how many are left out. Sweeps come before their runs."""
     kinds = {"sweep": 0, "stage": 1, "run": 2}
-    ordered = sorted(lines, key=lambda line: (_URGENCY[line.state], kinds[line.kind], line.age))
-    return ordered[:rows], max(0, len(ordered) - rows)
+    ordered = sorted(rows, key=lambda row: (_URGENCY[row.state], kinds[row.kind], row.age))
+    return ordered[:most], max(0, len(ordered) - most)
 
 
-def cells(line: Line) -> tuple[str, ...]:
-    """A line as text, by `COLUMNS`."""
-    far = f"{line.done}" + (f"/{line.total}" if line.total is not None else "") + f" {line.unit}"
-    told = (
-        line.state,
-        line.name,
-        line.preset,
+def cells(row: StatusRow) -> tuple[str, ...]:
+    """A row as text, by `COLUMNS`."""
+    far = f"{row.done}" + (f"/{row.total}" if row.total is not None else "") + f" {row.unit}"
+    texts = (
+        row.state,
+        row.name,
+        row.preset,
         far,
-        "" if line.left is None else clock(line.left),
-        speed(line),
-        "" if line.score is None else f"{line.score:.1f}",
-        f"{line.cpu_hours:.3g}",
-        f"{line.gpu_hours:.3g}",
-        f"{clock(line.age)} ago",
-        line.note,
+        "" if row.left is None else clock(row.left),
+        speed(row),
+        "" if row.score is None else f"{row.score:.1f}",
+        f"{row.cpu_hours:.3g}",
+        f"{row.gpu_hours:.3g}",
+        f"{clock(row.age)} ago",
+        row.note,
     )
-    return tuple(map(one_line, told))
+    return tuple(map(one_line, texts))
 
 
-def speed(line: Line) -> str:
-    """How fast it goes on, in what it counts."""
-    if line.speed is not None:
-        return f"{line.speed:,.0f} captions/s"
-    if not line.each:
+def speed(row: StatusRow) -> str:
+    """Units a second, or time for a unit."""
+    if row.speed is not None:
+        return f"{row.speed:,.0f} captions/s"
+    if not row.pace:
         return ""
-    one = line.unit.split()[-1].removesuffix("s")
-    if line.each < 1:
-        return f"{1 / line.each:.3g} {one}s/s"
-    if line.each < 100:
-        return f"{line.each:.3g} s/{one}"
-    return f"{clock(line.each)} min/{one}" if line.each < 3600 else f"{line.each / 3600:.3g} h/{one}"
+    one = row.unit.split()[-1].removesuffix("s")
+    if row.pace < 1:
+        return f"{1 / row.pace:.3g} {one}s/s"
+    if row.pace < 100:
+        return f"{row.pace:.3g} s/{one}"
+    return f"{clock(row.pace)} min/{one}" if row.pace < 3600 else f"{row.pace / 3600:.3g} h/{one}"
 
 
 def summary(status: Status) -> str:
@@ -74,17 +74,17 @@ def summary(status: Status) -> str:
 
 
 def render(status: Status, *, terminal: bool, size: tuple[int, int] | None = None) -> str:
-    """The lines and failures as text. `size`: (columns, rows) of the terminal; plain text has all lines."""
+    """Rows and failures as text. `size`: (columns, lines) of the terminal; plain text has all rows."""
     if not terminal:
-        shown, _ = chosen(status.lines, len(status.lines))
-        rows = ["  ".join(filter(None, (_named(line), line.note))) for line in shown]
-        rows += [f"failed {where}: {why}" for where, why in status.failures]
-        return redact_text("\n".join(map(one_line, rows)))
+        shown, _ = chosen(status.rows, len(status.rows))
+        lines = ["  ".join(filter(None, (_named(row), row.note))) for row in shown]
+        lines += [f"failed {where}: {why}" for where, why in status.failures]
+        return redact_text("\n".join(map(one_line, lines)))
     from rich.console import Console
 
     width, height = size or tuple(shutil.get_terminal_size())
     failures = status.failures[-_FAILURES:]
-    shown, hidden = chosen(status.lines, max(3, height - len(failures) - 5))
+    shown, hidden = chosen(status.rows, max(3, height - len(failures) - 5))
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=True, highlight=False)
     console.print(_table(shown, width))
@@ -113,24 +113,24 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _named(line: Line) -> str:
-    """A line for those who read without a table: every number says what it is."""
-    state, name, preset, far, left, fast, score, cpu, gpu, age, _ = cells(line)
-    parts = [f"{state} {line.kind} {name}{f' ({preset})' * bool(preset)}: {far}"]
+def _named(row: StatusRow) -> str:
+    """A row as a line in which every number has its name."""
+    state, name, preset, far, left, fast, score, cpu, gpu, age, _ = cells(row)
+    parts = [f"{state} {row.kind} {name}{f' ({preset})' * bool(preset)}: {far}"]
     parts += [f"{left} left"] * bool(left) + [fast] * bool(fast) + [f"best rsum {score}"] * bool(score)
-    parts += [f"{cpu} CPU-hours", f"{gpu} GPU-hours"] if line.kind != "stage" else []
+    parts += [f"{cpu} CPU-hours", f"{gpu} GPU-hours"] if row.kind != "stage" else []
     return ", ".join([*parts, f"last sign {age}"])
 
 
-def _table(lines: Sequence[Line], width: int) -> Any:
-    """As many columns as there is room for; notes get what the others leave."""
+def _table(shown: Sequence[StatusRow], width: int) -> Any:
+    """As many columns as fit; notes get the remaining width."""
     from rich.table import Table
 
-    rows = [cells(line) for line in lines]
-    widths = {name: max(map(len, column)) + 2 for name, *column in zip(COLUMNS, COLUMNS, *rows, strict=True)}
+    texts = [cells(row) for row in shown]
+    widths = {name: max(map(len, column)) + 2 for name, *column in zip(COLUMNS, COLUMNS, *texts, strict=True)}
     room = {name: wide for name, wide in widths.items() if name}
     room["preset"] = min(room["preset"], _PRESET + 2)
-    if not any(line.preset for line in lines):
+    if not any(row.preset for row in shown):
         del room["preset"]
     for name in _DISPENSABLE:
         if sum(room.values()) > width:
@@ -142,8 +142,8 @@ def _table(lines: Sequence[Line], width: int) -> Any:
     for name in room:
         left, most = name in ("state", "what", "preset", ""), {"": left_over, "preset": _PRESET}.get(name)
         table.add_column(name, no_wrap=True, justify="left" if left else "right", max_width=most)
-    for line, row in zip(lines, rows, strict=True):
-        table.add_row(*(_plain(row[COLUMNS.index(name)]) for name in room), style=_STYLES[line.state])
+    for row, text in zip(shown, texts, strict=True):
+        table.add_row(*(_plain(text[COLUMNS.index(name)]) for name in room), style=_STYLES[row.state])
     return table
 
 

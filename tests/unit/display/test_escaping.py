@@ -14,7 +14,7 @@ from vse.cluster.runtime import set_up_logging
 from vse.display.escaping import escaped_output, one_line, raw, visible
 from vse.display.progress import Progress
 from vse.errors import InputError
-from vse.status.overview import Line, Status
+from vse.status.overview import Status, StatusRow
 from vse.status.screen import render
 
 TITLE, CLEAR, LINK = "\x1b]0;owned\x07", "\x1b[2J\x1b[H", "\x1b]8;;http://evil\x07here"
@@ -112,7 +112,7 @@ def test_progress_shows_them_and_draws_its_bar() -> None:
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_status_screen_shows_them(terminal: bool) -> None:
-    line = Line(kind="run", name=f"a{CLEAR}", state="failed", note=TITLE, done=1, unit="epochs", age=1.0)
+    line = StatusRow(kind="run", name=f"a{CLEAR}", state="failed", note=TITLE, done=1, unit="epochs", age=1.0)
     screen = render(Status("/w", [line], failures=[("a", LINK)]), terminal=terminal, size=(200, 20))
     assert not any(text in screen for text in (CLEAR, TITLE, LINK))
     assert r"\x1b[2J\x1b[H" in screen

@@ -12,7 +12,7 @@ import pytest
 
 from vse.display.progress import Parts, Progress
 from vse.errors import InputError
-from vse.status.overview import Known, Line, Status, read_status
+from vse.status.overview import JournalCache, Status, StatusRow, read_status
 from vse.status.screen import chosen, clock, render, speed, summary
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
@@ -66,14 +66,14 @@ def living(place: Path) -> Path:
     return place
 
 
-def lines(place: Path) -> dict[str, Line]:
-    return {line.name: line for line in read_status(Workspace.open(str(place))).lines}
+def lines(place: Path) -> dict[str, StatusRow]:
+    return {line.name: line for line in read_status(Workspace.open(str(place))).rows}
 
 
 def test_a_running_training(living: Path) -> None:
     line = lines(living)["run-s0"]
     assert (line.kind, line.state, line.done, line.total, line.unit) == ("run", "running", 3, 10, "epochs")
-    assert (line.each, line.left, line.speed, line.score) == (62.0, 7 * 62.0, 500.0, 99.0)
+    assert (line.pace, line.left, line.speed, line.score) == (62.0, 7 * 62.0, 500.0, 99.0)
     assert (line.cpu_hours, line.gpu_hours, line.parent) == (6.0, 3.0, SWEEP)
     assert line.age < 60
 
@@ -81,7 +81,7 @@ def test_a_running_training(living: Path) -> None:
 def test_a_running_sweep_counts_its_trainings(living: Path) -> None:
     line = lines(living)[SWEEP]
     assert (line.state, line.done, line.total, line.unit) == ("running", 6, 40, "train trials")
-    assert line.each == pytest.approx(100, rel=0.05)
+    assert line.pace == pytest.approx(100, rel=0.05)
     assert line.left == pytest.approx(2600, rel=0.05)  # 32.5 trials to go, 7.5 done in 600 s
     assert line.note == "18 % done, 2 running, 1 failed, 75 epochs, 0.125 epochs/s, eta_c=8: epoch 3/10"
     assert (line.cpu_hours, line.gpu_hours) == (6.0 + 2.0, 3.0 + 1.0)  # two trainings
@@ -118,7 +118,7 @@ def test_costs_are_counted_once_and_failures_say_why(living: Path) -> None:
 
 
 def test_a_refresh_reads_what_has_changed(living: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, known, read_bytes = list[str](), Known(), Folder.read_bytes
+    asked, cache, read_bytes = list[str](), JournalCache(), Folder.read_bytes
 
     def read(folder: Folder, name: str) -> bytes:
         if name == "journal.jsonl":
@@ -127,19 +127,19 @@ def test_a_refresh_reads_what_has_changed(living: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Folder, "read_bytes", read)
     workspace = Workspace.open(str(living))
-    before = read_status(workspace, known=known)
+    before = read_status(workspace, cache=cache)
     assert sorted(asked) == sorted(["run-s0", "run-s1", "alone-s0", "stopped-s0", SWEEP])
     asked.clear()
-    again = read_status(workspace, known=known)
+    again = read_status(workspace, cache=cache)
     assert asked == []
-    assert [replace(line, age=0.0, ends=None) for line in again.lines] == [
-        replace(line, age=0.0, ends=None) for line in before.lines
+    assert [replace(line, age=0.0, remaining=None) for line in again.rows] == [
+        replace(line, age=0.0, remaining=None) for line in before.rows
     ]
     write_run(living, "run-s0", epochs=4, parent=SWEEP)
     shutil.rmtree(living / "runs" / "stopped-s0")
-    found = {line.name: line for line in read_status(workspace, known=known).lines}
+    found = {line.name: line for line in read_status(workspace, cache=cache).rows}
     assert (asked, found["run-s0"].done, "stopped-s0" in found) == (["run-s0"], 4, False)
-    assert len(known) == 4
+    assert len(cache) == 4
 
 
 def test_who_gives_no_sign_is_called_silent(living: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +266,7 @@ def test_damaged_and_empty_workspaces(living: Path, place: Path, tmp_path: Path)
     (living / "sweeps" / SWEEP / "ledger.jsonl").write_text("garbage\n")
     assert lines(living)[SWEEP].done == 0
     (tmp_path / "empty").mkdir()
-    assert read_status(Workspace.open(str(tmp_path / "empty"))).lines == []
+    assert read_status(Workspace.open(str(tmp_path / "empty"))).rows == []
     with pytest.raises(InputError, match="nothing is there"):
         read_status(Workspace.open(str(tmp_path / "absent")))
 
@@ -320,23 +320,23 @@ def test_the_preset_of_a_run_is_told_where_it_is_known(living: Path) -> None:
     assert wide[0].split()[:3] == ["state", "what", "preset"]
     assert any("alone-s0" in line and "vsepp_small +2 keys" in line for line in wide)
     assert "preset" not in narrow[0]
-    (other,) = (line for line in status.lines if line.name == "run-s0")
+    (other,) = (line for line in status.rows if line.name == "run-s0")
     assert "preset" not in plain(render(Status("w", [other]), terminal=True, size=(200, 24)))[0]
-    long = Line(kind="run", name="x", state="running", preset="a/very/long/way/to/the/best.json/of/a/sweep/best.json")
+    long = StatusRow(kind="run", name="x", state="running", preset="a/very/long/way/to/the/best.json/of/a/sweep.json")
     screen = plain(render(Status("w", [long]), terminal=True, size=(120, 24)))
     assert max(map(len, screen)) <= 120
     assert "a/very/long/way" in screen[1]
 
 
 def test_markup_in_names_is_shown_as_it_is() -> None:
-    line = Line(kind="run", name="[red]x[/]", state="running", note="[bold]")
+    line = StatusRow(kind="run", name="[red]x[/]", state="running", note="[bold]")
     screen = plain(render(Status("w", [line], [("[a]", "[b]")]), terminal=True, size=(120, 10)))
     assert "[red]x[/]" in screen[1]
     assert "failed [a]: [b]" in screen
 
 
 def test_what_is_urgent_comes_first() -> None:
-    made = [Line(kind="run", name=s, state=s) for s in ("finished", "failed", "killed", "silent", "running")]
+    made = [StatusRow(kind="run", name=s, state=s) for s in ("finished", "failed", "killed", "silent", "running")]
     shown, hidden = chosen(made, 3)
     assert [line.name for line in shown] == ["running", "silent", "failed"]
     assert hidden == 2
@@ -346,4 +346,4 @@ def test_times_and_speeds() -> None:
     assert [clock(s) for s in (0, 59.6, 3599, 3600, 200_000)] == ["0:00", "1:00", "59:59", "1:00:00", "2 days"]
     speeds = [(0.05, "20 epochs/s"), (1.5, "1.5 s/epoch"), (250, "4:10 min/epoch"), (9000, "2.5 h/epoch"), (None, "")]
     for each, text in speeds:
-        assert speed(Line(kind="run", name="x", state="running", unit="epochs", each=each)) == text
+        assert speed(StatusRow(kind="run", name="x", state="running", unit="epochs", pace=each)) == text

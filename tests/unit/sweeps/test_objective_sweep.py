@@ -63,7 +63,7 @@ def test_a_finished_sweep_runs_again_once_a_trial_is_to_run(tmp_path: Path, monk
     seen = list[Any]()
 
     def runs(*_: Any, **__: Any) -> bool:
-        (line,) = read_status(sweep.workspace).lines
+        (line,) = read_status(sweep.workspace).rows
         seen.append((read(path).status, line.state))
         return True
 

@@ -70,7 +70,7 @@ def test_the_status_of_a_workspace_on_s3(bucket: str, tmp_path: Path) -> None:
     write_shard(features, ["a", "b"], {"pooled": np.zeros((2, 3), np.float16)}, [])
     with features.locked():
         status = read_status(Workspace.open(bucket))
-    lines = {line.name: line for line in status.lines}
+    lines = {line.name: line for line in status.rows}
     assert (lines["one-s0"].state, lines["one-s0"].done, lines["one-s0"].total) == ("finished", 2, 2)
     assert (lines["curve-0123abcd"].done, lines["curve-0123abcd"].total) == (1, 4)
     line = lines["features/scenes-01/23"]
