@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from vse import presets
@@ -17,8 +17,8 @@ from vse.adversaries.univse.attacks import PRINTED
 from vse.config import override, to_dict
 from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
-from vse.report.benchmarks import benchmark_of, configured_name
 from vse.report.measured import evaluated
+from vse.report.page import render
 from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, Line, read_published
 from vse.report.tables import Column, Row, Table
 
@@ -32,7 +32,28 @@ _CAUTION = (
     "Adversaries of the measured runs are made by this project's rules, not by the papers', but where it says so."
 )
 _PRINTED = re.compile(rf"(attack_\w+)/{PRINTED}/")
+_BENCHMARKS = {"coco": "COCO", "mscoco": "COCO", "flickr30k": "Flickr30k", "f30k": "Flickr30k"}
+# further words of such names; any other word, as in coco_german, makes it other data
+_NEUTRAL = {"annotations", "captions", "data", "dataset", "images", "karpathy", "ms", "precomp", "train", "val"}
+_YEAR = re.compile(r"20(14|17)$")
 _RANKS = ("medr", "meanr")  # the smaller the better; a page's tables mark the largest
+
+
+def benchmark_of(name: str) -> str:
+    """`COCO`, `Flickr30k`, or empty for the name of any other data set, file or folder."""
+    words = [_YEAR.sub("", word) for word in re.findall(r"[^\W_]+", name.lower())]
+    names = {_BENCHMARKS[word] for word in words if word in _BENCHMARKS}
+    rest = [word for word in words if word and word not in _BENCHMARKS and word not in _NEUTRAL]
+    return names.pop() if len(names) == 1 and not rest else ""
+
+
+def configured_name(config: Mapping[str, Any]) -> str:
+    """What a run's data set is called as far as its configuration says it: after its file, else after its folder."""
+    data = config.get("data", {})
+    if data.get("name") == "coco":  # a format, which other captions of the same images come in too
+        files = (str(data.get(split) or "") for split in ("train", "val", "test"))
+        return f"coco {PurePosixPath(next(filter(None, files), '')).stem}"
+    return PurePosixPath(str(data.get("file") or data.get("root") or "").partition("?")[0]).stem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,52 +211,36 @@ def _system(config: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def to_markdown(lines: Sequence[Line]) -> str:
-    """Every line under the table it is from, with what is to be said of its numbers below."""
-    count = sum(len(line.numbers) for line in lines)
-    text = [
-        "# Published numbers",
-        "",
-        f"What the five papers print, their own systems and those they only cite: {count} numbers, from",
-        f"`platform/vse/report/{FILE}`; written by `python -m vse.report.published_page evidence/published.md`.",
-        "Digits are those of print. Metrics have the names that `jobs/evaluate.py` gives them where it measures them;",
-        "the others are tasks that it does not have. A name in brackets after a system says whose it is, a dash that",
-        "it is not built here or not with these inputs, an empty cell that the paper does not say. One system has",
-        "several numbers where encoder, fine-tuning, split or who trained it differ. `i2t` is image to sentence.",
-        "",
-        "No paper prints a table on Flickr8k, and jWAE's none with fewer pairs. Curves and numbers in running text are",
-        "left out.",
-    ]
-
+    """Every line under the table it is from, with remarks on its numbers below."""
     tables: dict[tuple[str, ...], list[Line]] = {}
     for line in lines:
         tables.setdefault((line.paper, line.table, line.train, line.test, line.protocol), []).append(line)
-    for (paper, table, train, test, protocol), found in tables.items():
+    blocks = []
+    for (paper, table, train, test, protocol), block in tables.items():
         trained = "" if train == test else f", trained on {train}"
-        text += ["", f"## {PAPERS[paper].name}, Table {table}: {SETTINGS[protocol].about}{trained}", ""]
-        text += _block(found)
-    return "\n".join(text) + "\n"
+        title = f"{PAPERS[paper].name}, Table {table}: {SETTINGS[protocol].about}{trained}"
+        metrics = [column.metric for column in COLUMNS if any(column.metric in line.numbers for line in block)]
+        rows = [_cells(line, metrics) for line in block]
+        blocks.append({"title": title, "metrics": metrics, "rows": rows, "notes": _notes(block)})
+    return render("published.md", file=FILE, count=sum(len(line.numbers) for line in lines), blocks=blocks)
 
 
-def _block(lines: Sequence[Line]) -> Iterator[str]:
-    metrics = [column.metric for column in COLUMNS if any(column.metric in line.numbers for line in lines)]
-    yield _cells(["system", "here", "image encoder", "text encoder", *metrics])
-    yield _cells(["---"] * 4 + ["---:"] * len(metrics))
-    for line in lines:
-        system = line.system + (f" ({line.citation})" if line.citation else "")
-        here = [f"`{name}`" for name in line.presets] + [f"`{key}={value}`" for key, value in line.settings.items()]
-        values = [line.numbers[metric].printed if metric in line.numbers else "" for metric in metrics]
-        yield _cells([system, " ".join(here) or "–", _images(line), line.text_encoder, *values])
+def _cells(line: Line, metrics: Sequence[str]) -> list[str]:
+    here = [f"`{name}`" for name in line.presets] + [f"`{key}={value}`" for key, value in line.settings.items()]
+    values = [line.numbers[metric].printed if metric in line.numbers else "" for metric in metrics]
+    system = line.system + (f" ({line.citation})" if line.citation else "")
+    return [system, " ".join(here) or "–", _images(line), line.text_encoder, *values]
+
+
+def _notes(lines: Sequence[Line]) -> dict[str, list[str]]:
+    """Remark -> the systems it is on, with the metrics if it is not on all of a system's numbers."""
     notes: dict[str, list[str]] = {}
     for line in lines:
         for note in dict.fromkeys(number.note for number in line.numbers.values() if number.note):
             of = [metric for metric, number in line.numbers.items() if number.note == note]
             which = "" if len(of) == len(line.numbers) else f", {' and '.join(of)}"
             notes.setdefault(note, []).append(line.system + which)
-    yield from ("", *(f"- {'; '.join(where)}: {note}." for note, where in notes.items())) if notes else ()
-
-
-def _cells(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return notes
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def test_the_status_of_a_workspace_on_s3(bucket: str, tmp_path: Path) -> None:
     assert (line.state, line.done) == ("running", 2)
     assert line.age < 60
     assert status.failures == [("two-s0", "Diverged: sent is nan")]
-    assert (status.cost, status.spooled) == ((0.0, 0.5), 0)
+    assert (status.cost, status.spooled) == ((2 / 3600, 0.5), 0)  # the trial took two seconds of one CPU
 
 
 def test_a_report_on_s3_is_told_like_one_here(bucket: str) -> None:
