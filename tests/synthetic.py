@@ -107,10 +107,10 @@ def synthetic(
         triples = several(lambda: tuple(int(rng.choice(ids)) for ids in (noun_ids, relation_ids, noun_ids)))
         return tokens, objects, pairs, triples
 
-    owners = np.repeat(np.arange(images), rng.integers(1, most_captions + 1, images))
+    caption_to_image = np.repeat(np.arange(images), rng.integers(1, most_captions + 1, images))
     rows: list[tuple[list[int], list[Any], list[Any], list[Any]]] = []
     groups: list[int] = []
-    for c in range(len(owners)):
+    for c in range(len(caption_to_image)):
         if c and rng.random() < share_copied:
             source = int(rng.integers(c))
             rows.append(rows[source])
@@ -128,7 +128,7 @@ def synthetic(
         "pooled": rng.normal(size=(images, channels)),
     }
     return Synthetic(
-        Examples(features, texts, owners.astype(np.int64), np.array(groups, dtype=np.int64), images),
+        Examples(features, texts, caption_to_image.astype(np.int64), np.array(groups, dtype=np.int64), images),
         Pools(noun_ids, adjective_ids, relation_ids),
         Context(vocabulary, {"map": channels, "pooled": channels}, sentence_dim=SENTENCE),
     )

@@ -53,14 +53,14 @@ def test_memory_stays_flat_while_features_exceed_it(tmp_path):
     file = tmp_path / "map.npy"
     np.lib.format.open_memmap(file, "w+", np.float16, (COCO_IMAGES, REGIONS, CHANNELS)).flush()
     features = np.load(file, mmap_mode="r")
-    owner = np.repeat(np.arange(COCO_IMAGES), 5)
-    tokens = Ragged.of([[1, 4, 2]] * len(owner))
-    none = np.zeros(len(owner) + 1, dtype=np.int64)
+    caption_to_image = np.repeat(np.arange(COCO_IMAGES), 5)
+    tokens = Ragged.of([[1, 4, 2]] * len(caption_to_image))
+    none = np.zeros(len(caption_to_image) + 1, dtype=np.int64)
     words, pairs, triples = (Ragged(np.zeros(shape, dtype=np.int64), none) for shape in (0, (0, 2), (0, 3)))
     texts = Texts(tokens, words, pairs, triples)
-    examples = Examples({"map": features}, texts, owner, np.arange(len(owner)), COCO_IMAGES)
+    examples = Examples({"map": features}, texts, caption_to_image, np.arange(len(caption_to_image)), COCO_IMAGES)
     window, size, steps = 1024, 128, 240
-    batches = windowed_batches(owner, window, size, seed=0, epoch=0)[:steps]
+    batches = windowed_batches(caption_to_image, window, size, seed=0, epoch=0)[:steps]
     collate = Collator(examples, "map")
     before, resident, start = _resident(), [], time.perf_counter()
     for step, batch in enumerate(prefetched(lambda rows: collate(rows, 0), batches)):

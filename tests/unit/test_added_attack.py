@@ -50,9 +50,9 @@ def test_it_is_made_beside_the_others(workspace: Workspace, monkeypatch: pytest.
     assert list(made.texts) == [*OF_PAPER, "time"]
     assert {name: made.texts[name] for name in OF_PAPER} == before.texts
     captions = material.records.split("test").captions
-    assert (np.bincount(made.owner["time"], minlength=len(captions)) == len(TIMES)).all()  # of five numbers: all new
-    for text, owner in zip(made.texts["time"], made.owner["time"], strict=True):
-        plain = captions[owner].text.rstrip(" .")
+    assert (np.bincount(made.caption["time"], minlength=len(captions)) == len(TIMES)).all()  # of five numbers: all new
+    for text, row in zip(made.texts["time"], made.caption["time"], strict=True):
+        plain = captions[row].text.rstrip(" .")
         assert any(text.startswith(f"{plain} at {time}") for time in TIMES)
 
 

@@ -182,13 +182,13 @@ def test_every_alpha_is_scored_on_a_gpu_as_on_a_cpu(
     noise: float, dense_above: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vse.evaluation.alpha.DENSE_ABOVE", dense_above)
-    images, captions, owner, attacked = planted(noise)
-    expected = evaluate_alphas(Mixed(), images, captions, owner, {"object": attacked}, ALPHAS)
+    images, captions, caption_to_image, attacked = planted(noise)
+    expected = evaluate_alphas(Mixed(), images, captions, caption_to_image, {"object": attacked}, ALPHAS)
     with a_gpu() as device:
         images, captions, false = (
             {name: codes.to(device) for name, codes in side.items()} for side in (images, captions, attacked.encoded)
         )
         there = AttackSet(encoded=false, caption=attacked.caption)
-        points = evaluate_alphas(Mixed(), images, captions, owner, {"object": there}, ALPHAS)
+        points = evaluate_alphas(Mixed(), images, captions, caption_to_image, {"object": there}, ALPHAS)
         found = [point.metrics("test") for point in points]
     assert [pytest.approx(point.metrics("test")) for point in expected] == found

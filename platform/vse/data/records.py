@@ -139,5 +139,5 @@ class Records:
         images = tuple(image for image in self.images if image.split == name)
         position = {image.id: k for k, image in enumerate(images)}
         captions = tuple(c for c in self.captions if c.image in position)
-        owners = np.array([position[c.image] for c in captions], dtype=np.int64)
-        return Split(name, images, captions, owners)
+        caption_to_image = np.array([position[c.image] for c in captions], dtype=np.int64)
+        return Split(name, images, captions, caption_to_image)

@@ -22,7 +22,7 @@ from vse.adversaries.univse.attacks import ATTACKS
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked, AttackSet, pair_wins
 from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, refuse_nan
-from vse.evaluation.retrieval import Blocks, Encoded, ScoresParts, as_owner, num_items, pair_parts, part_blocks
+from vse.evaluation.retrieval import Blocks, Encoded, ScoresParts, as_index, num_items, pair_parts, part_blocks
 
 SENTENCE, BAG, DOT = "sentence", "bag", "dot"
 """Names of the score parts: cosines of u_sent and u_comp with the image, and u_sent · u_comp as one row."""
@@ -55,16 +55,16 @@ class AlphaCounters:
         model: ScoresParts,
         alphas: Sequence[float],
         pairs: Mapping[str, Tensor],
-        owner: Int[Tensor, " captions"],
+        caption_to_image: Int[Tensor, " captions"],
         num_images: int,
         ties: Ties | None = None,
     ) -> None:
-        self.model, self.alphas, self.owner = model, tuple(sorted(alphas)), owner
+        self.model, self.alphas, self.caption_to_image = model, tuple(sorted(alphas)), caption_to_image
         self.counters = tuple(
-            RetrievalCounter(model.combine(pairs, alpha=alpha)[0].float(), owner, num_images, ties)
+            RetrievalCounter(model.combine(pairs, alpha=alpha)[0].float(), caption_to_image, num_images, ties)
             for alpha in self.alphas
         )
-        self._grid = torch.tensor(self.alphas, dtype=torch.float32, device=owner.device)
+        self._grid = torch.tensor(self.alphas, dtype=torch.float32, device=caption_to_image.device)
         self._true = torch.stack([pairs[name][0].float() for name in (SENTENCE, BAG)])
         limits = [counter.limits() for counter in self.counters]
         self._i2t = torch.stack([i2t for i2t, _ in limits])
@@ -86,9 +86,9 @@ class AlphaCounters:
             for alpha, counter in zip(self.alphas, self.counters, strict=True):
                 counter.add(self.model.combine(parts, alpha=alpha).float(), rows, cols)
             return
-        owner = self.owner[cols]
-        column = torch.nonzero((owner >= rows.start) & (owner < rows.stop)).squeeze(1)
-        row = owner[column] - rows.start
+        caption_to_image = self.caption_to_image[cols]
+        column = torch.nonzero((caption_to_image >= rows.start) & (caption_to_image < rows.stop)).squeeze(1)
+        row = caption_to_image[column] - rows.start
         least = self._true[:, cols] - self._close[cols]
         by_caption = (parts[SENTENCE] >= least[0]) | (parts[BAG] >= least[1])
         by_image[row, column] = False
@@ -175,7 +175,7 @@ def evaluate_alphas(
     model: ScoresParts,
     images: Encoded,
     captions: Encoded,
-    owner: np.ndarray | Tensor,
+    caption_to_image: np.ndarray | Tensor,
     attacks: Mapping[str, AttackSet],
     alphas: Sequence[float],
     *,
@@ -188,7 +188,7 @@ def evaluate_alphas(
     """
     if not alphas or not all(0 <= alpha <= 1 for alpha in alphas):
         raise InputError(f"alphas={list(alphas)}: expected at least one number between 0 and 1")
-    blocks, own = blocks or Blocks(), as_owner(owner, captions)
+    blocks, own = blocks or Blocks(), as_index(caption_to_image, captions)
     pairs = pair_parts(model, images, captions, own)
     counters = AlphaCounters(model, alphas, pairs, own, num_items(images), ties)
     for rows, cols, parts in part_blocks(model, images, captions, blocks):
@@ -205,8 +205,8 @@ def evaluate_alphas(
 def _attacked(counters: AlphaCounters, images: Encoded, adversaries: AttackSet, blocks: Blocks) -> list[Attacked]:
     """One attack at every α."""
     model, first = counters.model, counters.counters[0]
-    caption = as_owner(adversaries.caption, images)
-    image, more = first.owner[caption], counters.fork()
+    caption = as_index(adversaries.caption, images)
+    image, more = first.caption_to_image[caption], counters.fork()
     won = [torch.zeros(0, dtype=torch.float64)] * len(counters.alphas)
     if len(caption):
         own = pair_parts(model, images, adversaries.encoded, image)

@@ -19,7 +19,7 @@ from vse.evaluation.retrieval import (
     Blocks,
     Encoded,
     ScoresParts,
-    as_owner,
+    as_index,
     count_retrieval,
     num_items,
     pair_parts,
@@ -128,14 +128,14 @@ def pair_wins(true: Float[Tensor, " pairs"], adversary: Float[Tensor, " pairs"],
 def own_scores(
     model: ScoresParts,
     images: Encoded,
-    owner: Int[Tensor, " captions"],
+    caption_to_image: Int[Tensor, " captions"],
     adversaries: AnySet,
     *,
     settings: Mapping[str, Any] | None = None,
     blocks: Blocks | None = None,
 ) -> OwnScores:
-    """Each adversary scored with its own image alone; owner: caption -> image."""
-    found = _unscored(images, owner, adversaries)
+    """Each adversary scored with its own image alone."""
+    found = _unscored(images, caption_to_image, adversaries)
     for positions, encoded in adversaries.blocks((blocks or Blocks()).captions):
         _score_own(model, images, found, positions, encoded, settings)
     return found
@@ -151,7 +151,7 @@ def own_pairs(
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[Float[Tensor, " adversaries"], Int[Tensor, " adversaries"]]:
     """(wins, image) of each adversary against the caption that it was made from, both scored with that image alone."""
-    own = own_scores(model, images, counter.owner, adversaries, settings=settings)
+    own = own_scores(model, images, counter.caption_to_image, adversaries, settings=settings)
     return pair_wins(counter.pairs[own.caption], own.scores, counter.ties), own.image
 
 
@@ -178,7 +178,7 @@ def _attack(
     blocks: Blocks,
 ) -> tuple[Attacked, OwnScores]:
     """A block of adversaries is scored with its own images and with all of them before the next is looked at."""
-    attacked, own = counter.fork(), _unscored(images, counter.owner, adversaries)
+    attacked, own = counter.fork(), _unscored(images, counter.caption_to_image, adversaries)
     for positions, encoded in adversaries.blocks(blocks.captions):
         _score_own(model, images, own, positions, encoded, settings)
         for rows, _, scores in score_blocks(model, images, encoded, settings=settings, blocks=blocks):
@@ -187,9 +187,13 @@ def _attack(
     return Attacked(i2t=attacked.result().i2t, wins=wins, image=own.image), own
 
 
-def _unscored(images: Encoded, owner: Int[Tensor, " captions"], adversaries: AnySet) -> OwnScores:
-    caption = as_owner(adversaries.caption, images)
-    return OwnScores(scores=torch.zeros(len(caption), device=owner.device), caption=caption, image=owner[caption])
+def _unscored(images: Encoded, caption_to_image: Int[Tensor, " captions"], adversaries: AnySet) -> OwnScores:
+    caption = as_index(adversaries.caption, images)
+    return OwnScores(
+        scores=torch.zeros(len(caption), device=caption_to_image.device),
+        caption=caption,
+        image=caption_to_image[caption],
+    )
 
 
 def _score_own(
@@ -217,7 +221,7 @@ def evaluate_attacks(
     model: ScoresParts,
     images: Encoded,
     captions: Encoded,
-    owner: np.ndarray,
+    caption_to_image: np.ndarray,
     attacks: Mapping[str, AnySet],
     protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
     *,
@@ -230,9 +234,11 @@ def evaluate_attacks(
     True captions are scored once for all attacks.
     """
     folds, own, counters = list[dict[str, Attacked]](), list[dict[str, OwnScores]](), list[RetrievalCounter]()
-    for fold in protocol.select(owner, num_items(images)):
+    for fold in protocol.select(caption_to_image, num_items(images)):
         some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
-        counter = count_retrieval(model, some, texts, fold.owner, settings=settings, ties=ties, blocks=blocks)
+        counter = count_retrieval(
+            model, some, texts, fold.caption_to_image, settings=settings, ties=ties, blocks=blocks
+        )
         met = {
             name: _attack(model, some, counter, restrict(adversaries, fold), settings, blocks or Blocks())
             for name, adversaries in attacks.items()

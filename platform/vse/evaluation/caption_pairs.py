@@ -8,7 +8,7 @@ import torch
 
 from vse.evaluation.attacks import pair_wins
 from vse.evaluation.metrics import Ties
-from vse.evaluation.retrieval import Encoded, ScoresParts, as_owner, pair_parts
+from vse.evaluation.retrieval import Encoded, ScoresParts, as_index, pair_parts
 
 
 @torch.inference_mode()
@@ -27,9 +27,9 @@ def evaluate_pairs(
 
     Rows of `captions` and `negatives` are the pairs; `image` says which row of `images` each pair belongs to.
     """
-    owner, chosen = as_owner(torch.as_tensor(image), captions), ties or Ties()
+    caption_to_image, chosen = as_index(torch.as_tensor(image), captions), ties or Ties()
     true, false = (
-        model.combine(pair_parts(model, images, texts, owner), **(settings or {}))[0].float()
+        model.combine(pair_parts(model, images, texts, caption_to_image), **(settings or {}))[0].float()
         for texts in (captions, negatives)
     )
     wins = pair_wins(true, false, chosen).tolist()

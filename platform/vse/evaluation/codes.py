@@ -18,11 +18,11 @@ CAPTIONS_AT_ONCE = 512
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Named tensors of the images (images, ...) and captions (captions, ...) of a split; owner: caption -> image."""
+    """Named tensors of the images (images, ...) and captions (captions, ...) of a split."""
 
     images: Encoded
     captions: Encoded
-    owner: Tensor
+    caption_to_image: Tensor
 
 
 @torch.inference_mode()
@@ -61,8 +61,8 @@ def encode_captions(family: Family, texts: Texts, encode: Encode | None = None) 
 def encode_examples(family: Family, examples: Examples) -> Codes:
     """Codes of a whole split, images in the order of the split."""
     images = encode_images(family, examples.features[family.inputs.image])
-    owner = torch.from_numpy(examples.image).to(next(family.parameters()).device)
-    return Codes(images, encode_captions(family, examples.texts), owner)
+    caption_to_image = torch.from_numpy(examples.image).to(next(family.parameters()).device)
+    return Codes(images, encode_captions(family, examples.texts), caption_to_image)
 
 
 def _gathered(batches: Iterable[tuple[np.ndarray, Encoded]]) -> Encoded:

@@ -121,29 +121,29 @@ def mean_over_folds(folds: Iterable[dict[str, float]]) -> dict[str, float]:
 class RetrievalCounter:
     """Counts both directions from blocks of an images x captions score matrix, in any order and of any shape.
 
-    `pairs[c]` is the score of caption `c` with its own image `owner[c]`; images may have any number of captions, also
-    none. Every block of the matrix must be added exactly once. Complexity: four comparisons per score. Raises Diverged
-    where a score is NaN, or a true pair's infinite.
+    `pairs[c]` is the score of caption `c` with its own image `caption_to_image[c]`; images may have any number of
+    captions, also none. Every block of the matrix must be added exactly once. Complexity: four comparisons per score.
+    Raises Diverged where a score is NaN, or a true pair's infinite.
     """
 
     def __init__(
         self,
         pairs: Float[Tensor, " captions"],
-        owner: Int[Tensor, " captions"],
+        caption_to_image: Int[Tensor, " captions"],
         num_images: int,
         ties: Ties | None = None,
     ) -> None:
         refuse_infinite(pairs)
-        self.pairs, self.owner, self.ties = pairs, owner, ties or Ties()
+        self.pairs, self.caption_to_image, self.ties = pairs, caption_to_image, ties or Ties()
         low, high = self.ties.limits(pairs)
         self._t2i_low, self._t2i_high = low, high
-        best = pairs.new_full((num_images,), -torch.inf).scatter_reduce(0, owner, pairs, "amax")
-        self._has_captions = torch.bincount(owner, minlength=num_images) > 0
+        best = pairs.new_full((num_images,), -torch.inf).scatter_reduce(0, caption_to_image, pairs, "amax")
+        self._has_captions = torch.bincount(caption_to_image, minlength=num_images) > 0
         best = torch.where(self._has_captions, best, torch.inf)
         self._i2t_low, self._i2t_high = self.ties.limits(best)
         self._i2t_low = torch.where(self._has_captions, self._i2t_low, torch.inf)  # inf - inf is NaN
         self._positives = torch.zeros(num_images, dtype=torch.int64, device=pairs.device)
-        self._positives.index_add_(0, owner, (pairs >= self._i2t_low[owner]).long())
+        self._positives.index_add_(0, caption_to_image, (pairs >= self._i2t_low[caption_to_image]).long())
         # columns: candidates above the highest tie, candidates not below the lowest tie; positives are left out
         self._i2t = torch.zeros(num_images, 2, dtype=torch.int64, device=pairs.device)
         self._t2i = torch.zeros(len(pairs), 2, dtype=torch.int64, device=pairs.device)
@@ -151,7 +151,7 @@ class RetrievalCounter:
     def add(self, scores: Float[Tensor, "rows cols"], rows: slice, cols: slice) -> None:
         """Count the block of images `rows` and captions `cols`; `scores` is not changed."""
         refuse_nan(scores)
-        own = self.owner[cols]
+        own = self.caption_to_image[cols]
         column = torch.nonzero((own >= rows.start) & (own < rows.stop)).squeeze(1)
         row = own[column] - rows.start
         true = scores[row, column]
@@ -211,7 +211,7 @@ class RetrievalCounter:
         above, level = self._i2t[images].unbind(1)
         i2t = Ranks(queries=images, above=above, tied_negatives=level - above, tied_positives=self._positives[images])
         above, level = self._t2i.unbind(1)
-        captions = torch.arange(len(self.owner), device=self.owner.device)
+        captions = torch.arange(len(self.caption_to_image), device=self.caption_to_image.device)
         t2i = Ranks(
             queries=captions, above=above, tied_negatives=level - above, tied_positives=torch.ones_like(captions)
         )

@@ -54,7 +54,7 @@ class Recorder:
             images, captions = self._images[fold.images], self._captions[fold.captions]
             looking, sought = (ranks.queries.cpu().numpy() for ranks in (found.i2t, found.t2i))
             self._found.append(("i2t", number, found.i2t, {"image": images[looking]}))
-            named = {"image": images[fold.owner[sought]], "caption": captions[sought]}
+            named = {"image": images[fold.caption_to_image[sought]], "caption": captions[sought]}
             self._found.append(("t2i", number, found.t2i, named))
 
     def attacks(self, folds: Sequence[Mapping[str, Attacked]], words: str) -> None:

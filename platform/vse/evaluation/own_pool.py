@@ -85,7 +85,7 @@ def evaluate_own_pool(
     model: ScoresParts,
     images: Encoded,
     captions: Encoded,
-    owner: np.ndarray,
+    caption_to_image: np.ndarray,
     attacks: Mapping[str, AnySet],
     protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
     *,
@@ -96,11 +96,15 @@ def evaluate_own_pool(
 ) -> OwnPoolResult:
     """`own_pool_ranks` of every fold of a split, from codes of the whole split and of its adversaries."""
     folds = []
-    for fold in protocol.select(owner, num_items(images)):
+    for fold in protocol.select(caption_to_image, num_items(images)):
         some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
-        counter = count_retrieval(model, some, texts, fold.owner, settings=settings, ties=ties, blocks=blocks)
+        counter = count_retrieval(
+            model, some, texts, fold.caption_to_image, settings=settings, ties=ties, blocks=blocks
+        )
         own = {
-            name: own_scores(model, some, counter.owner, restrict(each, fold), settings=settings, blocks=blocks)
+            name: own_scores(
+                model, some, counter.caption_to_image, restrict(each, fold), settings=settings, blocks=blocks
+            )
             for name, each in attacks.items()
         }
         folds.append(own_pool_ranks(counter, own, together))

@@ -19,10 +19,12 @@ PerImage = dict[str, np.ndarray]
 """Metric name without split -> (images, 2): expected hits and number of queries of each image."""
 
 
-def per_image(retrieval: Retrieval, attacks: Mapping[str, Attacked], owner: np.ndarray, num_images: int) -> PerImage:
-    """Every recall and pair accuracy of one evaluation, per image. `owner` is the caption -> image vector."""
+def per_image(
+    retrieval: Retrieval, attacks: Mapping[str, Attacked], caption_to_image: np.ndarray, num_images: int
+) -> PerImage:
+    """Every recall and pair accuracy of one evaluation, per image."""
     table = recalls("i2t", retrieval.i2t, retrieval.i2t.queries.cpu().numpy(), num_images)
-    table |= recalls("t2i", retrieval.t2i, np.asarray(owner), num_images)
+    table |= recalls("t2i", retrieval.t2i, np.asarray(caption_to_image), num_images)
     for name, attacked in attacks.items():
         table |= recalls(f"attack_{name}", attacked.i2t, attacked.i2t.queries.cpu().numpy(), num_images)
         table |= pair_accuracy(name, attacked.wins, attacked.image, num_images)

@@ -18,7 +18,7 @@ class Fold:
 
     images: np.ndarray
     captions: np.ndarray
-    owner: np.ndarray
+    caption_to_image: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,7 @@ class Protocol:
     captions_per_image: int | None = None
     selection: str = "validation rsum"
 
-    def select(self, owner: np.ndarray, num_images: int) -> Iterator[Fold]:
+    def select(self, caption_to_image: np.ndarray, num_images: int) -> Iterator[Fold]:
         """The folds of a split with `num_images` images.
 
         Raises TooFewImagesError, or InputError where parts would differ in size.
@@ -47,25 +47,27 @@ class Protocol:
             raise TooFewImagesError(f"protocol {self.name}: needs {total} images, split {self.split} has {num_images}")
         if self.folds < 1 or total % self.folds:
             raise InputError(f"protocol {self.name}: {total} images cannot be divided into {self.folds} equal folds")
-        owner = np.asarray(owner, dtype=np.int64)
-        nth = _order_within_image(owner)
+        caption_to_image = np.asarray(caption_to_image, dtype=np.int64)
+        nth = _order_within_image(caption_to_image)
         size = total // self.folds
         for fold in range(self.folds):
             first, last = fold * size, (fold + 1) * size
-            wanted = (owner >= first) & (owner < last)
+            wanted = (caption_to_image >= first) & (caption_to_image < last)
             if self.captions_per_image is not None:
                 wanted &= nth < self.captions_per_image
             captions = np.flatnonzero(wanted)
-            yield Fold(images=np.arange(first, last), captions=captions, owner=owner[captions] - first)
+            yield Fold(
+                images=np.arange(first, last), captions=captions, caption_to_image=caption_to_image[captions] - first
+            )
 
 
-def _order_within_image(owner: np.ndarray) -> np.ndarray:
+def _order_within_image(caption_to_image: np.ndarray) -> np.ndarray:
     """For each caption, how many captions of the same image come before it."""
-    order = np.argsort(owner, kind="stable")
-    ranked = owner[order]
+    order = np.argsort(caption_to_image, kind="stable")
+    ranked = caption_to_image[order]
     starts = np.searchsorted(ranked, ranked, side="left")
-    nth = np.empty(len(owner), dtype=np.int64)
-    nth[order] = np.arange(len(owner)) - starts
+    nth = np.empty(len(caption_to_image), dtype=np.int64)
+    nth[order] = np.arange(len(caption_to_image)) - starts
     return nth
 
 

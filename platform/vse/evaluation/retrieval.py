@@ -70,13 +70,13 @@ def spans(total: int, size: int) -> Iterator[slice]:
 
 
 def pair_parts(
-    model: ScoresParts, images: Encoded, captions: Encoded, owner: Int[Tensor, " captions"]
+    model: ScoresParts, images: Encoded, captions: Encoded, caption_to_image: Int[Tensor, " captions"]
 ) -> dict[str, Tensor]:
     """Score parts of each caption with its own image only, each as a matrix of one row."""
     found: dict[str, list[Tensor]] = {}
-    order = owner.argsort(stable=True)
+    order = caption_to_image.argsort(stable=True)
     for chosen in order.split(PAIRS_AT_ONCE):
-        needed, row = owner[chosen].unique(return_inverse=True)
+        needed, row = caption_to_image[chosen].unique(return_inverse=True)
         parts = model.score_parts(slice_items(images, needed), slice_items(captions, chosen))
         column = torch.arange(len(chosen), device=row.device)
         for name, part in parts.items():
@@ -97,9 +97,9 @@ def part_blocks(
                 yield rows, cols, model.score_parts(slice_items(images, rows), some)
 
 
-def as_owner(owner: np.ndarray | Tensor, items: Encoded) -> Int[Tensor, " captions"]:
-    """The caption -> image vector as a tensor beside the encoded items."""
-    return torch.as_tensor(owner, dtype=torch.int64, device=next(iter(items.values())).device)
+def as_index(rows: np.ndarray | Tensor, items: Encoded) -> Int[Tensor, " captions"]:
+    """Row numbers as an int64 tensor on the device of the encoded items."""
+    return torch.as_tensor(rows, dtype=torch.int64, device=next(iter(items.values())).device)
 
 
 def score_blocks(
@@ -137,7 +137,7 @@ def count_retrieval(
     model: ScoresParts,
     images: Encoded,
     captions: Encoded,
-    owner: np.ndarray | Tensor,
+    caption_to_image: np.ndarray | Tensor,
     *,
     settings: Mapping[str, Any] | None = None,
     ties: Ties | None = None,
@@ -148,7 +148,7 @@ def count_retrieval(
 
     share: (worker, number of workers) that score every so many-th block each; their `counts` are to be added up.
     """
-    settings, own = settings or {}, as_owner(owner, captions)
+    settings, own = settings or {}, as_index(caption_to_image, captions)
     pairs = model.combine(pair_parts(model, images, captions, own), **settings)[0].float()
     counter = RetrievalCounter(pairs, own, num_items(images), ties)
     for rows, cols, scores in score_blocks(model, images, captions, settings=settings, blocks=blocks, share=share):
@@ -157,17 +157,17 @@ def count_retrieval(
 
 
 def retrieve(
-    model: ScoresParts, images: Encoded, captions: Encoded, owner: np.ndarray | Tensor, **options: Any
+    model: ScoresParts, images: Encoded, captions: Encoded, caption_to_image: np.ndarray | Tensor, **options: Any
 ) -> Retrieval:
     """Ranks of both directions; options as for `count_retrieval`."""
-    return count_retrieval(model, images, captions, owner, **options).result()
+    return count_retrieval(model, images, captions, caption_to_image, **options).result()
 
 
 def evaluate_retrieval(
     model: ScoresParts,
     images: Encoded,
     captions: Encoded,
-    owner: np.ndarray,
+    caption_to_image: np.ndarray,
     protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
     **options: Any,
 ) -> RetrievalResult:
@@ -176,8 +176,14 @@ def evaluate_retrieval(
     Options as for `count_retrieval`. Raises InputError when the split is too small for the protocol.
     """
     folds = tuple(
-        retrieve(model, slice_items(images, fold.images), slice_items(captions, fold.captions), fold.owner, **options)
-        for fold in protocol.select(owner, num_items(images))
+        retrieve(
+            model,
+            slice_items(images, fold.images),
+            slice_items(captions, fold.captions),
+            fold.caption_to_image,
+            **options,
+        )
+        for fold in protocol.select(caption_to_image, num_items(images))
     )
     means = mean_over_folds(fold.metrics() for fold in folds)
     return RetrievalResult(metrics={f"{protocol.split}/{name}": v for name, v in means.items()}, folds=folds)

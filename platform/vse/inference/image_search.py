@@ -227,15 +227,15 @@ class _Data:
 
 def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options: Options) -> SearchResult:
     part, output = data.part, embedder.trained.family.inputs.image
-    captions, owners = defaultdict[int, list[str]](list), defaultdict[str, set[int]](set)
-    for caption, owner in zip(part.captions, part.caption_to_image.tolist(), strict=True):
-        captions[owner].append(caption.text)
-        owners[_spoken(caption.text)].add(owner)
+    captions, images_of = defaultdict[int, list[str]](list), defaultdict[str, set[int]](set)
+    for caption, image in zip(part.captions, part.caption_to_image.tolist(), strict=True):
+        captions[image].append(caption.text)
+        images_of[_spoken(caption.text)].add(image)
     items = [Item(image.id, image.uri, captions[k][0]) for k, image in enumerate(part.images)]
     features = data.features.array(output, tuple(image.id for image in part.images))
     scores = embedder.scores_of([features], embedder.read(sentences), options.alpha)
     answers = [
-        _answer(text, column, items, owners.get(_spoken(text), ()), options.top, embedder.unknown_words(text))
+        _answer(text, column, items, images_of.get(_spoken(text), ()), options.top, embedder.unknown_words(text))
         for text, column in zip(sentences, scores.T, strict=True)
     ]
     where = ("images", data.name, len(items), data.root)

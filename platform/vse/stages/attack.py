@@ -45,13 +45,13 @@ FILE = "adversaries.jsonl"
 @dataclasses.dataclass(frozen=True, eq=False)
 class Adversaries:
     """Adversaries of a split in one kind of words: by attack, their texts and the captions (rows) they attack. Of
-    attacks that found nothing, `texts` need not have an entry; `owner` has."""
+    attacks that found nothing, `texts` need not have an entry; `caption` has."""
 
     split: str
     words: str
     fingerprint: str
     texts: dict[str, tuple[str, ...]]
-    owner: dict[str, np.ndarray]
+    caption: dict[str, np.ndarray]
     parses: Parses
 
 
@@ -89,7 +89,7 @@ def attack_split(
 
 def without_any(made: Adversaries) -> list[str]:
     """Attacks that find nothing to change in a split."""
-    return [attack for attack, owner in made.owner.items() if not len(owner)]
+    return [attack for attack, caption in made.caption.items() if not len(caption)]
 
 
 def of_some(made: Adversaries) -> Adversaries:
@@ -103,7 +103,7 @@ def some_adversaries(made: Adversaries) -> None:
     Raises InputError where none does, before anything is trained to be chosen by them.
     """
     without = without_any(made)
-    if len(without) == len(made.owner):
+    if len(without) == len(made.caption):
         raise InputError(
             f"split {made.split}: its captions have no {', '.join(without)} that could be replaced, so robustness "
             "cannot be measured; see text.pools, or choose by rsum alone"
@@ -173,14 +173,14 @@ def _part(material: Material, split: str, images: int | None) -> tuple[Split, li
 def _kept(
     config: RunConfig, folder: Folder, part: Split, words: str, attacks: tuple[str, ...], make: Callable[[], None]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray], Language]:
-    """(texts, owner, parses) of the adversaries in a folder. What is complete is read without its lock, which on S3 one
-    process of all nodes holds; what is missing is made under it."""
+    """(texts, caption, parses) of the adversaries in a folder. What is complete is read without its lock, which on S3
+    one process of all nodes holds; what is missing is made under it."""
     kept = _read(folder, part, attacks)
     if kept is not None:
-        texts, owner = kept
+        texts, caption = kept
         parses = Language.find(folder.child("parses"), itertools.chain.from_iterable(texts.values()))
         if parses is not None and parses.fingerprint == language_fingerprint(parser_of(config)):
-            return texts, owner, parses
+            return texts, caption, parses
     with folder.locked():
         kept = _read(folder, part, attacks)
         if kept is None:
@@ -188,10 +188,10 @@ def _kept(
             make()
             kept = _read(folder, part, attacks)
         assert kept is not None, "just made"
-        texts, owner = kept
+        texts, caption = kept
         every = [text for each in texts.values() for text in each]
         label = f"parse adversaries ({part.name}, {words} words)"
-        return texts, owner, parse_texts_to(every, parser_of(config), folder.child("parses"), label=label)
+        return texts, caption, parse_texts_to(every, parser_of(config), folder.child("parses"), label=label)
 
 
 def _read(
@@ -207,25 +207,25 @@ def _read(
 
 def of_captions(adversaries: Adversaries, captions: np.ndarray) -> Adversaries:
     """The adversaries of some captions (rows of the split, ascending); rows stay those of the split."""
-    inside = {name: np.isin(rows, captions) for name, rows in adversaries.owner.items()}
+    inside = {name: np.isin(rows, captions) for name, rows in adversaries.caption.items()}
     if all(each.all() for each in inside.values()):
         return adversaries
     texts = {name: tuple(itertools.compress(adversaries.texts[name], each)) for name, each in inside.items()}
-    owner = {name: adversaries.owner[name][each] for name, each in inside.items()}
-    return dataclasses.replace(adversaries, texts=texts, owner=owner)
+    caption = {name: adversaries.caption[name][each] for name, each in inside.items()}
+    return dataclasses.replace(adversaries, texts=texts, caption=caption)
 
 
 def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: int) -> Adversaries:
     """The first `number` adversaries of every caption under some of the attacks."""
-    texts, owner = {}, {}
+    texts, caption = {}, {}
     for name in attacks:
-        own = adversaries.owner[name]
+        own = adversaries.caption[name]
         order = np.argsort(own, kind="stable")
         ranked = own[order]
         place = np.arange(len(ranked)) - np.searchsorted(ranked, ranked)
         kept = np.sort(order[place < number])
-        texts[name], owner[name] = tuple(adversaries.texts[name][k] for k in kept), own[kept]
-    return dataclasses.replace(adversaries, texts=texts, owner=owner)
+        texts[name], caption[name] = tuple(adversaries.texts[name][k] for k in kept), own[kept]
+    return dataclasses.replace(adversaries, texts=texts, caption=caption)
 
 
 def _generate(config: RunConfig, material: Material, part: Split, pools: WordPools, words: str) -> list[Adversary]:
@@ -257,9 +257,9 @@ def _by_attack(
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
     row = {caption.id: (k, caption.text) for k, caption in enumerate(part.captions)}
     texts: dict[str, tuple[str, ...]] = {}
-    owner: dict[str, np.ndarray] = {}
+    caption: dict[str, np.ndarray] = {}
     for attack in attacks:
         chosen = [a for a in found if a.attack == attack]
         texts[attack] = tuple(a.text(row[a.caption_id][1]) for a in chosen)
-        owner[attack] = np.array([row[a.caption_id][0] for a in chosen], dtype=np.int64)
-    return texts, owner
+        caption[attack] = np.array([row[a.caption_id][0] for a in chosen], dtype=np.int64)
+    return texts, caption

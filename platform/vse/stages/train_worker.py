@@ -78,7 +78,7 @@ def validate(family: Family, val: Examples) -> dict[str, float]:
 
     def count() -> RetrievalCounter:
         codes = encode_examples(family, val)
-        return count_retrieval(family, codes.images, codes.captions, codes.owner, share=world())
+        return count_retrieval(family, codes.images, codes.captions, codes.caption_to_image, share=world())
 
     counter = together(count, *SAID_ONCE)
     add_up(counter.counts())

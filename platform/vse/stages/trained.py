@@ -123,14 +123,14 @@ def unencoded_adversaries(trained: Trained, adversaries: Adversaries, material: 
         lengths = np.array([max(len(words(text)), 1) for text in texts])
         return UnencodedSet(caption=caption, lengths=lengths, encode=lambda rows: encode([texts[k] for k in rows]))
 
-    return {attack: of(texts, adversaries.owner[attack]) for attack, texts in adversaries.texts.items() if texts}
+    return {attack: of(texts, adversaries.caption[attack]) for attack, texts in adversaries.texts.items() if texts}
 
 
 def encode_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, AttackSet]:
     """Codes of the adversaries of each attack, beside the captions they attack: of all of them at once."""
     encode = _encoder(trained, adversaries, material)
     return {
-        attack: AttackSet(encoded=encode(texts), caption=adversaries.owner[attack])
+        attack: AttackSet(encoded=encode(texts), caption=adversaries.caption[attack])
         for attack, texts in adversaries.texts.items()
         if texts
     }

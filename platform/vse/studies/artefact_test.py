@@ -108,8 +108,8 @@ def _attacks(
         made, attacks = contrast_split(config, workspace, material, split, options.words, rules), PARADIGMS
     made = first_of_each(made, attacks, options.per_class)
     for attack in attacks:
-        for text, owner in zip(made.texts[attack], made.owner[attack], strict=True):
-            caption = captions[int(owner)]
+        for text, row in zip(made.texts[attack], made.caption[attack], strict=True):
+            caption = captions[int(row)]
             yield Sample(image=caption.image, caption=caption.text, adversary=text, paradigm=f"{kind} {attack}")
 
 

@@ -68,8 +68,8 @@ def _validation(subject: _Subject) -> dict[str, dict[str, float]]:
     if not subject.pairwise:
         drawn = attack_split(training.config, subject.workspace, subject.material, "val", WORDS[0])
         sets = encode_adversaries(subject.trained, drawn, subject.material)
-    owner = codes.owner.cpu().numpy()
-    points = evaluate_alphas(family, codes.images, codes.captions, owner, sets, training.alphas)
+    caption_to_image = codes.caption_to_image.cpu().numpy()
+    points = evaluate_alphas(family, codes.images, codes.captions, caption_to_image, sets, training.alphas)
     return {alpha_key(p.alpha): p.metrics("val") for p in points}
 
 
@@ -80,15 +80,15 @@ def _split(subject: _Subject, split: str) -> Tables:
         subject.trained.family,
         encode_split(subject.trained, subject.material, split),
     )
-    owner, tables = codes.owner.cpu().numpy(), Tables()
-    counter = None if training.alphas else count_retrieval(family, codes.images, codes.captions, owner)
+    caption_to_image, tables = codes.caption_to_image.cpu().numpy(), Tables()
+    counter = None if training.alphas else count_retrieval(family, codes.images, codes.captions, caption_to_image)
     for words in WORDS:
         sets, contrast = _adversaries(subject, split, words)
         named = {f"contrast_{name}": each for name, each in contrast.items()}
         if not subject.pairwise:
             sets |= named
         if counter is None:
-            points = evaluate_alphas(family, codes.images, codes.captions, owner, sets, training.alphas)
+            points = evaluate_alphas(family, codes.images, codes.captions, caption_to_image, sets, training.alphas)
             found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
         else:
             attacks = {name: attack(family, codes.images, counter, each) for name, each in sets.items()}
@@ -119,10 +119,12 @@ def _transfer(subject: _Subject, name: str, changes: Mapping[str, Any]) -> Table
     other = pipeline.prepare_transfer(override(training.config, changes), workspace, material)
     codes = encode_split(trained, other, "test")
     if training.alphas:
-        points = evaluate_alphas(trained.family, codes.images, codes.captions, codes.owner, {}, training.alphas)
+        points = evaluate_alphas(
+            trained.family, codes.images, codes.captions, codes.caption_to_image, {}, training.alphas
+        )
         found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
     else:
-        found = {alpha_key(None): (retrieve(trained.family, codes.images, codes.captions, codes.owner), {})}
+        found = {alpha_key(None): (retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image), {})}
     tables: Tables = {}
     for words in WORDS:
         tables |= _tables(name, words, found, codes)
@@ -130,11 +132,11 @@ def _transfer(subject: _Subject, name: str, changes: Mapping[str, Any]) -> Table
 
 
 def _tables(split: str, words: str, found: Found, codes: Codes) -> Tables:
-    owner, num_images = codes.owner.cpu().numpy(), len(next(iter(codes.images.values())))
+    caption_to_image, num_images = codes.caption_to_image.cpu().numpy(), len(next(iter(codes.images.values())))
     return {
         Key(split, words, alpha, metric): value
         for alpha, (retrieval, attacked) in found.items()
-        for metric, value in per_image(retrieval, attacked, owner, num_images).items()
+        for metric, value in per_image(retrieval, attacked, caption_to_image, num_images).items()
     }
 
 
@@ -152,11 +154,13 @@ def _own_pairs(
 def _own_pools(
     split: str, words: str, family: Family, codes: Codes, sets: Mapping[str, AttackSet], alphas: Sequence[float]
 ) -> Tables:
-    owner, num_images = codes.owner.cpu().numpy(), len(next(iter(codes.images.values())))
+    caption_to_image, num_images = codes.caption_to_image.cpu().numpy(), len(next(iter(codes.images.values())))
     tables: Tables = {}
     for alpha in alphas or (None,):
         settings = None if alpha is None else {"alpha": alpha}
-        pools = evaluate_own_pool(family, codes.images, codes.captions, owner, sets, settings=settings).folds[0]
+        pools = evaluate_own_pool(
+            family, codes.images, codes.captions, caption_to_image, sets, settings=settings
+        ).folds[0]
         own = own_pools({name: pools[name] for name in sets}, num_images)
         tables |= {Key(split, words, alpha_key(alpha), metric): value for metric, value in own.items()}
     return tables

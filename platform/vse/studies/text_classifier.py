@@ -107,9 +107,9 @@ def balanced_accuracy(
 
 def cluster_counts(hits: np.ndarray, members: np.ndarray, images: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """(hits, members) summed by image."""
-    _, owner = np.unique(np.array(images), return_inverse=True)
-    size = int(owner.max()) + 1
-    return np.bincount(owner, hits.astype(float), size), np.bincount(owner, members.astype(float), size)
+    _, image = np.unique(np.array(images), return_inverse=True)
+    size = int(image.max()) + 1
+    return np.bincount(image, hits.astype(float), size), np.bincount(image, members.astype(float), size)
 
 
 def interval(of: Callable[[np.ndarray], np.ndarray], num_images: int, replicates: int, seed: int) -> Interval:

@@ -173,7 +173,7 @@ def _points(
     """All α of one split. Its codes and scores are released before the next split is encoded."""
     adversaries = attack_split(best.config, workspace, material, split, WORDS)
     codes, attacks = encode_split(best, material, split), encode_adversaries(best, adversaries, material)
-    points = evaluate_alphas(best.family, codes.images, codes.captions, codes.owner, attacks, alphas)
+    points = evaluate_alphas(best.family, codes.images, codes.captions, codes.caption_to_image, attacks, alphas)
     return {point.alpha: point.metrics(split) for point in points}
 
 
@@ -284,8 +284,8 @@ def measure_test(run: Folder, material: Material, device: str = "cpu") -> tuple[
         read_hits(run, f"{stem}.npz")
         return folder.read_json(f"{stem}.json")["metrics"], f"{stem}.npz"
     codes = encode_split(trained.to(device_of(device)), material, "test")
-    owner, found = codes.owner.cpu().numpy(), retrieve(trained.family, codes.images, codes.captions, codes.owner)
-    table = per_image(found, {}, owner, len(next(iter(codes.images.values()))))
+    found = retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image)
+    table = per_image(found, {}, codes.caption_to_image.cpu().numpy(), len(next(iter(codes.images.values()))))
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **table)  # type: ignore[arg-type]  # names are no keyword of savez
     metrics = {f"test/{name}": value for name, value in found.metrics().items()}

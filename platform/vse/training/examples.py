@@ -96,9 +96,9 @@ class Examples:
 
         def by_image(*parts: Ragged | None) -> Ragged:
             rows = [part for part in parts if part is not None]
-            owner = np.concatenate([np.repeat(self.image, part.lengths) for part in rows])
+            image = np.concatenate([np.repeat(self.image, part.lengths) for part in rows])
             values = np.concatenate([part.values for part in rows])
-            table = np.unique(np.column_stack([owner, values]), axis=0)
+            table = np.unique(np.column_stack([image, values]), axis=0)
             offsets = np.searchsorted(table[:, 0], np.arange(self.num_images + 1))
             return Ragged(table[:, 1] if values.ndim == 1 else table[:, 1:], offsets)
 

@@ -34,8 +34,8 @@ def test_every_split_maps_captions_to_their_images(counts: list[tuple[str, int]]
         assert split.caption_to_image.dtype == np.int64
         assert split.caption_to_image.shape == (len(split.captions),)
         assert bool((np.diff(split.caption_to_image) >= 0).all())
-        for caption, owner in zip(split.captions, split.caption_to_image, strict=True):
-            assert split.images[owner].id == caption.image
+        for caption, image in zip(split.captions, split.caption_to_image, strict=True):
+            assert split.images[image].id == caption.image
         seen += len(split.captions)
     assert seen == len(records.captions)
 

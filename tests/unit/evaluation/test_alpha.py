@@ -21,14 +21,14 @@ def planted(noise, num_images=40, seed=0, width=16):
     def near(x):
         return unit(x + noise * torch.randn(x.shape, generator=generator))
 
-    owner = torch.randint(0, num_images, (3 * num_images,), generator=generator)
+    caption_to_image = torch.randint(0, num_images, (3 * num_images,), generator=generator)
     images = unit(torch.randn(num_images, width, generator=generator))
     images[7:10] = images[6]  # ties at every alpha
-    captions = {"sent": near(images[owner]), "comp": near(images[owner])}
+    captions = {"sent": near(images[caption_to_image]), "comp": near(images[caption_to_image])}
     captions["comp"][3] = captions["sent"][3]  # no components
-    caption = torch.randint(0, len(owner), (150,), generator=generator)
+    caption = torch.randint(0, len(caption_to_image), (150,), generator=generator)
     adversaries = {name: near(captions[name][caption]) for name in captions}
-    return {"v": images}, captions, owner.numpy(), AttackSet(encoded=adversaries, caption=caption.numpy())
+    return {"v": images}, captions, caption_to_image.numpy(), AttackSet(encoded=adversaries, caption=caption.numpy())
 
 
 def mixed(texts, alpha, renormalise):
@@ -42,27 +42,33 @@ def mixed(texts, alpha, renormalise):
 @pytest.mark.parametrize("dense_above", [-1.0, 0.12, 2.0])
 def test_every_alpha_equals_mixing_the_embeddings(renormalise, noise, dense_above, monkeypatch):
     monkeypatch.setattr(alpha_module, "DENSE_ABOVE", dense_above)
-    images, captions, owner, attacked = planted(noise)
+    images, captions, caption_to_image, attacked = planted(noise)
     points = evaluate_alphas(
-        Mixed(renormalise), images, captions, owner, {"object": attacked}, ALPHAS, blocks=Blocks(images=11, captions=50)
+        Mixed(renormalise),
+        images,
+        captions,
+        caption_to_image,
+        {"object": attacked},
+        ALPHAS,
+        blocks=Blocks(images=11, captions=50),
     )
     for point, alpha in zip(points, ALPHAS, strict=True):
         texts = mixed(captions, alpha, renormalise)
         false = AttackSet(encoded=mixed(attacked.encoded, alpha, renormalise), caption=attacked.caption)
-        direct = evaluate_retrieval(Cosine(), images, texts, owner).metrics
-        direct |= evaluate_attacks(Cosine(), images, texts, owner, {"object": false}).metrics
+        direct = evaluate_retrieval(Cosine(), images, texts, caption_to_image).metrics
+        direct |= evaluate_attacks(Cosine(), images, texts, caption_to_image, {"object": false}).metrics
         assert point.metrics("test") == pytest.approx(direct)
 
 
 def test_no_adversaries_and_bad_alphas():
-    images, captions, owner, attacked = planted(0.3)
+    images, captions, caption_to_image, attacked = planted(0.3)
     none = AttackSet(encoded={k: v[:0] for k, v in attacked.encoded.items()}, caption=attacked.caption[:0])
-    (point,) = evaluate_alphas(Mixed(), images, captions, owner, {"object": none}, [0.75])
+    (point,) = evaluate_alphas(Mixed(), images, captions, caption_to_image, {"object": none}, [0.75])
     assert point.attacks["object"].metrics()["r1"] == point.retrieval.i2t.metrics()["r1"]
     with pytest.raises(InputError, match="between 0 and 1"):
-        evaluate_alphas(Mixed(), images, captions, owner, {}, [1.2])
+        evaluate_alphas(Mixed(), images, captions, caption_to_image, {}, [1.2])
     with pytest.raises(InputError, match="at least one"):
-        evaluate_alphas(Mixed(), images, captions, owner, {}, [])
+        evaluate_alphas(Mixed(), images, captions, caption_to_image, {}, [])
 
 
 def curve(rows):

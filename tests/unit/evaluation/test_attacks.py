@@ -14,32 +14,38 @@ from vse.evaluation.retrieval import Blocks, count_retrieval
 def planted(num_images=23, seed=0, width=12):
     """Images, 0 to 5 captions each in mixed order, and 0 to 4 adversaries a caption close to it."""
     generator = torch.Generator().manual_seed(seed)
-    owner = torch.randint(0, num_images, (2 * num_images,), generator=generator)
+    caption_to_image = torch.randint(0, num_images, (2 * num_images,), generator=generator)
     images = torch.randn(num_images, width, generator=generator)
-    captions = images[owner] + torch.randn(len(owner), width, generator=generator)
-    caption = torch.repeat_interleave(torch.arange(len(owner)), torch.randint(0, 5, (len(owner),), generator=generator))
+    captions = images[caption_to_image] + torch.randn(len(caption_to_image), width, generator=generator)
+    caption = torch.repeat_interleave(
+        torch.arange(len(caption_to_image)), torch.randint(0, 5, (len(caption_to_image),), generator=generator)
+    )
     adversaries = captions[caption] + 0.7 * torch.randn(len(caption), width, generator=generator)
     attacked = AttackSet(encoded={"u": unit(adversaries)}, caption=caption.numpy())
-    return {"v": unit(images)}, {"u": unit(captions)}, owner.numpy(), attacked
+    return {"v": unit(images)}, {"u": unit(captions)}, caption_to_image.numpy(), attacked
 
 
-def by_hand(images, captions, owner, attacked):
+def by_hand(images, captions, caption_to_image, attacked):
     """(rank of the best caption per image among all texts, pair accuracy) by loops."""
     true, false = images["v"] @ captions["u"].T, images["v"] @ attacked.encoded["u"].T
     ranks = []
-    for i in sorted(set(owner.tolist())):
-        best = max(true[i, c].item() for c in range(len(owner)) if owner[c] == i)
-        rivals = [true[i, c].item() for c in range(len(owner)) if owner[c] != i] + false[i].tolist()
+    for i in sorted(set(caption_to_image.tolist())):
+        best = max(true[i, c].item() for c in range(len(caption_to_image)) if caption_to_image[c] == i)
+        rivals = [true[i, c].item() for c in range(len(caption_to_image)) if caption_to_image[c] != i] + false[
+            i
+        ].tolist()
         ranks.append(1 + sum(s > best for s in rivals))
-    wins = [(true[owner[c], c] > false[owner[c], a]).item() for a, c in enumerate(attacked.caption)]
+    wins = [
+        (true[caption_to_image[c], c] > false[caption_to_image[c], a]).item() for a, c in enumerate(attacked.caption)
+    ]
     return np.array(ranks), 100 * np.mean(wins)
 
 
 @pytest.mark.parametrize("blocks", [None, Blocks(images=4, captions=7)])
 def test_attack_against_loops(blocks):
-    images, captions, owner, attacked = planted()
-    ranks, accuracy = by_hand(images, captions, owner, attacked)
-    result = evaluate_attacks(Cosine(), images, captions, owner, {"object": attacked}, blocks=blocks)
+    images, captions, caption_to_image, attacked = planted()
+    ranks, accuracy = by_hand(images, captions, caption_to_image, attacked)
+    result = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": attacked}, blocks=blocks)
     prefix = "test/attack_object"
     for k in (1, 5, 10):
         assert result.metrics[f"{prefix}/r{k}"] == pytest.approx(100 * (ranks <= k).mean())
@@ -49,18 +55,18 @@ def test_attack_against_loops(blocks):
 
 
 def test_folds_keep_adversaries_with_their_captions():
-    images, captions, owner, attacked = planted(20)
+    images, captions, caption_to_image, attacked = planted(20)
     halves = Protocol(name="halves", split="val", folds=2, captions_per_image=2)
-    result = evaluate_attacks(Cosine(), images, captions, owner, {"relation": attacked}, halves)
+    result = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"relation": attacked}, halves)
     accuracies = []
-    for fold in halves.select(owner, 20):
+    for fold in halves.select(caption_to_image, 20):
         inside = np.isin(attacked.caption, fold.captions)
         part = AttackSet(
             encoded={"u": attacked.encoded["u"][torch.as_tensor(inside)]},
             caption=np.array([fold.captions.tolist().index(c) for c in attacked.caption[inside]]),
         )
         some = {"v": images["v"][fold.images]}, {"u": captions["u"][fold.captions]}
-        ranks, accuracy = by_hand(*some, fold.owner, part)
+        ranks, accuracy = by_hand(*some, fold.caption_to_image, part)
         accuracies.append((100 * (ranks <= 1).mean(), accuracy))
     r1, pairs = np.mean(accuracies, axis=0)
     assert result.metrics["val/attack_relation/r1"] == pytest.approx(r1)
@@ -70,7 +76,7 @@ def test_folds_keep_adversaries_with_their_captions():
 @pytest.mark.parametrize("blocks", [Blocks(images=4, captions=7), Blocks(images=100, captions=1000)])
 def test_adversaries_that_are_encoded_while_they_are_counted(blocks):
     """In blocks from short to long: the same as all of them at once, in every fold."""
-    images, captions, owner, attacked = planted(20)
+    images, captions, caption_to_image, attacked = planted(20)
     lengths = np.random.default_rng(0).integers(2, 9, len(attacked.caption))
     asked = []
 
@@ -80,14 +86,16 @@ def test_adversaries_that_are_encoded_while_they_are_counted(blocks):
 
     halves = Protocol(name="halves", folds=2, captions_per_image=2)
     sets = {"object": UnencodedSet(caption=attacked.caption, lengths=lengths, encode=encode)}
-    found = evaluate_attacks(Cosine(), images, captions, owner, sets, halves, blocks=blocks)
-    expected = evaluate_attacks(Cosine(), images, captions, owner, {"object": attacked}, halves, blocks=blocks)
+    found = evaluate_attacks(Cosine(), images, captions, caption_to_image, sets, halves, blocks=blocks)
+    expected = evaluate_attacks(
+        Cosine(), images, captions, caption_to_image, {"object": attacked}, halves, blocks=blocks
+    )
     assert found.metrics == expected.metrics
     for one, other in zip(found.folds, expected.folds, strict=True):
         assert torch.equal(one["object"].i2t.above, other["object"].i2t.above)
         assert torch.equal(one["object"].wins, other["object"].wins)
     assert max(map(len, asked)) <= blocks.captions
-    taken = np.concatenate([fold.captions for fold in halves.select(owner, 20)])
+    taken = np.concatenate([fold.captions for fold in halves.select(caption_to_image, 20)])
     inside = np.flatnonzero(np.isin(attacked.caption, taken))
     assert sorted(np.concatenate(asked)) == inside.tolist()  # each once, and no other
     if blocks.captions > len(lengths):
@@ -95,11 +103,14 @@ def test_adversaries_that_are_encoded_while_they_are_counted(blocks):
 
 
 def test_own_scores_are_those_of_a_loop():
-    images, captions, owner, attacked = planted()
-    found = evaluate_attacks(Cosine(), images, captions, owner, {"object": attacked}).own[0]["object"]
-    expected = [float(images["v"][owner[c]] @ u) for c, u in zip(attacked.caption, attacked.encoded["u"], strict=True)]
+    images, captions, caption_to_image, attacked = planted()
+    found = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": attacked}).own[0]["object"]
+    expected = [
+        float(images["v"][caption_to_image[c]] @ u)
+        for c, u in zip(attacked.caption, attacked.encoded["u"], strict=True)
+    ]
     assert found.scores.tolist() == pytest.approx(expected, abs=1e-6)
-    assert found.image.tolist() == owner[attacked.caption].tolist()
+    assert found.image.tolist() == caption_to_image[attacked.caption].tolist()
 
 
 def test_ties_count_half():
@@ -108,18 +119,18 @@ def test_ties_count_half():
 
 
 def test_no_adversaries_is_plain_retrieval():
-    images, captions, owner, attacked = planted()
+    images, captions, caption_to_image, attacked = planted()
     none = AttackSet(encoded={"u": attacked.encoded["u"][:0]}, caption=attacked.caption[:0])
-    counter = count_retrieval(Cosine(), images, captions, owner)
+    counter = count_retrieval(Cosine(), images, captions, caption_to_image)
     values = attack(Cosine(), images, counter, none).metrics()
     assert values["r1"] == counter.result().i2t.metrics()["r1"]
     assert "pair_accuracy" not in values
 
 
 def test_adversaries_equal_to_their_captions_tie():
-    images, captions, owner, _ = planted()
-    same = AttackSet(encoded=captions, caption=np.arange(len(owner)))
-    metrics = evaluate_attacks(Cosine(), images, captions, owner, {"object": same}).metrics
+    images, captions, caption_to_image, _ = planted()
+    same = AttackSet(encoded=captions, caption=np.arange(len(caption_to_image)))
+    metrics = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": same}).metrics
     assert metrics["test/attack_object/pair_accuracy"] == 50.0
 
 

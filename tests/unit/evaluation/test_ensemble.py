@@ -17,7 +17,7 @@ IMAGES, CAPTIONS, ADVERSARIES = 31, 80, 120
 def planted(width, seed):
     """Codes of the same images, captions and adversaries by one model of each kind."""
     generator = torch.Generator().manual_seed(7)
-    owner = torch.randint(0, IMAGES, (CAPTIONS,), generator=generator)
+    caption_to_image = torch.randint(0, IMAGES, (CAPTIONS,), generator=generator)
     caption = torch.randint(0, CAPTIONS, (ADVERSARIES,), generator=generator)
     generator = torch.Generator().manual_seed(seed)
 
@@ -25,9 +25,9 @@ def planted(width, seed):
         return unit(rows + noise * torch.randn(rows.shape, generator=generator))
 
     images = unit(torch.randn(IMAGES, width, generator=generator))
-    texts = {name: near(images[owner], 1.0) for name in ("u", "sent", "comp")}
+    texts = {name: near(images[caption_to_image], 1.0) for name in ("u", "sent", "comp")}
     false = {name: near(rows[caption], 0.6) for name, rows in texts.items()}
-    return {"v": images}, texts, false, owner, caption
+    return {"v": images}, texts, false, caption_to_image, caption
 
 
 def by_hand(images, texts, alpha=None):
@@ -59,33 +59,41 @@ def mean_by_hand(three, texts):
 
 @pytest.mark.parametrize("blocks", [None, Blocks(images=4, captions=7), Blocks(images=100, captions=1)])
 def test_ranks_are_those_of_the_mean_of_whole_matrices(three, blocks):
-    model, owner = Ensemble(MODELS, SETTINGS), three[0][3]
+    model, caption_to_image = Ensemble(MODELS, SETTINGS), three[0][3]
     assert isinstance(model, ScoresParts)
     whole = mean_by_hand(three, 1)
     images, captions = (joined([one[side] for one in three]) for side in (0, 1))
     torch.testing.assert_close(model.combine(model.score_parts(images, captions)), whole, rtol=0, atol=1e-6)
-    counter = RetrievalCounter(whole[owner, torch.arange(CAPTIONS)], owner, IMAGES)
+    counter = RetrievalCounter(whole[caption_to_image, torch.arange(CAPTIONS)], caption_to_image, IMAGES)
     counter.add(whole, slice(0, IMAGES), slice(0, CAPTIONS))
-    found = retrieve(model, images, captions, owner, blocks=blocks)
+    found = retrieve(model, images, captions, caption_to_image, blocks=blocks)
     assert found.metrics() == counter.result().metrics()
-    alone = [retrieve(m, one[0], one[1], owner, settings=k) for m, one, k in zip(MODELS, three, SETTINGS, strict=True)]
+    alone = [
+        retrieve(m, one[0], one[1], caption_to_image, settings=k)
+        for m, one, k in zip(MODELS, three, SETTINGS, strict=True)
+    ]
     assert all(found.metrics() != each.metrics() for each in alone)
 
 
 def test_attacks_are_those_of_the_mean_of_whole_matrices(three):
-    owner, caption = three[0][3], three[0][4]
+    caption_to_image, caption = three[0][3], three[0][4]
     true, false = mean_by_hand(three, 1), mean_by_hand(three, 2)
     attacked = AttackSet(encoded=joined([one[2] for one in three]), caption=caption.numpy())
     images, captions = (joined([one[side] for one in three]) for side in (0, 1))
     result = evaluate_attacks(
-        Ensemble(MODELS, SETTINGS), images, captions, owner.numpy(), {"object": attacked}, blocks=Blocks(captions=9)
+        Ensemble(MODELS, SETTINGS),
+        images,
+        captions,
+        caption_to_image.numpy(),
+        {"object": attacked},
+        blocks=Blocks(captions=9),
     )
-    wins = [float(true[owner[c], c] > false[owner[c], a]) for a, c in enumerate(caption)]
+    wins = [float(true[caption_to_image[c], c] > false[caption_to_image[c], a]) for a, c in enumerate(caption)]
     assert result.metrics["test/attack_object/pair_accuracy"] == pytest.approx(100 * np.mean(wins))
     ranks = []
-    for i in sorted(set(owner.tolist())):
-        best = true[i][owner == i].max()
-        ranks.append(1 + int((true[i][owner != i] > best).sum()) + int((false[i] > best).sum()))
+    for i in sorted(set(caption_to_image.tolist())):
+        best = true[i][caption_to_image == i].max()
+        ranks.append(1 + int((true[i][caption_to_image != i] > best).sum()) + int((false[i] > best).sum()))
     for k in (1, 5, 10):
         share = np.mean([rank <= k for rank in ranks])
         assert result.metrics[f"test/attack_object/r{k}"] == pytest.approx(100 * share)
@@ -93,11 +101,13 @@ def test_attacks_are_those_of_the_mean_of_whole_matrices(three):
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_model_with_itself_is_the_model(three, times):
-    images, captions, _, owner, _ = three[1]
+    images, captions, _, caption_to_image, _ = three[1]
     model = Ensemble([Mixed()] * times, [{"alpha": 0.4}] * times)
     halves = Protocol(name="part", num_images=20, folds=2)
-    found = evaluate_retrieval(model, joined([images] * times), joined([captions] * times), owner.numpy(), halves)
-    alone = evaluate_retrieval(Mixed(), images, captions, owner.numpy(), halves, settings={"alpha": 0.4})
+    found = evaluate_retrieval(
+        model, joined([images] * times), joined([captions] * times), caption_to_image.numpy(), halves
+    )
+    alone = evaluate_retrieval(Mixed(), images, captions, caption_to_image.numpy(), halves, settings={"alpha": 0.4})
     assert found.metrics == alone.metrics
 
 
@@ -110,10 +120,10 @@ def test_no_matrix_of_the_whole_split_is_made(three):
             seen.append((len(images["v"]), len(captions["u"])))
             return super().score_parts(images, captions)
 
-    images, captions, _, owner, _ = three[0]
+    images, captions, _, caption_to_image, _ = three[0]
     both = joined([images] * 2), joined([captions] * 2)
     model = Ensemble([Watched(), Watched()], [{}, {}])
-    count_retrieval(model, *both, owner, blocks=Blocks(images=5, captions=6))
+    count_retrieval(model, *both, caption_to_image, blocks=Blocks(images=5, captions=6))
     blocks = [size for size in seen if size[1] <= 6]
     assert len(blocks) == 2 * 7 * 14  # every block once for each model
     assert all(rows <= 5 for rows, _ in blocks)

@@ -23,9 +23,11 @@ from vse.evaluation.metrics import (
 from vse.evaluation.own_pool import add_own
 
 
-def count(scores, owner, rows=7, cols=11, ties=None):
+def count(scores, caption_to_image, rows=7, cols=11, ties=None):
     """Both directions from a whole matrix, in blocks of a given shape."""
-    counter = RetrievalCounter(scores[owner, torch.arange(len(owner))], owner, len(scores), ties)
+    counter = RetrievalCounter(
+        scores[caption_to_image, torch.arange(len(caption_to_image))], caption_to_image, len(scores), ties
+    )
     for r in range(0, scores.shape[0], rows):
         for c in range(0, scores.shape[1], cols):
             block = slice(r, min(r + rows, scores.shape[0])), slice(c, min(c + cols, scores.shape[1]))
@@ -52,23 +54,24 @@ def ragged(num_images, seed):
     """A caption -> image vector in random order with 0 to 6 captions an image."""
     generator = torch.Generator().manual_seed(seed)
     sizes = torch.randint(0, 7, (num_images,), generator=generator)
-    owner = torch.repeat_interleave(torch.arange(num_images), sizes)
-    return owner[torch.randperm(len(owner), generator=generator)]
+    caption_to_image = torch.repeat_interleave(torch.arange(num_images), sizes)
+    return caption_to_image[torch.randperm(len(caption_to_image), generator=generator)]
 
 
 @pytest.mark.parametrize(("num_images", "seed"), [(1, 6), (13, 1), (40, 2), (257, 3)])
 def test_ranks_equal_a_sort_per_query(num_images, seed):
-    owner = ragged(num_images, seed)
-    scores = torch.randn(num_images, len(owner), generator=torch.Generator().manual_seed(seed))
-    result = count(scores, owner).result()
-    with_captions = sorted(set(owner.tolist()))
+    caption_to_image = ragged(num_images, seed)
+    scores = torch.randn(num_images, len(caption_to_image), generator=torch.Generator().manual_seed(seed))
+    result = count(scores, caption_to_image).result()
+    with_captions = sorted(set(caption_to_image.tolist()))
     assert result.i2t.queries.tolist() == with_captions
     assert result.i2t.expected().tolist() == [
-        first_positive(scores[i].tolist(), (owner == i).tolist()) for i in with_captions
+        first_positive(scores[i].tolist(), (caption_to_image == i).tolist()) for i in with_captions
     ]
     images = torch.arange(num_images)
     assert result.t2i.expected().tolist() == [
-        first_positive(scores[:, c].tolist(), (images == owner[c]).tolist()) for c in range(len(owner))
+        first_positive(scores[:, c].tolist(), (images == caption_to_image[c]).tolist())
+        for c in range(len(caption_to_image))
     ]
     ranks = result.i2t.expected()
     metrics = result.metrics()
@@ -78,12 +81,12 @@ def test_ranks_equal_a_sort_per_query(num_images, seed):
 
 
 def test_ties_are_averaged_over_every_order():
-    owner = torch.tensor([0, 0, 1, 2, 2, 2])
+    caption_to_image = torch.tensor([0, 0, 1, 2, 2, 2])
     scores = torch.randint(0, 3, (4, 6), generator=torch.Generator().manual_seed(5)).float()
-    result = count(scores, owner, 2, 3).result()
+    result = count(scores, caption_to_image, 2, 3).result()
     for ranks, rows, positive in (
-        (result.i2t, scores[:3], owner[None] == torch.arange(3)[:, None]),
-        (result.t2i, scores.T, owner[:, None] == torch.arange(4)[None]),
+        (result.i2t, scores[:3], caption_to_image[None] == torch.arange(3)[:, None]),
+        (result.t2i, scores.T, caption_to_image[:, None] == torch.arange(4)[None]),
     ):
         for q in range(len(rows)):
             at_1, at_5, rank = expectations(rows[q].tolist(), positive[q].tolist())
@@ -103,8 +106,8 @@ def test_the_median_lies_between_the_middle_two():
 
 
 def test_constant_scores_are_chance():
-    owner = torch.arange(20).repeat_interleave(5)
-    metrics = count(torch.full((20, 100), 0.3), owner).result().metrics()
+    caption_to_image = torch.arange(20).repeat_interleave(5)
+    metrics = count(torch.full((20, 100), 0.3), caption_to_image).result().metrics()
     assert metrics["i2t/r1"] == pytest.approx(5.0)
     assert metrics["t2i/r1"] == pytest.approx(5.0)
     assert metrics["t2i/r10"] == pytest.approx(50.0)
@@ -144,43 +147,52 @@ def test_runs_of_great_scores_tie_in_map_at_r():
 @pytest.mark.parametrize("rows", [1, 5, 64])
 @pytest.mark.parametrize("cols", [1, 8, 100, 4096])
 def test_block_size_changes_nothing(rows, cols):
-    owner = torch.arange(18).repeat_interleave(7)
+    caption_to_image = torch.arange(18).repeat_interleave(7)
     scores = torch.randint(0, 40, (18, 126), generator=torch.Generator().manual_seed(0)).float()
-    assert count(scores, owner, rows, cols).result().metrics() == count(scores, owner, 18, 126).result().metrics()
+    assert (
+        count(scores, caption_to_image, rows, cols).result().metrics()
+        == count(scores, caption_to_image, 18, 126).result().metrics()
+    )
 
 
 def test_counts_of_many_rows_do_not_overflow():
-    owner = torch.tensor([0] * 3)
+    caption_to_image = torch.tensor([0] * 3)
     scores = torch.ones(3000, 3)
     scores[0] = 0.0
-    assert count(scores, owner, 3000, 3).result().t2i.above.tolist() == [2999] * 3
-    owner = torch.zeros(4000, dtype=torch.int64)
-    owner[0] = 1
+    assert count(scores, caption_to_image, 3000, 3).result().t2i.above.tolist() == [2999] * 3
+    caption_to_image = torch.zeros(4000, dtype=torch.int64)
+    caption_to_image[0] = 1
     wide = torch.ones(2, 4000)
     wide[1, 0] = 0.0
-    assert count(wide, owner, 2, 4000).result().i2t.above.tolist() == [0, 3999]
+    assert count(wide, caption_to_image, 2, 4000).result().i2t.above.tolist() == [0, 3999]
 
 
 def test_order_of_images_and_captions_changes_nothing():
     generator = torch.Generator().manual_seed(8)
-    owner = ragged(31, 8)
-    scores = torch.randint(0, 9, (31, len(owner)), generator=generator).float()
-    images, captions = torch.randperm(31, generator=generator), torch.randperm(len(owner), generator=generator)
-    moved = count(scores[images][:, captions], images.argsort()[owner[captions]])
-    assert moved.result().metrics() == pytest.approx(count(scores, owner).result().metrics())
+    caption_to_image = ragged(31, 8)
+    scores = torch.randint(0, 9, (31, len(caption_to_image)), generator=generator).float()
+    images, captions = (
+        torch.randperm(31, generator=generator),
+        torch.randperm(len(caption_to_image), generator=generator),
+    )
+    moved = count(scores[images][:, captions], images.argsort()[caption_to_image[captions]])
+    assert moved.result().metrics() == pytest.approx(count(scores, caption_to_image).result().metrics())
 
 
 def test_distractors_continue_from_a_fork():
-    owner = ragged(12, 4)
+    caption_to_image = ragged(12, 4)
     generator = torch.Generator().manual_seed(4)
-    scores, extra = torch.randn(12, len(owner), generator=generator), torch.randn(12, 50, generator=generator)
-    counter = count(scores, owner)
+    scores, extra = (
+        torch.randn(12, len(caption_to_image), generator=generator),
+        torch.randn(12, 50, generator=generator),
+    )
+    counter = count(scores, caption_to_image)
     attacked = counter.fork()
     for rows in (slice(0, 5), slice(5, 12)):
         attacked.add_distractors(extra[rows], rows)
     both = torch.cat((scores, extra), 1)
     for ranks, whole in ((counter.result().i2t, scores), (attacked.result().i2t, both)):
-        padded = torch.cat((owner, torch.full((whole.shape[1] - len(owner),), -1)))
+        padded = torch.cat((caption_to_image, torch.full((whole.shape[1] - len(caption_to_image),), -1)))
         assert ranks.expected().tolist() == [
             first_positive(whole[i].tolist(), (padded == i).tolist()) for i in ranks.queries.tolist()
         ]
@@ -235,10 +247,10 @@ def test_several_positives_or_ignored_candidates():
 
 
 def test_ranks_among_agrees_with_the_counter():
-    owner = ragged(17, 9)
-    scores = torch.randint(0, 12, (17, len(owner)), generator=torch.Generator().manual_seed(9)).float()
-    positive = owner[None] == torch.arange(17)[:, None]
-    result = count(scores, owner).result()
+    caption_to_image = ragged(17, 9)
+    scores = torch.randint(0, 12, (17, len(caption_to_image)), generator=torch.Generator().manual_seed(9)).float()
+    positive = caption_to_image[None] == torch.arange(17)[:, None]
+    result = count(scores, caption_to_image).result()
     assert ranks_among(scores, positive).metrics() == pytest.approx(result.i2t.metrics())
     assert ranks_among(scores.T, positive.T).metrics() == pytest.approx(result.t2i.metrics())
 

@@ -20,20 +20,20 @@ METRICS = ("rsum", *(f"{way}/r{k}" for way in ("i2t", "t2i") for k in (1, 5, 10)
 ATTACKED = tuple(f"attack_object/{metric}" for metric in ("r1", "r5", "r10", "rsum3", "pair_accuracy"))
 
 
-def split_of(owner, num_images):
+def split_of(caption_to_image, num_images):
     """Images of 0 to 5 captions; ids that sort otherwise than they stand."""
     images = tuple(Image(f"image {97 * k % 101}", f"{k}.png", "test") for k in range(num_images))
-    captions = tuple(Caption(f"caption {c}", images[i].id, f"text {c}") for c, i in enumerate(owner))
-    return Split("test", images, captions, owner)
+    captions = tuple(Caption(f"caption {c}", images[i].id, f"text {c}") for c, i in enumerate(caption_to_image))
+    return Split("test", images, captions, caption_to_image)
 
 
 def evaluated(protocol=WHOLE_SPLIT, num_images=23, attacked=None, words="shared"):
     """(metrics of the evaluation, outcomes as kept and read again)."""
-    images, captions, owner, made = planted(num_images)
+    images, captions, caption_to_image, made = planted(num_images)
     sets = {"object": made if attacked is None else attacked(made)}
-    plain = evaluate_retrieval(Cosine(), images, captions, owner, protocol)
-    attack = evaluate_attacks(Cosine(), images, captions, owner, sets, protocol)
-    recorder = Recorder(split_of(owner, num_images), protocol)
+    plain = evaluate_retrieval(Cosine(), images, captions, caption_to_image, protocol)
+    attack = evaluate_attacks(Cosine(), images, captions, caption_to_image, sets, protocol)
+    recorder = Recorder(split_of(caption_to_image, num_images), protocol)
     recorder.retrieval(plain.folds)
     recorder.attacks(attack.folds, words)
     outcomes, prints = unpack(pack(recorder.rows(), {"test": "01234567"}))
@@ -64,27 +64,27 @@ def test_every_metric_comes_back(protocol):
 
 def test_queries_are_those_of_loops():
     """Every row by itself: the rank of the best caption of an image, of the image of a caption, and pairs won."""
-    images, captions, owner, attacked = planted()
-    recorder = Recorder(split_of(owner, 23), WHOLE_SPLIT)
-    recorder.retrieval(evaluate_retrieval(Cosine(), images, captions, owner).folds)
-    attacks = evaluate_attacks(Cosine(), images, captions, owner, {"object": attacked})
+    images, captions, caption_to_image, attacked = planted()
+    recorder = Recorder(split_of(caption_to_image, 23), WHOLE_SPLIT)
+    recorder.retrieval(evaluate_retrieval(Cosine(), images, captions, caption_to_image).folds)
+    attacks = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": attacked})
     recorder.attacks(attacks.folds, "disjoint")
     rows = pa.concat_tables(recorder.rows()).to_pylist()
-    scores, ids = images["v"] @ captions["u"].T, [image.id for image in split_of(owner, 23).images]
+    scores, ids = images["v"] @ captions["u"].T, [image.id for image in split_of(caption_to_image, 23).images]
     false = images["v"] @ attacked.encoded["u"].T
     by_task = {task: [row for row in rows if row["task"] == task] for task in ("i2t", "t2i", "attack_object/disjoint")}
     assert sum(map(len, by_task.values())) == len(rows)
-    assert len(by_task["t2i"]) == len(owner)
-    for row, (c, i) in zip(by_task["t2i"], enumerate(owner), strict=True):
+    assert len(by_task["t2i"]) == len(caption_to_image)
+    for row, (c, i) in zip(by_task["t2i"], enumerate(caption_to_image), strict=True):
         assert (row["image"], row["caption"]) == (ids[i], f"caption {c}")
         assert row["above"] == int((scores[:, c] > scores[i, c]).sum())
-    captioned = sorted(set(owner.tolist()))
+    captioned = sorted(set(caption_to_image.tolist()))
     for row, i in zip(by_task["i2t"], captioned, strict=True):
-        best = scores[i, torch.as_tensor(owner == i)].max()
+        best = scores[i, torch.as_tensor(caption_to_image == i)].max()
         assert (row["image"], row["caption"], row["adversaries"]) == (ids[i], None, None)
         assert row["above"] == int((scores[i] > best).sum())
     for row, i in zip(by_task["attack_object/disjoint"], captioned, strict=True):
-        own = np.flatnonzero(owner[attacked.caption] == i)
+        own = np.flatnonzero(caption_to_image[attacked.caption] == i)
         wins = sum(float(scores[i, attacked.caption[a]] > false[i, a]) for a in own)
         assert (row["image"], row["adversaries"], row["wins"]) == (ids[i], len(own), wins)
 
@@ -98,10 +98,10 @@ def test_kinds_of_words_stand_in_the_name():
 
 def test_a_fold_without_adversaries_counts_for_nothing_and_none_at_all_is_no_number():
     protocol = Protocol(name="folds", folds=2)
-    _, _, owner, _ = planted(20)
+    _, _, caption_to_image, _ = planted(20)
 
     def of_first_half(made):
-        inside = np.flatnonzero(owner[made.caption] < 10)
+        inside = np.flatnonzero(caption_to_image[made.caption] < 10)
         return AttackSet(encoded={"u": made.encoded["u"][torch.as_tensor(inside)]}, caption=made.caption[inside])
 
     def none(made):
@@ -117,11 +117,11 @@ def test_a_fold_without_adversaries_counts_for_nothing_and_none_at_all_is_no_num
 
 
 def test_images_are_named_in_their_order():
-    _, _, owner, _ = planted()
+    _, _, caption_to_image, _ = planted()
     _, outcomes = evaluated()
-    captioned = sorted(set(owner.tolist()))
-    assert outcomes.images == tuple(split_of(owner, 23).images[i].id for i in captioned)
-    assert outcomes.num_captions == len(owner)
+    captioned = sorted(set(caption_to_image.tolist()))
+    assert outcomes.images == tuple(split_of(caption_to_image, 23).images[i].id for i in captioned)
+    assert outcomes.num_captions == len(caption_to_image)
 
 
 def test_other_files_are_refused():

@@ -22,25 +22,25 @@ class Cosine:
 
 def random_split(seed, sizes=(3, 1, 4, 2, 5), dim=3):
     rng = torch.Generator().manual_seed(seed)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
+    caption_to_image = np.repeat(np.arange(len(sizes)), sizes)
     images = {"code": torch.randn(len(sizes), dim, generator=rng)}
-    captions = {"code": torch.randn(len(owner), dim, generator=rng)}
+    captions = {"code": torch.randn(len(caption_to_image), dim, generator=rng)}
     attacks = {}
     for k, name in enumerate(("noun", "numeral")):
-        caption = np.sort(np.random.default_rng(seed + k).integers(0, len(owner), 17))
+        caption = np.sort(np.random.default_rng(seed + k).integers(0, len(caption_to_image), 17))
         attacks[name] = AttackSet(encoded={"code": torch.randn(17, dim, generator=rng)}, caption=caption)
-    return images, captions, owner, attacks
+    return images, captions, caption_to_image, attacks
 
 
-def by_hand(images, captions, owner, sets):
+def by_hand(images, captions, caption_to_image, sets):
     """Ranks of each image's best caption among all captions and the adversaries of its own."""
     ranks = []
     for i, code in enumerate(images["code"]):
         scores = captions["code"] @ code
-        best = scores[torch.from_numpy(owner == i)].max()
-        rivals = [s for s, o in zip(scores, owner, strict=True) if o != i]
+        best = scores[torch.from_numpy(caption_to_image == i)].max()
+        rivals = [s for s, o in zip(scores, caption_to_image, strict=True) if o != i]
         for found in sets:
-            mine = owner[found.caption] == i
+            mine = caption_to_image[found.caption] == i
             rivals += list(found.encoded["code"][torch.from_numpy(mine)] @ code)
         ranks.append(1 + sum(bool(s > best) for s in rivals))
     return np.array(ranks)
@@ -48,8 +48,8 @@ def by_hand(images, captions, owner, sets):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_ranks_by_hand(seed):
-    images, captions, owner, attacks = random_split(seed)
-    found = evaluate_own_pool(Cosine(), images, captions, owner, attacks, Protocol(name="test"))
+    images, captions, caption_to_image, attacks = random_split(seed)
+    found = evaluate_own_pool(Cosine(), images, captions, caption_to_image, attacks, Protocol(name="test"))
     wanted = {
         "none": [],
         "noun": [attacks["noun"]],
@@ -57,7 +57,7 @@ def test_ranks_by_hand(seed):
         "all": list(attacks.values()),
     }
     for name, sets in wanted.items():
-        ranks = by_hand(images, captions, owner, sets)
+        ranks = by_hand(images, captions, caption_to_image, sets)
         assert found.metrics[f"test/own_pool_{name}/meanr"] == pytest.approx(ranks.mean())
         assert found.metrics[f"test/own_pool_{name}/medr"] == pytest.approx(np.median(ranks))
         for k in (1, 10):
@@ -65,28 +65,30 @@ def test_ranks_by_hand(seed):
 
 
 def test_only_those_together_count_in_all_and_knobs_pass():
-    images, captions, owner, attacks = random_split(5)
-    some = evaluate_own_pool(Cosine(), images, captions, owner, attacks, together=("noun",), settings={"shift": 2.0})
+    images, captions, caption_to_image, attacks = random_split(5)
+    some = evaluate_own_pool(
+        Cosine(), images, captions, caption_to_image, attacks, together=("noun",), settings={"shift": 2.0}
+    )
     assert some.metrics["test/own_pool_all/meanr"] == some.metrics["test/own_pool_noun/meanr"]
     assert set(some.folds[0]) == {"none", "noun", "numeral", "all"}
 
 
 def test_adversaries_of_others_and_none_at_all_change_nothing():
-    images, captions, owner, _ = random_split(7)
+    images, captions, caption_to_image, _ = random_split(7)
     empty = AttackSet(encoded={"code": torch.zeros(0, 3)}, caption=np.zeros(0, dtype=np.int64))
-    found = evaluate_own_pool(Cosine(), images, captions, owner, {"noun": empty})
+    found = evaluate_own_pool(Cosine(), images, captions, caption_to_image, {"noun": empty})
     assert found.metrics["test/own_pool_noun/meanr"] == found.metrics["test/own_pool_none/meanr"]
-    first = np.flatnonzero(owner == 0)[:1]
+    first = np.flatnonzero(caption_to_image == 0)[:1]
     strong = AttackSet(encoded={"code": 100 * images["code"][:1]}, caption=first)
-    ranks = evaluate_own_pool(Cosine(), images, captions, owner, {"noun": strong}).folds[0]
+    ranks = evaluate_own_pool(Cosine(), images, captions, caption_to_image, {"noun": strong}).folds[0]
     moved = ranks["noun"].above - ranks["none"].above
     assert moved.tolist() == [1, 0, 0, 0, 0]
 
 
 def test_folds_are_averaged():
-    images, captions, owner, attacks = random_split(9, sizes=(2, 3, 1, 2))
+    images, captions, caption_to_image, attacks = random_split(9, sizes=(2, 3, 1, 2))
     protocol = Protocol(name="folds", split="test", folds=2)
-    found = evaluate_own_pool(Cosine(), images, captions, owner, attacks, protocol)
+    found = evaluate_own_pool(Cosine(), images, captions, caption_to_image, attacks, protocol)
     assert len(found.folds) == 2
     means = [ranks["all"].metrics()["meanr"] for ranks in found.folds]
     assert found.metrics["test/own_pool_all/meanr"] == pytest.approx(np.mean(means))

@@ -14,11 +14,11 @@ from vse.evaluation.statistics import Sample
 
 
 def test_per_image_results_give_back_the_metrics():
-    images, captions, owner, attacked = planted()
-    counter = count_retrieval(Cosine(), images, captions, owner)
+    images, captions, caption_to_image, attacked = planted()
+    counter = count_retrieval(Cosine(), images, captions, caption_to_image)
     attacks = {name: attack(Cosine(), images, counter, attacked) for name in ("object", "attribute", "relation")}
     retrieval = counter.result()
-    table = per_image(retrieval, attacks, owner, len(images["v"]))
+    table = per_image(retrieval, attacks, caption_to_image, len(images["v"]))
     expected = retrieval.metrics() | {f"attack_{k}/{m}": v for k, a in attacks.items() for m, v in a.metrics().items()}
     expected["attacks/rsum3"] = 3 * expected["attack_object/rsum3"]
     for metric in (
@@ -31,12 +31,12 @@ def test_per_image_results_give_back_the_metrics():
     ):
         hits, queries = counts_of(table, metric)
         assert Sample(hits=hits[None], queries=queries, images="test").value() == pytest.approx(expected[metric])
-    assert table["i2t/r1"][:, 1].tolist() == (np.bincount(owner, minlength=23) > 0).astype(float).tolist()
+    assert table["i2t/r1"][:, 1].tolist() == (np.bincount(caption_to_image, minlength=23) > 0).astype(float).tolist()
 
 
 def test_own_pools_give_back_their_metrics():
-    images, captions, owner, attacked = planted()
-    pools = evaluate_own_pool(Cosine(), images, captions, owner, {"noun": attacked})
+    images, captions, caption_to_image, attacked = planted()
+    pools = evaluate_own_pool(Cosine(), images, captions, caption_to_image, {"noun": attacked})
     table = own_pools({"noun": pools.folds[0]["noun"]}, len(images["v"]))
     for k in (1, 10):
         hits, queries = counts_of(table, f"own_pool_noun/r{k}")

@@ -25,39 +25,39 @@ from vse.evaluation.retrieval import (
 def planted(num_images=37, seed=0, width=16):
     """Images and captions (0 to 6 an image, shuffled) that lie near their image."""
     generator = torch.Generator().manual_seed(seed)
-    owner = torch.randint(0, num_images - 1, (3 * num_images,), generator=generator)
+    caption_to_image = torch.randint(0, num_images - 1, (3 * num_images,), generator=generator)
     images = torch.randn(num_images, width, generator=generator)
-    captions = images[owner] + 1.5 * torch.randn(len(owner), width, generator=generator)
-    return {"v": unit(images)}, {"u": unit(captions)}, owner.numpy()
+    captions = images[caption_to_image] + 1.5 * torch.randn(len(caption_to_image), width, generator=generator)
+    return {"v": unit(images)}, {"u": unit(captions)}, caption_to_image.numpy()
 
 
 def test_pairs_are_the_entries_of_the_whole_matrix():
-    images, captions, owner = planted(200)
-    pairs = pair_parts(Cosine(), images, captions, torch.as_tensor(owner))["cosine"]
+    images, captions, caption_to_image = planted(200)
+    pairs = pair_parts(Cosine(), images, captions, torch.as_tensor(caption_to_image))["cosine"]
     whole = images["v"] @ captions["u"].T
-    assert pairs.shape == (1, len(owner))
-    torch.testing.assert_close(pairs[0], whole[owner, torch.arange(len(owner))])
+    assert pairs.shape == (1, len(caption_to_image))
+    torch.testing.assert_close(pairs[0], whole[caption_to_image, torch.arange(len(caption_to_image))])
 
 
 @pytest.mark.parametrize("blocks", [Blocks(), Blocks(images=3, captions=5), Blocks(images=100, captions=1)])
 def test_blocks_give_the_ranks_of_the_whole_matrix(blocks):
-    images, captions, owner = planted()
+    images, captions, caption_to_image = planted()
     whole = images["v"] @ captions["u"].T
-    columns = torch.arange(len(owner))
-    counter = RetrievalCounter(whole[owner, columns], torch.as_tensor(owner), len(whole))
-    counter.add(whole, slice(0, len(whole)), slice(0, len(owner)))
-    assert retrieve(Cosine(), images, captions, owner, blocks=blocks).metrics() == counter.result().metrics()
+    columns = torch.arange(len(caption_to_image))
+    counter = RetrievalCounter(whole[caption_to_image, columns], torch.as_tensor(caption_to_image), len(whole))
+    counter.add(whole, slice(0, len(whole)), slice(0, len(caption_to_image)))
+    assert retrieve(Cosine(), images, captions, caption_to_image, blocks=blocks).metrics() == counter.result().metrics()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 40])
 def test_counts_of_workers_that_share_the_blocks_add_up(workers):
-    images, captions, owner = planted()
+    images, captions, caption_to_image = planted()
     blocks = Blocks(images=10, captions=25)
     scored, adds = [], RetrievalCounter.add
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RetrievalCounter, "add", lambda self, *block: (scored.append(block[1:]), adds(self, *block))[1])
         counters = [
-            count_retrieval(Cosine(), images, captions, owner, blocks=blocks, share=(k, workers))
+            count_retrieval(Cosine(), images, captions, caption_to_image, blocks=blocks, share=(k, workers))
             for k in range(workers)
         ]
     assert len(scored) == len({str(block) for block in scored}) == 4 * 5  # 37 images, 111 captions
@@ -66,16 +66,16 @@ def test_counts_of_workers_that_share_the_blocks_add_up(workers):
         for counter in others:
             for mine, theirs in zip(first.counts(), counter.counts(), strict=True):
                 mine += theirs
-    assert first.result().metrics() == retrieve(Cosine(), images, captions, owner, blocks=blocks).metrics()
+    assert first.result().metrics() == retrieve(Cosine(), images, captions, caption_to_image, blocks=blocks).metrics()
 
 
 @pytest.mark.parametrize("length", [1.0, 300.0])
 @pytest.mark.parametrize("blocks", [Blocks(), Blocks(images=7, captions=11), Blocks(images=1, captions=3)])
 def test_captions_that_say_the_same_tie_whatever_the_scale_and_the_blocks(length, blocks):
     """Every caption is there twice, its copy with another image: no tile of a product must part the two."""
-    images, captions, owner = planted(60, width=1024)
+    images, captions, caption_to_image = planted(60, width=1024)
     doubled = {"u": torch.cat([captions["u"], captions["u"]])}
-    owners = np.concatenate([owner, (owner + 1) % 59])
+    owners = np.concatenate([caption_to_image, (caption_to_image + 1) % 59])
     found = retrieve(Cosine(), {"v": length * images["v"]}, doubled, owners, blocks=blocks)
     exact = (images["v"].double() @ doubled["u"].double().T).mul_(1e5).round_()  # copies are equal to the last bit
     own = torch.as_tensor(owners)[None] == torch.arange(60)[:, None]
@@ -84,9 +84,9 @@ def test_captions_that_say_the_same_tie_whatever_the_scale_and_the_blocks(length
 
 
 def test_knobs_reach_combine():
-    images, captions, owner = planted()
-    flipped = retrieve(Cosine(), images, captions, owner, settings={"sign": -1.0}).metrics()
-    assert flipped["i2t/r1"] < retrieve(Cosine(), images, captions, owner).metrics()["i2t/r1"]
+    images, captions, caption_to_image = planted()
+    flipped = retrieve(Cosine(), images, captions, caption_to_image, settings={"sign": -1.0}).metrics()
+    assert flipped["i2t/r1"] < retrieve(Cosine(), images, captions, caption_to_image).metrics()["i2t/r1"]
 
 
 @pytest.mark.parametrize("blocks", [Blocks(), Blocks(images=3, captions=5), Blocks(images=100, captions=1)])
@@ -108,17 +108,19 @@ def test_a_score_that_is_no_number_is_refused(value):
 
 
 def test_folds_are_averaged_and_named():
-    images, captions, owner = planted(40)
-    result = evaluate_retrieval(Cosine(), images, captions, owner, Protocol(name="halves", split="val", folds=2))
+    images, captions, caption_to_image = planted(40)
+    result = evaluate_retrieval(
+        Cosine(), images, captions, caption_to_image, Protocol(name="halves", split="val", folds=2)
+    )
     halves = []
     for first, last in ((0, 20), (20, 40)):
-        chosen = np.flatnonzero((owner >= first) & (owner < last))
+        chosen = np.flatnonzero((caption_to_image >= first) & (caption_to_image < last))
         halves.append(
             retrieve(
                 Cosine(),
                 slice_items(images, slice(first, last)),
                 slice_items(captions, chosen),
-                owner[chosen] - first,
+                caption_to_image[chosen] - first,
             ).metrics()
         )
     assert len(result.folds) == 2

@@ -68,7 +68,7 @@ def test_scores_of_raw_inputs_are_those_of_the_stages(place: Workspace, name: st
     np.testing.assert_allclose(images, codes.images["images"].numpy(), atol=1e-3)  # half-precision features
     scores = trained.family.scores(codes.images, codes.captions).detach().numpy()
     np.testing.assert_allclose(images @ sentences.T, scores, atol=2e-3)
-    assert retrieve(trained.family, codes.images, codes.captions, codes.owner).metrics()
+    assert retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image).metrics()
 
 
 def test_the_chosen_weight_enters_the_sentence(place: Workspace) -> None:

@@ -53,7 +53,7 @@ def scores_of_evaluation(place: Workspace, result: Result, split: str) -> np.nda
     trained = load_run(result.folder)
     members = Members((Member(result.run, trained, pipeline.prepare(trained.config, place), trained.config, {}),))
     codes = members.encode(split)
-    found = torch.full((len(next(iter(codes.images.values()))), len(codes.owner)), torch.nan)
+    found = torch.full((len(next(iter(codes.images.values()))), len(codes.caption_to_image)), torch.nan)
     add = RetrievalCounter.add
 
     def spy(self: RetrievalCounter, scores: torch.Tensor, rows: slice, cols: slice) -> None:
@@ -62,7 +62,7 @@ def scores_of_evaluation(place: Workspace, result: Result, split: str) -> np.nda
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RetrievalCounter, "add", spy)
-        evaluate_retrieval(members.model, codes.images, codes.captions, codes.owner.numpy())
+        evaluate_retrieval(members.model, codes.images, codes.captions, codes.caption_to_image.numpy())
     assert not found.isnan().any()
     return found.numpy()
 

@@ -35,15 +35,15 @@ def made(place, request):
 
 def test_every_kind_of_attack_has_texts(place, made):
     captions = place[1].records.split("test").captions
-    assert made.texts.keys() == made.owner.keys() == set(ATTACKS)
+    assert made.texts.keys() == made.caption.keys() == set(ATTACKS)
     for attack in ATTACKS:
-        texts, owner = made.texts[attack], made.owner[attack]
-        assert len(texts) == len(owner)
+        texts, caption = made.texts[attack], made.caption[attack]
+        assert len(texts) == len(caption)
         assert len(texts) > len(captions) / 4, attack
-        assert owner.min() >= 0
-        assert owner.max() < len(captions)
-        assert (np.diff(owner) >= 0).all()
-        assert np.bincount(owner).max() <= 5
+        assert caption.min() >= 0
+        assert caption.max() < len(captions)
+        assert (np.diff(caption) >= 0).all()
+        assert np.bincount(caption).max() <= 5
 
 
 def test_adversaries_are_false_and_new(place, made):
@@ -54,8 +54,8 @@ def test_adversaries_are_false_and_new(place, made):
         known.setdefault(caption.image, set()).add(words(caption.text))
     verdicts = []
     for attack in ATTACKS:
-        for text, owner in zip(made.texts[attack], made.owner[attack], strict=True):
-            image = split.captions[owner].image
+        for text, caption in zip(made.texts[attack], made.caption[attack], strict=True):
+            image = split.captions[caption].image
             verdicts.append(judge(image, text))
             assert words(text) not in known[image]
     assert True not in verdicts
@@ -70,8 +70,8 @@ def test_as_printed_they_are_drawn_from_the_same_words_and_some_are_true(place):
     assert printed.fingerprint != ours.fingerprint
     true = {
         attack: sum(
-            judge(split.captions[owner].image, text) is True
-            for text, owner in zip(printed.texts[attack], printed.owner[attack], strict=True)
+            judge(split.captions[caption].image, text) is True
+            for text, caption in zip(printed.texts[attack], printed.caption[attack], strict=True)
         )
         for attack in ATTACKS
     }
@@ -118,7 +118,7 @@ def test_the_file_is_made_once_and_serves_every_model(place, made, monkeypatch):
     material = pipeline.prepare(other, workspace, parsed=True)
     again = attack_split(other, workspace, material, "test", made.words)
     assert (again.fingerprint, again.texts) == (made.fingerprint, made.texts)
-    assert all(np.array_equal(again.owner[a], made.owner[a]) for a in ATTACKS)
+    assert all(np.array_equal(again.caption[a], made.caption[a]) for a in ATTACKS)
 
 
 def test_vse_c_sets_follow_the_rules_of_the_configuration(place):
@@ -156,8 +156,8 @@ def test_the_first_images_have_the_adversaries_that_they_have_among_all(place, m
     few = make(CONFIG, workspace, material, "test", "shared", images=3)
     assert read == [len(inside)]  # nothing is made for the others
     for attack, texts in whole.texts.items():
-        kept = [k for k, row in enumerate(whole.owner[attack]) if row in inside]
-        assert few.owner[attack].tolist() == [whole.owner[attack][k] for k in kept]
+        kept = [k for k, row in enumerate(whole.caption[attack]) if row in inside]
+        assert few.caption[attack].tolist() == [whole.caption[attack][k] for k in kept]
         assert few.texts[attack] == tuple(texts[k] for k in kept)
     assert few.fingerprint != whole.fingerprint
     assert make(CONFIG, workspace, material, "test", "shared", images=8).fingerprint == whole.fingerprint
@@ -167,8 +167,8 @@ def test_adversaries_of_some_captions(place, made):
     captions = np.array([1, 4, 5])
     some = of_captions(made, captions)
     for attack, texts in made.texts.items():
-        expected = [(t, c) for t, c in zip(texts, made.owner[attack], strict=True) if c in captions]
-        assert list(zip(some.texts[attack], some.owner[attack], strict=True)) == expected
+        expected = [(t, c) for t, c in zip(texts, made.caption[attack], strict=True) if c in captions]
+        assert list(zip(some.texts[attack], some.caption[attack], strict=True)) == expected
     assert of_captions(made, np.arange(1000)) is made
 
 
@@ -200,8 +200,8 @@ def test_no_disjoint_words_where_negatives_take_all(place):
 
 def _less(made, *attacks):
     """The adversaries, as if some attacks had found nothing."""
-    texts, owner = dict.fromkeys(attacks, ()), dict.fromkeys(attacks, np.empty(0, np.int64))
-    return dataclasses.replace(made, texts={**made.texts, **texts}, owner={**made.owner, **owner})
+    texts, caption = dict.fromkeys(attacks, ()), dict.fromkeys(attacks, np.empty(0, np.int64))
+    return dataclasses.replace(made, texts={**made.texts, **texts}, caption={**made.caption, **caption})
 
 
 def test_attacks_that_find_nothing_are_told_before_robustness_is_chosen_by(made, caplog):

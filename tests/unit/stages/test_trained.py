@@ -66,8 +66,8 @@ def test_codes_are_those_of_the_trained_family_bit_by_bit(kept):
     found = encode_split(trained, kept.material, "val")
     assert equal(found.images, expected.images)
     assert equal(found.captions, expected.captions)
-    assert torch.equal(found.owner, expected.owner)
-    assert len(codes.owner) == len(kept.material.records.split("test").captions)
+    assert torch.equal(found.caption_to_image, expected.caption_to_image)
+    assert len(codes.caption_to_image) == len(kept.material.records.split("test").captions)
 
 
 def test_the_checkpoint_alone_is_enough(kept, tmp_path):
@@ -92,7 +92,7 @@ def test_adversaries_get_codes_beside_the_captions_they_attack(kept, place):
     sets = encode_adversaries(trained, made, material)
     assert sets.keys() == set(made.texts)
     for attack, each in sets.items():
-        assert (each.caption == made.owner[attack]).all()
+        assert (each.caption == made.caption[attack]).all()
         assert all(len(value) == len(made.texts[attack]) for value in each.encoded.values())
     codes = encode_split(trained, material, "test")
     assert next(iter(sets.values())).encoded.keys() == codes.captions.keys()

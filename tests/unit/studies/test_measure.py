@@ -59,7 +59,7 @@ def test_transfer_is_measured_as_the_run_would_be_on_other_data(
         codes = encode_split(trained, other, "test")
         rsums[split] = _rsum(planner.archive.table(training, split, "shared", alpha))
         assert rsums[split] == pytest.approx(
-            retrieve(trained.family, codes.images, codes.captions, codes.owner).metrics()["rsum"]
+            retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image).metrics()["rsum"]
         )
     assert len(set(rsums.values())) == 3
 
@@ -78,7 +78,7 @@ def test_where_pairs_are_scored_one_by_one_not_all_adversaries_meet_all_images(t
     trained = load_run(workspace.run(finished["run"]))
     material = pipeline.prepare(config, workspace, parsed=True)
     codes = encode_split(trained, material, "test")
-    counter = count_retrieval(trained.family, codes.images, codes.captions, codes.owner.cpu().numpy())
+    counter = count_retrieval(trained.family, codes.images, codes.captions, codes.caption_to_image.cpu().numpy())
     for words in WORDS:
         drawn = contrast_split(config, workspace, material, "test", words)
         sets = encode_adversaries(trained, first_of_each(drawn, tuple(CLASSES), 2), material)

@@ -109,7 +109,7 @@ def test_codes_of_a_split_are_released_before_the_next_are_encoded(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Codes:
-        images = captions = owner = None
+        images = captions = caption_to_image = None
 
     alive: list[Any] = []
 

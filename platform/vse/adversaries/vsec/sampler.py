@@ -64,9 +64,9 @@ class ContrastSampler:
         )
         texts = [token_words(caption.text) for caption in captions]
         phrases = _Phrases(candidates, table, vocabulary)
-        owner = _codes(table.column("caption").combine_chunks().dictionary_encode(), row_of)
-        order = np.argsort(owner, kind="stable")
-        self._rows, owner = chosen_rows[order], owner[order]
+        caption = _codes(table.column("caption").combine_chunks().dictionary_encode(), row_of)
+        order = np.argsort(caption, kind="stable")
+        self._rows, caption = chosen_rows[order], caption[order]
         first, last = (np.asarray(table.column(name)).astype(np.int64)[order] for name in ("first", "last"))
         self._edits = phrases.edits(first, last, order)
         self._bits = phrases.bits(order)
@@ -76,7 +76,7 @@ class ContrastSampler:
             chosen = {paradigm: k for k, paradigm in enumerate(paradigms)}
             kind = _codes(table.column("paradigm").combine_chunks(), chosen)[order]
         num_kinds = len(paradigms) if balance == "paradigm" else 1
-        self._slots = _SlotIndex.of(owner, kind, counts, len(captions), num_kinds)
+        self._slots = _SlotIndex.of(caption, kind, counts, len(captions), num_kinds)
         encoded = [[START, *(vocabulary.encode(text) or [UNKNOWN]), END] for text in texts]
         self._captions = Ragged.of(encoded)
         self._pool = np.concatenate([self._captions.values, phrases.tokens.values]).astype(np.int64)
@@ -107,8 +107,8 @@ class ContrastSampler:
         mask = slot >= 0
         choice = np.zeros_like(slot)
         choice[mask] = self._bits.nth(slot[mask], nth[mask])
-        owner = np.broadcast_to(captions[:, None], slot.shape)
-        tokens, lengths = self._assemble(owner[mask], slot[mask], choice[mask])
+        caption = np.broadcast_to(captions[:, None], slot.shape)
+        tokens, lengths = self._assemble(caption[mask], slot[mask], choice[mask])
         padded = np.zeros((*slot.shape, int(lengths.max(initial=0))), dtype=np.int64)
         padded[mask] = tokens
         all_lengths = np.zeros(slot.shape, dtype=np.int64)
@@ -119,10 +119,10 @@ class ContrastSampler:
         """The row of the candidates' table that a drawn slot is."""
         return int(self._rows[slot])
 
-    def _assemble(self, owner: np.ndarray, slot: np.ndarray, choice: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _assemble(self, caption: np.ndarray, slot: np.ndarray, choice: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Ids (drawn, time), zero-padded, and lengths: pieces of the caption and phrases in turn."""
         offsets = self._captions.offsets
-        start, end = offsets[owner], offsets[owner + 1]
+        start, end = offsets[caption], offsets[caption + 1]
         first, last, phrase = self._edits.of(slot, choice)
         absent = first < 0
         first = np.where(absent, end[:, None], first + 1 + start[:, None])  # behind <start>
@@ -158,8 +158,8 @@ class _SlotIndex:
     start: np.ndarray  # (captions, kinds): alternatives before the first of its slots
 
     @classmethod
-    def of(cls, owner: np.ndarray, kind: np.ndarray, counts: np.ndarray, captions: int, kinds: int) -> "_SlotIndex":
-        cell = owner * kinds + kind
+    def of(cls, caption: np.ndarray, kind: np.ndarray, counts: np.ndarray, captions: int, kinds: int) -> "_SlotIndex":
+        cell = caption * kinds + kind
         order = np.argsort(cell, kind="stable")
         order = order[counts[order] > 0]
         totals = np.bincount(cell, weights=counts, minlength=captions * kinds).astype(np.int64)
@@ -249,8 +249,8 @@ class _Phrases:
         """Bitsets of the slots in `order`, without alternatives that have a word outside the vocabulary."""
         group = self._list[order]
         row, tables = np.zeros(len(order), dtype=np.int64), []
-        owner = np.repeat(np.arange(len(self._offsets) - 1), np.diff(self._offsets))
-        spoilt = np.bincount(owner[~self._known[self._fixed[:, 2]]], minlength=len(self._offsets) - 1) > 0
+        caption = np.repeat(np.arange(len(self._offsets) - 1), np.diff(self._offsets))
+        spoilt = np.bincount(caption[~self._known[self._fixed[:, 2]]], minlength=len(self._offsets) - 1) > 0
         counts = np.zeros(len(order), dtype=np.int64)
         packed = self._table.column("allowed").combine_chunks()
         _, ends, data = packed.buffers()

@@ -27,13 +27,13 @@ def measure_contrast(
 
     The latter also on the images whose captions have all twenty of each class, and on the plural split.
     """
-    owner, model, name = codes.owner.cpu().numpy(), members.model, protocol.split
+    caption_to_image, model, name = codes.caption_to_image.cpu().numpy(), members.model, protocol.split
     named = {f"contrast_{attack}": each for attack, each in sets.items()}
-    attacked = evaluate_attacks(model, codes.images, codes.captions, owner, named, protocol)
+    attacked = evaluate_attacks(model, codes.images, codes.captions, caption_to_image, named, protocol)
     own = [{attack: fold[f"contrast_{attack}"] for attack in sets} for fold in attacked.own]
     pools = [own_pool_ranks(*each, CLASSES) for each in zip(attacked.counters, own, strict=True)]
     found = attacked.metrics | {f"{name}/{key}": value for key, value in own_pool_metrics(pools).items()}
-    found |= chosen_images(model, codes.images, codes.captions, owner, own, protocol)
+    found |= chosen_images(model, codes.images, codes.captions, caption_to_image, own, protocol)
     for attack, texts in adversaries.texts.items():
         found[f"{name}/attack_contrast_{attack}/unknown_words"] = members.unknown_words(texts)
     return attacked, found
@@ -43,7 +43,7 @@ def chosen_images(
     model: ScoresParts,
     images: Encoded,
     captions: Encoded,
-    owner: Int[np.ndarray, " captions"],
+    caption_to_image: Int[np.ndarray, " captions"],
     own: Sequence[Mapping[str, OwnScores]],
     protocol: Protocol,
     per_class: int = PER_CLASS,
@@ -57,19 +57,22 @@ def chosen_images(
     """
     parts: dict[str, list[dict[str, Ranks]]] = {COMPLETE: [], PLURALS: []}
     number = dict.fromkeys(parts, 0)
-    for fold, found in zip(protocol.select(owner, num_items(images)), own, strict=True):
+    for fold, found in zip(protocol.select(caption_to_image, num_items(images)), own, strict=True):
         some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
         attacked = {name: each.caption.cpu().numpy() for name, each in found.items()}
         for label, rows, wanted in (
-            (COMPLETE, complete_images(fold.owner, attacked, per_class), tuple(CLASSES)),
-            (PLURALS, plural_images(fold.owner, attacked), (PLURAL,)),
+            (COMPLETE, complete_images(fold.caption_to_image, attacked, per_class), tuple(CLASSES)),
+            (PLURALS, plural_images(fold.caption_to_image, attacked), (PLURAL,)),
         ):
             number[label] += len(rows)
             if not len(rows):
                 continue  # nothing is asked in this fold: it counts for nothing in the mean
-            kept = np.flatnonzero(np.isin(fold.owner, rows))
+            kept = np.flatnonzero(np.isin(fold.caption_to_image, rows))
             counter = count_retrieval(
-                model, slice_items(some, rows), slice_items(texts, kept), np.searchsorted(rows, fold.owner[kept])
+                model,
+                slice_items(some, rows),
+                slice_items(texts, kept),
+                np.searchsorted(rows, fold.caption_to_image[kept]),
             )
             chosen = {name: _among(found[name], rows, kept) for name in wanted if name in found}
             parts[label].append(own_pool_ranks(counter, chosen))
@@ -93,20 +96,20 @@ def _among(own: OwnScores, images: np.ndarray, captions: np.ndarray) -> OwnScore
 
 
 def complete_images(
-    owner: Int[np.ndarray, " captions"], attacked: Mapping[str, np.ndarray], per_class: int = PER_CLASS
+    caption_to_image: Int[np.ndarray, " captions"], attacked: Mapping[str, np.ndarray], per_class: int = PER_CLASS
 ) -> Int[np.ndarray, " complete"]:
     """The images all of whose captions have `per_class` adversaries of each of the three classes; none without any.
 
-    owner: caption -> image; attacked: by class, the caption of each adversary.
+    attacked: by class, the caption of each adversary.
     """
     nobody = np.empty(0, dtype=np.int64)
-    counts = [np.bincount(attacked.get(name, nobody), minlength=len(owner)) for name in CLASSES]
+    counts = [np.bincount(attacked.get(name, nobody), minlength=len(caption_to_image)) for name in CLASSES]
     short = (np.stack(counts) < per_class).any(0)
-    return np.setdiff1d(owner, owner[short])
+    return np.setdiff1d(caption_to_image, caption_to_image[short])
 
 
 def plural_images(
-    owner: Int[np.ndarray, " captions"], attacked: Mapping[str, np.ndarray]
+    caption_to_image: Int[np.ndarray, " captions"], attacked: Mapping[str, np.ndarray]
 ) -> Int[np.ndarray, " plurals"]:
     """The images with a plural whose number is altered: the plural split (VSE-C, section 4.1)."""
-    return np.unique(owner[attacked[PLURAL]]) if PLURAL in attacked else np.empty(0, dtype=np.int64)
+    return np.unique(caption_to_image[attacked[PLURAL]]) if PLURAL in attacked else np.empty(0, dtype=np.int64)

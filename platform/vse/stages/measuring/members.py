@@ -83,7 +83,9 @@ class Members:
     def encode(self, split: str, images: int | None = None) -> Codes:
         """Every image and caption of a split, or of its first so many images, as each member encodes them."""
         codes = [member.encode(split, images) for member in self.each]
-        return Codes(joined([one.images for one in codes]), joined([one.captions for one in codes]), codes[0].owner)
+        return Codes(
+            joined([one.images for one in codes]), joined([one.captions for one in codes]), codes[0].caption_to_image
+        )
 
     def attackers(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, ...]:
         """The adversaries that `make` finds for each member: the same texts, as each reads them.
@@ -93,7 +95,9 @@ class Members:
         """
         made = [make(member) for member in self.each]
         for member, other in zip(self.each[1:], made[1:], strict=True):
-            if other.texts != made[0].texts or any((made[0].owner[k] != other.owner[k]).any() for k in other.owner):
+            if other.texts != made[0].texts or any(
+                (made[0].caption[k] != other.caption[k]).any() for k in other.caption
+            ):
                 raise InputError(
                     f"run={self.names}: {self.each[0].name} and {member.name} are attacked by different captions "
                     "(their text.pools, text.contrast, text.parser or training captions differ); leave "

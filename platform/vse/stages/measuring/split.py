@@ -27,8 +27,8 @@ def measure_split(
     which are those of the whole split."""
     split, protocol = part.name, protocol_of(part.name, options)
     codes = members.encode(split, None if options.true_pairs else protocol.num_images)
-    owner, first = codes.owner.cpu().numpy(), members.each[0]
-    plain = evaluate_retrieval(members.model, codes.images, codes.captions, owner, protocol)
+    caption_to_image, first = codes.caption_to_image.cpu().numpy(), members.each[0]
+    plain = evaluate_retrieval(members.model, codes.images, codes.captions, caption_to_image, protocol)
     metrics = plain.metrics
     recorder.retrieval(plain.folds)
     metrics[f"{split}/unknown_words"] = members.unknown_words(c.text for c in part.captions)
@@ -37,7 +37,7 @@ def measure_split(
         add(metrics, evaluate_true_pairs(members.model, codes.images, codes.captions, truth, split))
     if options.gaussian:
         add(metrics, measure_gaussian(first, split))
-    folds = protocol.select(owner, num_items(codes.images))
+    folds = protocol.select(caption_to_image, num_items(codes.images))
     taken = np.concatenate([fold.captions for fold in folds])
     for (kind, words), every in attackers:
         made = tuple(of_captions(each, taken) for each in every)
@@ -47,7 +47,7 @@ def measure_split(
             recorder.attacks(attacked.folds, words)
             add(metrics, _behind(more, words))
             continue
-        attacked = evaluate_attacks(members.model, codes.images, codes.captions, owner, sets, protocol)
+        attacked = evaluate_attacks(members.model, codes.images, codes.captions, caption_to_image, sets, protocol)
         recorder.attacks(attacked.folds, words)
         found = attacked.metrics | {
             f"{protocol.split}/attack_{attack}/unknown_words": members.unknown_words(texts)

@@ -94,8 +94,8 @@ class Plan:
             rows = [[i.id, i.uri] for i in part.images], [[c.id, c.image, c.text] for c in part.captions]
             found[part.name] = fingerprint(rows)
             for kind, (first, *_) in self.attackers[part.name]:
-                owner = {name: of.tolist() for name, of in first.owner.items()}
-                found["/".join((part.name, *kind))] = fingerprint([first.texts, owner])
+                captions = {name: of.tolist() for name, of in first.caption.items()}
+                found["/".join((part.name, *kind))] = fingerprint([first.texts, captions])
         return found
 
 

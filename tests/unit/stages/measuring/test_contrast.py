@@ -23,38 +23,48 @@ PER_CLASS = 2
 def made_up(seed=0, sizes=(3, 1, 0, 4, 2, 5, 1, 2, 3)):
     """Images with captions, of which every fifth lacks adversaries of a class and every fourth has a plural."""
     rng, draw = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    images, captions = ({key: torch.randn(n, 4, generator=draw)} for key, n in (("v", len(sizes)), ("u", len(owner))))
+    caption_to_image = np.repeat(np.arange(len(sizes)), sizes)
+    images, captions = (
+        {key: torch.randn(n, 4, generator=draw)} for key, n in (("v", len(sizes)), ("u", len(caption_to_image)))
+    )
     sets = {}
     for k, name in enumerate((*CLASSES, "plural")):
         number = [
-            (2 if c % 4 == 0 else 0) if name == "plural" else 1 if c % 15 == 5 * k else 2 for c in range(len(owner))
+            (2 if c % 4 == 0 else 0) if name == "plural" else 1 if c % 15 == 5 * k else 2
+            for c in range(len(caption_to_image))
         ]
-        caption = rng.permutation(np.repeat(np.arange(len(owner)), number))
+        caption = rng.permutation(np.repeat(np.arange(len(caption_to_image)), number))
         sets[name] = AttackSet(encoded={"u": torch.randn(len(caption), 4, generator=draw)}, caption=caption)
-    return images, captions, owner, sets
+    return images, captions, caption_to_image, sets
 
 
-def own_of_folds(images, owner, sets, protocol):
+def own_of_folds(images, caption_to_image, sets, protocol):
     return [
         {
             name: own_scores(
-                Cosine(), slice_items(images, fold.images), torch.from_numpy(fold.owner), restrict(each, fold)
+                Cosine(),
+                slice_items(images, fold.images),
+                torch.from_numpy(fold.caption_to_image),
+                restrict(each, fold),
             )
             for name, each in sets.items()
         }
-        for fold in protocol.select(owner, len(images["v"]))
+        for fold in protocol.select(caption_to_image, len(images["v"]))
     ]
 
 
-def by_hand(images, captions, owner, sets, protocol):
+def by_hand(images, captions, caption_to_image, sets, protocol):
     """Metrics of every fold in which an image is chosen, as lists, by loops over images, captions and adversaries."""
     found = {f"{label}/images": [] for label in ("complete", "plural_split")}
     num_images, folds = protocol.num_images or len(images["v"]), protocol.folds
     for fold in range(folds):
         inside = range(fold * num_images // folds, (fold + 1) * num_images // folds)
-        mine = {i: [c for c, of in enumerate(owner) if of == i][: protocol.captions_per_image] for i in inside}
-        number = {name: [list(each.caption).count(c) for c in range(len(owner))] for name, each in sets.items()}
+        mine = {
+            i: [c for c, of in enumerate(caption_to_image) if of == i][: protocol.captions_per_image] for i in inside
+        }
+        number = {
+            name: [list(each.caption).count(c) for c in range(len(caption_to_image))] for name, each in sets.items()
+        }
         complete = [i for i in inside if mine[i] and all(number[k][c] >= PER_CLASS for c in mine[i] for k in CLASSES)]
         plural = [i for i in inside if any(number["plural"][c] for c in mine[i])]
         for label, chosen, classes in (("complete", complete, CLASSES), ("plural_split", plural, ("plural",))):
@@ -87,10 +97,10 @@ def by_hand(images, captions, owner, sets, protocol):
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_chosen_images_are_those_of_the_protocol(protocol, seed):
-    images, captions, owner, sets = made_up(seed)
-    expected = by_hand(images, captions, owner, sets, protocol)
-    own = own_of_folds(images, owner, sets, protocol)
-    found = chosen_images(Cosine(), images, captions, owner, own, protocol, PER_CLASS)
+    images, captions, caption_to_image, sets = made_up(seed)
+    expected = by_hand(images, captions, caption_to_image, sets, protocol)
+    own = own_of_folds(images, caption_to_image, sets, protocol)
+    found = chosen_images(Cosine(), images, captions, caption_to_image, own, protocol, PER_CLASS)
     ours = {key: value for key, value in found.items() if key.rpartition("/")[2] in ("images", "meanr", "r1")}
     assert ours == pytest.approx(
         {
@@ -103,10 +113,10 @@ def test_chosen_images_are_those_of_the_protocol(protocol, seed):
 
 
 def test_where_no_image_is_complete_there_is_their_number_alone():
-    images, captions, owner, sets = made_up()
+    images, captions, caption_to_image, sets = made_up()
     whole = Protocol(name="whole")
-    own = own_of_folds(images, owner, {"noun": sets["noun"]}, whole)
-    found = chosen_images(Cosine(), images, captions, owner, own, whole, PER_CLASS)
+    own = own_of_folds(images, caption_to_image, {"noun": sets["noun"]}, whole)
+    found = chosen_images(Cosine(), images, captions, caption_to_image, own, whole, PER_CLASS)
     assert found == {"test/complete/images": 0.0, "test/plural_split/images": 0.0}
 
 

@@ -53,16 +53,16 @@ def test_several_runs_are_scored_by_the_mean_of_their_whole_matrices(place, runs
             for scores, texts in ((true, codes.captions), (false, relation.encoded)):
                 scores.append(family.scores(dict(codes.images), dict(texts)))
     made = attack_split(members[0].trained.config, place, members[0].material, "test", "shared")
-    owner = torch.as_tensor(members[0].material.records.split("test").caption_to_image)
-    caption = torch.as_tensor(made.owner["relation"])
+    caption_to_image = torch.as_tensor(members[0].material.records.split("test").caption_to_image)
+    caption = torch.as_tensor(made.caption["relation"])
     scores, attacked = sum(true[1:], true[0]) / 3, sum(false[1:], false[0]) / 3
-    pairs = scores[owner, torch.arange(len(owner))]
-    counter = RetrievalCounter(pairs, owner, len(scores))
-    counter.add(scores, slice(0, len(scores)), slice(0, len(owner)))
+    pairs = scores[caption_to_image, torch.arange(len(caption_to_image))]
+    counter = RetrievalCounter(pairs, caption_to_image, len(scores))
+    counter.add(scores, slice(0, len(scores)), slice(0, len(caption_to_image)))
     found = measure_ensemble(runs, place.ensemble("three"), place, MeasureOptions(attacks=("shared",)))
     for key, value in counter.result().metrics().items():
         assert found[f"test/{key}"] == value
-    ahead = pairs[caption] - attacked[owner[caption], torch.arange(len(caption))]
+    ahead = pairs[caption] - attacked[caption_to_image[caption], torch.arange(len(caption))]
     # an adversary of unknown words may read alike
     wins = (ahead > 1e-6).double() + 0.5 * (ahead.abs() <= 1e-6).double()
     assert found["test/attack_relation/pair_accuracy"] == pytest.approx(100 * wins.mean().item())

@@ -26,7 +26,7 @@ def test_what_a_protocol_leaves_out_is_not_encoded_and_changes_no_number(monkeyp
 
     def watched(*arguments):
         codes = encode(*arguments)
-        encoded.extend(map(len, (*codes.images.values(), codes.owner)))
+        encoded.extend(map(len, (*codes.images.values(), codes.caption_to_image)))
         return codes
 
     monkeypatch.setattr(members, "encode_split", watched)

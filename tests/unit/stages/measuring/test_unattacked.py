@@ -28,10 +28,10 @@ def less(monkeypatch):
 
         def without(*arguments, make=make, **named):
             made = make(*arguments, **named)
-            gone = made.owner.keys() & {"object", "relation", "plural"}
-            owner = {key: np.empty(0, np.int64) if key in gone else rows for key, rows in made.owner.items()}
+            gone = made.caption.keys() & {"object", "relation", "plural"}
+            caption = {key: np.empty(0, np.int64) if key in gone else rows for key, rows in made.caption.items()}
             texts = {key: () if key in gone else each for key, each in made.texts.items()}
-            return replace(made, texts=texts, owner=owner)
+            return replace(made, texts=texts, caption=caption)
 
         monkeypatch.setattr(stage, make.__name__, without)
 
