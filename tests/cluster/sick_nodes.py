@@ -49,7 +49,7 @@ def main(folder: str) -> None:
         trials, need, ends, marker = [{"x": x} for x in range(TRIALS)], Need(gpus=1), [], f"{folder}/sick"
         one = Ledger(Folder.open(f"{folder}/one"))
         asked = functools.partial(work, marker=marker)
-        entries = run_sweep(one, trials, asked, need=need, on_end=lambda entry: ends.append(entry.error))
+        entries = run_sweep(one, trials, asked, need=need, on_end=lambda entry: ends.append(entry.failure or ""))
         every = Ledger(Folder.open(f"{folder}/every"))
         said = ""
         try:

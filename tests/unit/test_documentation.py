@@ -42,7 +42,11 @@ NOT_UNDERSTOOD = re.compile(r"no such key|unknown|expected key=value|given twice
 SPACES = dict(
     re.findall(
         r"^cat > ~/(\w+\.py) <<'END'\n(.*?)^END$",
-        "".join(sources(DOCS / "tutorials/first-sweep.md", "sh")),
+        "".join(
+            source
+            for page in ("tutorials/first-sweep.md", "guides/add-a-sweep-space.md")
+            for source in sources(DOCS / page, "sh")
+        ),
         re.S | re.M,
     )
 )

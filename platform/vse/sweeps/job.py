@@ -4,7 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from vse.cli.command import Request, main
+from vse.cli import command
+from vse.cli.command import Request
 from vse.sweeps.dry_run import describe_sweep
 from vse.sweeps.engine import run_sweep_job
 from vse.sweeps.objective import ObjectiveOptions, ObjectiveSweepOptions
@@ -29,7 +30,7 @@ def sweep_job(
         default_preset: Name of the run configuration.
         options: Defaults of the job's own keys.
     """
-    return main(
+    return command.main(
         job,
         functools.partial(run_sweep_job, make_plan=make_plan),
         description=description,

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from vse.config import canonical, fingerprint, flatten, override
-from vse.errors import Hint, InputError, UnknownError
+from vse.errors import MEANT, Hint, InputError, UnknownError
 from vse.storage.paths import local_path
 
 KEY = "sweep.space"  # which names one
@@ -235,7 +235,8 @@ def _check_domains(domains: Mapping[str, Any], config: Any, where: str) -> None:
                 if held != canonical(value):  # a ledger would have another value than the space
                     raise InputError(f"{key}={value!r}: write it as {held!r}")
     except InputError as error:
-        other = "; take a --preset that has it" if "no such key" in str(error) else ""
+        unknown = "no such key" in str(error) and MEANT not in str(error)
+        other = "; take a --preset that has it" if unknown else ""
         raise InputError(f"search space {where}: {error}{other}") from None
     for key, domain in domains.items():
         inner = alternatives(domain)
