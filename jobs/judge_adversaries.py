@@ -8,45 +8,43 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.errors import InputError
 from vse.storage.paths import local_path
-from vse.studies.judging import Options, drawn, judged_by_source, listing, sheets
-from vse.studies.verdicts import from_json_lines, table, tally, to_json_lines
+from vse.studies.adversary_samples import SampleOptions, drawn, judged_by_source, listing, sheets
+from vse.studies.adversary_verdicts import from_json_lines, table, tally, to_json_lines
 from vse.workspace.layout import Workspace
 from vse.workspace.summary import write_summary
 
 
 def run(request: Request) -> str:
-    """Count verdicts, judge all where the truth is known, or draw a sample with sheets and blank verdicts."""
+    """Count verdicts, judge all adversaries if the truth is known, or draw a sample with sheets and blank verdicts."""
     started, options = time.time(), request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     folder = workspace.root.child("judging", options.sample)
     headline: dict[str, float] = {}
     outputs: dict[str, Path] = {}
-    told: list[str] = []
+    lines: list[str] = []
     if options.verdicts:
         path = local_path(options.verdicts)
         if not path.is_file():
             raise InputError(f"verdicts={path}: no such file")
         rows = tally(from_json_lines(path.read_text(encoding="utf-8"), str(path)))
-        told = table(rows)
+        lines = table(rows)
         headline = {f"{row.sample}/{row.paradigm}".replace(" ", "_"): row.good.value for row in rows}
     elif (judged := judged_by_source(request.config, workspace, options)) is not None:
-        told = [f"{'paradigm':<20}{'n':>7}  {'false':<22}{'true':<22}not understood"]
+        lines = [f"{'paradigm':<20}{'n':>7}  {'false':<22}{'true':<22}not understood"]
         for row in judged:
             shares = (row.false.text(), row.true.text(), row.unread.text())
-            told.append(f"{row.kind:<20}{row.false.total:>7}  {shares[0]:<22}{shares[1]:<22}{shares[2]}")
+            lines.append(f"{row.kind:<20}{row.false.total:>7}  {shares[0]:<22}{shares[1]:<22}{shares[2]}")
         headline = {row.kind.replace(" ", "_"): row.false.value for row in judged}
     else:
-        images, shown = drawn(request.config, workspace, options)
-        place = folder.local("verdicts.jsonl").parent
-        place.mkdir(parents=True, exist_ok=True)
-        outputs = {"listing": place / "listing.txt", "verdicts": place / "verdicts.jsonl", "sheets": place}
-        outputs["listing"].write_text(listing(images, shown), encoding="utf-8")
-        blank = to_json_lines(one.verdict(options.sample) for one in shown)
-        outputs["verdicts"].write_text(blank, encoding="utf-8")
+        images, candidates = drawn(request.config, workspace, options)
+        target = folder.local()
+        outputs = {"listing": target / "listing.txt", "verdicts": target / "verdicts.jsonl", "sheets": target}
+        folder.write_text("listing.txt", listing(images, candidates))
+        folder.write_text("verdicts.jsonl", to_json_lines(one.verdict(options.sample) for one in candidates))
         for number, sheet in enumerate(sheets(request.config, images, options.per_sheet)):
-            sheet.save(place / f"sheet-{number}.png")
-        headline = {"images": len(images), "adversaries": len(shown)}
+            sheet.save(target / f"sheet-{number}.png")
+        headline = {"images": len(images), "adversaries": len(candidates)}
     summary = write_summary(
         folder,
         job="judge_adversaries",
@@ -56,8 +54,8 @@ def run(request: Request) -> str:
         headline=headline,
         outputs=outputs,
     )
-    if told:
-        print("\n".join(told))
+    if lines:
+        print("\n".join(lines))
     return summary
 
 
@@ -66,8 +64,8 @@ if __name__ == "__main__":
         main(
             "judge_adversaries",
             run,
-            description="Adversaries for people to judge, and the shares that were found grammatical and false.",
+            description="Adversaries for people to judge, and the shares that are grammatical and false.",
             default_preset="univse_scenes",
-            options=Options(),
+            options=SampleOptions(),
         )
     )

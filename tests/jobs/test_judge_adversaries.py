@@ -3,7 +3,7 @@
 import json
 
 from tests.jobs.processes import run_many
-from vse.studies.verdicts import Verdict, to_json_lines
+from vse.studies.adversary_verdicts import Verdict, to_json_lines
 
 
 def test_verdicts_are_counted(tmp_path):

@@ -12,7 +12,7 @@ from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.evaluation.intervals import interval
 from vse.evaluation.per_image import PerImage, counts_of, terms_of
-from vse.evaluation.statistics import Sample, bootstrap
+from vse.evaluation.statistics import Sample, bootstrap_all
 from vse.studies.claims import CHOSEN_ALPHA, Arm, Claim, RunOf, answer, registered_hash
 from vse.studies.planner import Planner
 from vse.studies.sweep_claims import SWEEP_CLAIMS
@@ -101,27 +101,31 @@ class Results:
         return done and all(lookup(arm, metric).defined for arm, metric in asked)
 
     def table(self, words: str) -> list[dict[str, Any]]:
-        """One row an arm, split and alpha: each metric as [mean, low, high], a 95 % interval over seeds and images.
+        """One row per arm, split and alpha: each metric as [mean, low, high], a 95 % interval over seeds and images.
 
-        `seconds`, of training, have one over seeds alone.
+        The interval of `seconds`, of training, is over seeds alone.
         """
         study, rows = self.planner.study, []
         attacked = row_metrics() + (_CONTRAST if study.contrast else ())
         for name, trainings in self.arms.items():
-            arm = study.arms[name]
             seconds = interval([summary["seconds"] for summary in self.planner.summaries(trainings)])
+            taken = [seconds.mean, seconds.mean - seconds.half, seconds.mean + seconds.half]
             for split in (*study.splits, *study.transfers):
-                for alpha in arm.alphas or (None,):
-                    row: dict[str, Any] = {"arm": name, "split": split, "alpha": alpha, "seeds": len(trainings)}
-                    row["seconds"] = [seconds.mean, seconds.mean - seconds.half, seconds.mean + seconds.half]
-                    for metric in attacked if split in study.splits else PLAIN:
-                        if not self.measured(name, split, words, alpha, metric):
-                            continue
-                        sample = self.sample(name, split, words, alpha, metric)
-                        if sample.defined:  # a small data set may have no adversary of a class
-                            found = bootstrap([(1.0, sample)], replicates=1000)
-                            row[metric] = [found.estimate, *found.interval(method="percentile")]
-                    rows.append(row)
+                for alpha in study.arms[name].alphas or (None,):
+                    samples = {
+                        metric: self.sample(name, split, words, alpha, metric)
+                        for metric in (attacked if split in study.splits else PLAIN)
+                        if self.measured(name, split, words, alpha, metric)
+                    }
+                    # a small data set may have no adversary of a class
+                    samples = {metric: sample for metric, sample in samples.items() if sample.defined}
+                    found = bootstrap_all([[(1.0, sample)] for sample in samples.values()], replicates=1000)
+                    row = {"arm": name, "split": split, "alpha": alpha, "seeds": len(trainings), "seconds": taken}
+                    means = {
+                        metric: [one.estimate, *one.interval(method="percentile")]
+                        for metric, one in zip(samples, found, strict=True)
+                    }
+                    rows.append(row | means)
         return rows
 
 

@@ -52,6 +52,7 @@ def test_every_training_is_kept(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", KEPT)
 def test_results_follow_from_the_trainings(name: str) -> None:
     planner, arms, results = planned(name)

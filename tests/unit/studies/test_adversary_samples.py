@@ -7,14 +7,14 @@ import pytest
 from vse.config import override
 from vse.data.records import Image
 from vse.presets import preset
-from vse.studies.judging import KINDS, Options, drawn, judged_by_source, listing, sheets
-from vse.studies.verdicts import tally
+from vse.studies.adversary_samples import KINDS, SampleOptions, drawn, judged_by_source, listing, sheets
+from vse.studies.adversary_verdicts import tally
 from vse.workspace.layout import Workspace
 
 CONFIG = override(
     preset("univse_tiny"), {"data.num_train": 60, "data.num_val": 2, "data.num_test": 12, "data.num_shifted": 2}
 )
-OPTIONS = Options(splits=("test",), images=6, number=7)
+OPTIONS = SampleOptions(splits=("test",), images=6, number=7)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
-"""Verdicts of people on adversaries: is it a grammatical sentence, and is it false of the image?
+"""People's verdicts on adversaries: is it a grammatical sentence, and is it false of the image?
 
-A verdict names its adversary by the edit and the hash of (image, caption), so that verdicts on captions and photographs
-that may not be passed on can be kept and counted by anybody, and be read by those who have the data set.
+A verdict names its adversary by the edit and the hash of (image, caption). Verdicts on data sets that may not be passed
+on can therefore be published and counted by anybody, and read by those who have the data set.
 """
 
 import hashlib
@@ -14,15 +14,13 @@ from dataclasses import asdict, dataclass
 from vse.adversaries.univse.edits import Edit
 from vse.errors import InputError
 
-NORMAL = 1.959964  # 97.5 % of the standard normal distribution lie below
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """One adversary of one sample. `grammatical` and `false` are None until somebody has looked.
+    """A verdict on one adversary of one sample. `grammatical` and `false` are None until somebody has looked.
 
-    sample: which draw it belongs to. edits: (start, end, replacement) in characters of the caption, where `@a:b` stands
-    for characters [a, b) of the caption itself.
+    `edits` are (start, end, replacement) in characters of the caption, where `@a:b` stands for characters [a, b) of
+    the caption itself.
     """
 
     sample: str
@@ -32,11 +30,6 @@ class Verdict:
     grammatical: bool | None = None
     false: bool | None = None
 
-    @property
-    def is_good(self) -> bool:
-        """Whether it is both."""
-        return bool(self.grammatical and self.false)
-
 
 def item_hash(image: str, caption: str) -> str:
     """Sixteen hexadecimal digits that name a caption of an image."""
@@ -44,7 +37,7 @@ def item_hash(image: str, caption: str) -> str:
 
 
 def without_caption(edits: Iterable[Edit], caption: str) -> tuple[tuple[int, int, str], ...]:
-    """Edits as a verdict holds them: phrases of the caption that move are named by their place, not quoted."""
+    """Edits as a verdict has them: a phrase of the caption that moves is named by its position, not quoted."""
     found = []
     for edit in edits:
         at = caption.lower().find(edit.replacement.lower()) if " " in edit.replacement else -1
@@ -55,25 +48,25 @@ def without_caption(edits: Iterable[Edit], caption: str) -> tuple[tuple[int, int
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`hits` of `total` with Wilson's interval of 95 % (Wilson, JASA 22, 1927), from 0 to 1."""
+    """`hits` of `total` with Wilson's 95 % interval (Wilson, JASA 22, 1927), from 0 to 1."""
 
     hits: int
     total: int
 
     @property
     def value(self) -> float:
-        """The share itself; NaN of nothing."""
+        """hits / total; NaN if there is nothing to count."""
         return self.hits / self.total if self.total else math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
-        """(low, high); (0, 1) of nothing."""
+        """(low, high); (0, 1) if there is nothing to count."""
+        from scipy.stats import binomtest  # takes a second to import
+
         if not self.total:
             return 0.0, 1.0
-        n, p, z = self.total, self.value, NORMAL
-        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-        half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return centre - half if self.hits else 0.0, centre + half if self.hits < n else 1.0
+        low, high = binomtest(self.hits, self.total).proportion_ci(method="wilson")
+        return float(low), float(high)
 
     def text(self) -> str:
         """In percent, for people."""
@@ -83,7 +76,7 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
-    """What was found of one paradigm in one sample."""
+    """The verdicts on one paradigm in one sample, counted. `good` adversaries are grammatical and false."""
 
     sample: str
     paradigm: str
@@ -93,27 +86,32 @@ class Tally:
 
 
 def tally(verdicts: Sequence[Verdict]) -> list[Tally]:
-    """A row for every sample and paradigm, in order of first appearance. Raises InputError where one is not judged."""
+    """A row per sample and paradigm, in order of first appearance. Raises InputError for a blank verdict."""
     blank = [v for v in verdicts if v.grammatical is None or v.false is None]
     if blank:
         raise InputError(f"verdicts: {len(blank)} of {len(verdicts)} are not filled in, the first for {blank[0].item}")
-    rows = []
-    for sample, paradigm in dict.fromkeys((v.sample, v.paradigm) for v in verdicts):
-        here = [v for v in verdicts if (v.sample, v.paradigm) == (sample, paradigm)]
-        grammatical, false, good = (
-            Share(sum(bool(getattr(v, name)) for v in here), len(here)) for name in ("grammatical", "false", "is_good")
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault((verdict.sample, verdict.paradigm), []).append(verdict)
+    return [
+        Tally(
+            sample=sample,
+            paradigm=paradigm,
+            grammatical=Share(sum(bool(v.grammatical) for v in group), len(group)),
+            false=Share(sum(bool(v.false) for v in group), len(group)),
+            good=Share(sum(bool(v.grammatical and v.false) for v in group), len(group)),
         )
-        rows.append(Tally(sample=sample, paradigm=paradigm, grammatical=grammatical, false=false, good=good))
-    return rows
+        for (sample, paradigm), group in groups.items()
+    ]
 
 
 def to_json_lines(verdicts: Iterable[Verdict]) -> str:
-    """One verdict a line."""
+    """One verdict per line."""
     return "".join(f"{json.dumps(asdict(verdict), ensure_ascii=False)}\n" for verdict in verdicts)
 
 
 def from_json_lines(text: str, where: str) -> list[Verdict]:
-    """Read back what `to_json_lines` wrote; raises InputError naming `where` and the line."""
+    """Verdicts from the lines of `to_json_lines`. Raises InputError naming `where` and the line."""
     found = []
     for number, line in enumerate(io.StringIO(text), 1):
         try:
@@ -129,7 +127,7 @@ def from_json_lines(text: str, where: str) -> list[Verdict]:
 
 
 def table(rows: Sequence[Tally]) -> list[str]:
-    """Lines for people: one a row, in percent with 95 % intervals."""
+    """Lines for people: one per row, in percent with 95 % intervals."""
     form = "{:<14}{:<20}{:>5}  {:<20}{:<20}{}"
     lines = [form.format("sample", "paradigm", "n", "grammatical", "false", "both")]
     for row in rows:

@@ -1,14 +1,15 @@
-"""Adversaries for people to judge, and the judgement of all of them by a source that knows what is true.
+"""Samples of adversaries for people to judge, and verdicts on all adversaries by a source that knows the truth.
 
-A draw takes some images and, of each kind, a number of adversaries spread over them; contact sheets show the images, a
-listing the captions with their adversaries. Both stay in the workspace, since data sets may not be passed on; verdicts,
-which hold neither, may leave it.
+A sample takes some images and a number of adversaries of each kind, spread over the images. Contact sheets show the
+images, a listing the captions with their adversaries. Both stay in the workspace, because data sets may not be passed
+on. Verdicts contain neither image nor caption.
 """
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import PIL.Image
 import PIL.ImageDraw
@@ -29,7 +30,7 @@ from vse.errors import InputError
 from vse.stages.contrast import contrast_words
 from vse.stages.describe import describe, trainable
 from vse.stages.parse import parse_dataset
-from vse.studies.verdicts import Share, Verdict, item_hash, without_caption
+from vse.studies.adversary_verdicts import Share, Verdict, item_hash, without_caption
 from vse.text.corpus import Language
 from vse.text.lexicon.compact import knowledge
 from vse.text.parsed_caption import ParsedCaption
@@ -42,8 +43,8 @@ KINDS = (*PARADIGMS, *(f"univse {attack}" for attack in attacks.ATTACKS))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
-    """Keys of the job that draws and counts."""
+class SampleOptions:
+    """Keys of `jobs/judge_adversaries.py`."""
 
     splits: tuple[str, ...] = knob(("val", "test"), "splits whose images are shown; words come from the training split")
     sample: str = knob("first", "name of the draw; another name draws other images and adversaries")
@@ -54,8 +55,8 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """An adversary with the caption it was made of."""
+class Candidate:
+    """An adversary with its caption. `kind` is one of `KINDS`."""
 
     kind: str
     image: str
@@ -68,7 +69,7 @@ class Shown:
         return self.adversary.text(self.caption)
 
     def verdict(self, sample: str) -> Verdict:
-        """A verdict to be filled in."""
+        """A blank verdict."""
         item = item_hash(self.image, self.caption)
         return Verdict(
             sample=sample, paradigm=self.kind, item=item, edits=without_caption(self.adversary.edits, self.caption)
@@ -77,38 +78,45 @@ class Shown:
 
 def generated(
     records: Records, language: Language, split: str, seed: int, is_true: Truth | None = None
-) -> Iterator[Shown]:
-    """Every adversary of a split: the evaluation set of VSE-C's paradigms, UniVSE's attacks with all words."""
+) -> Iterator[Candidate]:
+    """Every adversary of a split: VSE-C's evaluation set, then UniVSE's attacks with all words.
+
+    Args:
+        records: The data set.
+        language: Parses of its captions.
+        split: The split; words come from the training split.
+        seed: Seed of the evaluation set and the attacks.
+        is_true: Drops adversaries that are true of their image; None keeps all.
+    """
     captions = [
         ParsedCaption(
             id=c.id, image=c.image, text=c.text, parse=language.parse(c.text), components=language.components(c.text)
         )
         for c in records.split(split).captions
     ]
-    by_id, rules = {c.id: c for c in captions}, Rules()
-
-    def shown(kind: str, adversary: Adversary) -> Shown:
-        caption = by_id[adversary.caption_id]
-        return Shown(kind, caption.image, caption.text, adversary)
-
+    rules = Rules()
     words = contrast_words(records, language, rules).of("all")
-    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
-    generator = Generator(words, known, rules)
-    for adversary in evaluation_set(by_image(captions), generator, seed=seed, split=split, is_true=is_true):
-        if adversary.attack in PARADIGMS:
-            yield shown(adversary.attack, adversary)
+    generator = Generator(words, knowledge(rules.lexicon, rules.concreteness, rules.concrete_share), rules)
     training = ((language.parse(c.text), language.components(c.text)) for c in records.split("train").captions)
     pools = build_pools(training, PoolConfig(held_out=False))
-    for adversary in attacks.generate(captions, pools, seed=seed, split=split, is_true=is_true):
-        yield shown(f"univse {adversary.attack}", adversary)
+    contrast = evaluation_set(by_image(captions), generator, seed=seed, split=split, is_true=is_true)
+    univse = attacks.generate(captions, pools, seed=seed, split=split, is_true=is_true)
+    kinds = chain(
+        ((adversary.attack, adversary) for adversary in contrast if adversary.attack in PARADIGMS),
+        ((f"univse {adversary.attack}", adversary) for adversary in univse),
+    )
+    by_id = {c.id: c for c in captions}
+    for kind, adversary in kinds:
+        caption = by_id[adversary.caption_id]
+        yield Candidate(kind, caption.image, caption.text, adversary)
 
 
-def drawn(config: RunConfig, workspace: Workspace, options: Options) -> tuple[list[Image], list[Shown]]:
-    """Images in the order of the sheets, and adversaries: `number` of each kind where the images have so many."""
+def drawn(config: RunConfig, workspace: Workspace, options: SampleOptions) -> tuple[list[Image], list[Candidate]]:
+    """Images in the order of the sheets, and up to `number` adversaries of each kind."""
     records = describe(config, workspace)
     every = [image for name in options.splits for image in records.split(name).images]
     language = parse_dataset(config, workspace, records)
-    images = _first(every, options.sample, options.images)
+    images = sorted(every, key=lambda image: _key(options.sample, image.id))[: options.images]
     if not images:
         raise InputError("images: no image is left to draw from")
     wanted = {image.id for image in images}
@@ -117,28 +125,24 @@ def drawn(config: RunConfig, workspace: Workspace, options: Options) -> tuple[li
     return images, [s for kind in KINDS for s in _spread([s for s in found if s.kind == kind], options)]
 
 
-def _spread(found: Sequence[Shown], options: Options) -> list[Shown]:
-    """As many as are wanted, one an image in turn; those of an image come from its captions in turn."""
-    turns: dict[str, list[Shown]] = defaultdict(list)
+def _spread(found: Sequence[Candidate], options: SampleOptions) -> list[Candidate]:
+    """Up to `number` of them: one per image in turn, and for each image from its captions in turn."""
+    turns: dict[str, list[Candidate]] = defaultdict(list)
     for shown in sorted(found, key=lambda s: _key(options.sample, s.kind, s.caption, s.text)):
         turns[shown.image].append(shown)
-    rounds: list[tuple[int, bytes, Shown]] = []
+    rounds: list[tuple[int, bytes, Candidate]] = []
     for image, here in turns.items():
         order = sorted(range(len(here)), key=lambda k: (sum(s.caption == here[k].caption for s in here[:k]), k))
         rounds += [(turn, _key(options.sample, image), here[k]) for turn, k in enumerate(order)]
     return [shown for _, _, shown in sorted(rounds, key=lambda r: r[:2])[: options.number]]
 
 
-def _first(images: Sequence[Image], sample: str, number: int) -> list[Image]:
-    return sorted(images, key=lambda image: _key(sample, image.id))[:number]
-
-
 def _key(*parts: str) -> bytes:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
 
 
-def listing(images: Sequence[Image], shown: Sequence[Shown]) -> str:
-    """Captions with their adversaries, numbered as the verdicts are, image by image as on the sheets."""
+def listing(images: Sequence[Image], shown: Sequence[Candidate]) -> str:
+    """Captions with their adversaries, in the order of the sheets and numbered in the order of the verdicts."""
     lines = []
     for number, image in enumerate(images):
         here = [(k, s) for k, s in enumerate(shown) if s.image == image.id]
@@ -164,8 +168,8 @@ def sheets(config: RunConfig, images: Sequence[Image], per_sheet: int, columns: 
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What a source that knows the truth says of all adversaries of a kind, made without asking it."""
+class Truths:
+    """How many of all adversaries of a kind are false and true by a source that knows; `unread` it cannot read."""
 
     kind: str
     false: Share
@@ -173,8 +177,8 @@ class Judged:
     unread: Share
 
 
-def judged_by_source(config: RunConfig, workspace: Workspace, options: Options) -> list[Judged] | None:
-    """A row for every kind; None where the source does not know what is true."""
+def judged_by_source(config: RunConfig, workspace: Workspace, options: SampleOptions) -> list[Truths] | None:
+    """A row for every kind; None if the source does not know what is true."""
     source = sources.of_config(config.data)
     if not source.knows_truth:
         return None
@@ -185,6 +189,6 @@ def judged_by_source(config: RunConfig, workspace: Workspace, options: Options) 
         for shown in generated(records, language, name, seed=0, is_true=attacks.unsure):
             verdicts[shown.kind].append(is_true(shown.image, shown.text))
     return [
-        Judged(kind, *(Share(sum(v is mark for v in found), len(found)) for mark in (False, True, None)))
+        Truths(kind, *(Share(sum(v is mark for v in found), len(found)) for mark in (False, True, None)))
         for kind, found in verdicts.items()
     ]
