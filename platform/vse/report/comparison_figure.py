@@ -12,8 +12,10 @@ _ROW, _MARK = 0.16, 0.07  # inches of a row, and of every further mark in it
 
 
 def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
-    """{"png", "svg"}: one row a metric, one mark a system but the first, which is the line at zero. Of attacks, R@1 and
-    pair accuracy are shown. Zero is at the same place in both panels, whose scales differ."""
+    """{"png", "svg"}: a row for each metric, with a mark for each system but the first, which is the line at zero.
+
+    Of attacks, R@1 and pair accuracy are shown. The panels have different scales, with zero in the same place.
+    """
     shown = [line for line in comparison.lines[split] if _is_shown(line.metric)]
     sums, recalls = ([line for line in shown if (line.metric == "rsum") == is_sum] for is_sum in (True, False))
     number = len(comparison.others)

@@ -1,4 +1,4 @@
-"""What a sweep of α found, as plain data: the one input of its figure, its tables and its page."""
+"""Results of a sweep of α as plain data: the one input of its figure, its tables and its page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,7 +10,7 @@ from vse.evaluation.intervals import Interval, interval
 SCHEMA_VERSION = 1
 
 Metrics = dict[str, list[float]]
-"""Metric name -> one value a seed."""
+"""Metric name -> one value for each seed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +24,7 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlphaResults:
-    """`points` has one entry an α, in the order of `alphas`, and each metric one value a seed, in the order of `seeds`.
+    """`points` has one entry for each of `alphas`, and each metric one value for each of `seeds`, in their order.
 
     `rule` is the sentence that was fixed beforehand and `chosen` what it chose; `configured` is the α under which the
     checkpoints were selected. `runs` are names of training runs by arm and seed.
@@ -44,7 +44,7 @@ class AlphaResults:
     runs: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def at(self, alpha: float) -> Metrics | None:
-        """The metrics at an α of the sweep, None where it was not part of it."""
+        """The metrics at an α of the sweep, None if it was not part of it."""
         return self.points[self.alphas.index(alpha)] if alpha in self.alphas else None
 
     def series(self, metric: str) -> list[Interval]:
@@ -67,6 +67,6 @@ def from_dict(data: Mapping[str, Any]) -> AlphaResults:
 
 
 def by_seed(metrics: Sequence[Mapping[str, float]]) -> Metrics:
-    """One mapping a seed -> one list a metric, for the metrics that all seeds have."""
+    """Mappings of seeds -> one list for each metric that all seeds have."""
     common = [key for key in metrics[0] if all(key in other for other in metrics)]
     return {key: [float(each[key]) for each in metrics] for key in common}

@@ -1,4 +1,4 @@
-"""How Gaussian codes of systems are, before and after training, over seeds: a file that grows by a system a call."""
+"""jobs/compare_codes.py: how Gaussian the codes of systems are, before and after training, in a table that grows."""
 
 import json
 import math
@@ -11,6 +11,7 @@ from vse.config import flatten, knob
 from vse.errors import InputError
 from vse.evaluation.gaussianity import KeepsCodes
 from vse.evaluation.intervals import interval
+from vse.report.files import json_text
 from vse.storage.folder import Folder
 from vse.training.compatibility import check_objective
 from vse.training.config import RunConfig
@@ -36,7 +37,7 @@ COLUMNS: Mapping[str, tuple[str, float, int]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodesOptions:
-    """Keys of the job beside the run configuration."""
+    """Keys of the job, next to the run configuration."""
 
     name: str = knob("", "what the system is called in the table")
     seeds: int = knob(5, "runs, of seeds 0, 1, ...", low=1)
@@ -44,7 +45,7 @@ class CodesOptions:
 
 
 def check(config: RunConfig, options: CodesOptions) -> None:
-    """What can be told before anything is trained. Raises InputError for a nameless system or one without codes."""
+    """Raises InputError, before any training, for a system without a name or without codes."""
     if not options.name:
         raise InputError("codes.name: what is the system called in the table?")
     family = registry.name_of("family", config.model)
@@ -56,27 +57,51 @@ def check(config: RunConfig, options: CodesOptions) -> None:
 def add_system(
     out: Folder, name: str, command: str, config: RunConfig, measured: Mapping[int, Mapping[str, float]]
 ) -> list[str]:
-    """Put a system into the file, in place of what bore its name; returns the lines of the table of all.
+    """Add a system to the file, or replace the system of the same name.
 
-    measured: seed -> numbers of `measure.gaussian`. Raises InputError where the file is none of ours.
+    Args:
+        out: Folder of the file.
+        name: The system in the table.
+        command: What reproduces its numbers.
+        config: Its configuration, of any seed.
+        measured: Seed -> metrics with `measure.gaussian`.
+
+    Returns:
+        The lines of the table of all systems.
+
+    Raises:
+        InputError: The file is of another kind, or its systems were measured on other data.
     """
-    kept = out.read_json(RESULTS) if out.exists(RESULTS) else {"schema": SCHEMA_VERSION, "systems": {}}
-    if not isinstance(kept, dict) or kept.get("schema") != SCHEMA_VERSION:
+    content = out.read_json(RESULTS) if out.exists(RESULTS) else {"schema": SCHEMA_VERSION, "systems": {}}
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA_VERSION:
         raise InputError(f"{out.address(RESULTS)}: written by another job or version; name another folder in codes.out")
-    keys = [key for key in next(iter(measured.values())) if f"{SPLIT}/gaussian_" in key]
-    numbers = {key: [each[key] for each in measured.values()] for key in keys}
-    kept["systems"][name] = {
+    systems, configuration = content["systems"], {k: v for k, v in flatten(config).items() if k != "seed"}
+    for other in systems:
+        if other != name and (key := _other_data(systems[other]["configuration"], configuration)):
+            raise InputError(
+                f"{out.address(RESULTS)}: {other} was measured on other data ({key}), which one table cannot compare; "
+                "name another folder in codes.out"
+            )
+    head, first = f"{SPLIT}/gaussian_", next(iter(measured.values()))
+    numbers = {key: [metrics[key] for metrics in measured.values()] for key in first if key.startswith(head)}
+    systems[name] = {
         "command": command,
         "seeds": sorted(measured),
-        "configuration": {key: value for key, value in flatten(config).items() if key != "seed"},
-        "numbers": {key.removeprefix(f"{SPLIT}/gaussian_"): _interval(values) for key, values in numbers.items()},
+        "configuration": configuration,
+        "numbers": {key.removeprefix(head): _interval(values) for key, values in numbers.items()},
     }
-    out.write_text(RESULTS, json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-    return table(kept["systems"])
+    out.write_text(RESULTS, json_text(content))
+    return table(systems)
+
+
+def _other_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The first key of the data set in which two configurations differ; "" for none."""
+    keys = [key for key in {**one, **other} if key.partition(".")[0] == "data"]
+    return next((key for key in keys if json.dumps(one.get(key)) != json.dumps(other.get(key))), "")
 
 
 def table(systems: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Markdown: a row a system and side, in each cell the mean before training, then after it with its interval."""
+    """Markdown: a row for each system and side, each cell with the mean before training and after it with interval."""
     heads = [heading for heading, _, _ in COLUMNS.values()]
     lines = [f"| system | codes of | {' | '.join(heads)} |", f"|{'---|' * (len(heads) + 2)}"]
     for name, system in systems.items():
@@ -99,5 +124,5 @@ def _cell(numbers: Mapping[str, Sequence[float | None]], side: str, metric: str)
 
 def _interval(values: Sequence[float]) -> list[float | None]:
     """[mean, half of the 95 % interval over seeds; None of a single one]."""
-    found = interval(values)
-    return [round(found.mean, 5), None if math.isnan(found.half) else round(found.half, 5)]
+    over_seeds = interval(values)
+    return [round(over_seeds.mean, 5), None if math.isnan(over_seeds.half) else round(over_seeds.half, 5)]

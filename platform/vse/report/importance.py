@@ -7,7 +7,7 @@ import numpy as np
 
 from vse.report.response import ResponseResults, is_numeric
 
-FEWEST = 8  # points below which a forest says nothing
+FEWEST = 8  # fewer points are too few for a forest
 TREES, REPEATS = 200, 20
 
 
@@ -15,7 +15,7 @@ TREES, REPEATS = 200, 20
 class Importance:
     """`shares`: key -> (mean, standard deviation over permutations) of the R² that is lost when its values are
     permuted, largest first. `explained`: R² of the forest on points that a tree has not seen; near or below 0 the
-    shares mean nothing. `left_out`: keys that only some points have, whose values cannot be given to the others."""
+    shares mean nothing. `left_out`: keys that only some points have, which cannot be permuted."""
 
     shares: dict[str, tuple[float, float]]
     explained: float
@@ -38,9 +38,9 @@ def importance(results: ResponseResults) -> Importance | None:
         return None
     forest = RandomForestRegressor(TREES, oob_score=True, min_samples_leaf=2, random_state=0, n_jobs=1)
     forest.fit(table, objective)
-    found = permutation_importance(forest, table, objective, n_repeats=REPEATS, random_state=0, n_jobs=1)
+    drops = permutation_importance(forest, table, objective, n_repeats=REPEATS, random_state=0, n_jobs=1)
     shares = {
-        key: (float(found["importances_mean"][k]), float(found["importances_std"][k])) for k, key in enumerate(keys)
+        key: (float(drops["importances_mean"][k]), float(drops["importances_std"][k])) for k, key in enumerate(keys)
     }
     ranked = dict(sorted(shares.items(), key=lambda item: -item[1][0]))
     left_out = tuple(key for key in results.keys if key not in shares)
@@ -53,8 +53,8 @@ def _shared(results: ResponseResults) -> list[str]:
 
 
 def encoded(results: ResponseResults) -> np.ndarray:
-    """(complete points, keys that all of them have) numbers: sizes of numbers, their logarithms where all are positive,
-    places of texts."""
+    """(complete points, keys that all of them have) numbers: sizes of numbers, their logarithms if all are positive,
+    indices of texts."""
     columns = []
     for key in _shared(results):
         values = [p.values[key] for p in results.complete]

@@ -1,7 +1,7 @@
-"""Numbers that the papers print, of their own systems and of those they cite, as `published.csv` holds them.
+"""Numbers that the papers print, of their own systems and of systems they cite, as in `published.csv`.
 
-The file has one line a number, in the order of the papers' tables: where it stands, whose system it is, what of ours
-implements that, data and protocol, encoders as far as the paper names them, and the number with the digits of print.
+The file has one line for each number, in the order of the papers' tables: paper and table, system and its authors, the
+preset that implements it, data and protocol, encoders if the paper names them, and the number with the digits of print.
 """
 
 import csv
@@ -21,7 +21,7 @@ FILE = "published.csv"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Paper:
-    """A paper whose tables are in the file."""
+    """A paper with tables in the file."""
 
     name: str
     citation: str
@@ -38,9 +38,8 @@ PAPERS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
-    """What a number was measured on; `protocols` are the values of `measure.protocol` that are comparable with it, on
-    that split of the data."""
+class EvalSet:
+    """The data of a number. Values of `measure.protocol` in `protocols` give comparable numbers on that split."""
 
     about: str
     protocols: tuple[str, ...] = ()
@@ -48,14 +47,14 @@ class Setting:
 
 
 SETTINGS = {
-    "coco_1k": Setting(about="1,000 test images of COCO", protocols=("coco_1k_folds", "coco_1k_first")),
-    "coco_5k": Setting(about="5,000 test images of COCO", protocols=("coco_5k",)),
-    "coco2017_1k": Setting(about="1,000 validation images of COCO 2017", protocols=("coco_1k_first",), split="val"),
-    "coco_plural": Setting(about="205 test images of COCO with captions in the plural"),
-    "coco_words": Setting(about="words for images of COCO"),
-    "coco_blanks": Setting(about="blanks in captions of COCO"),
-    "flickr_1k": Setting(about="1,000 test images of Flickr30k", protocols=("flickr_1k",)),
-    "flickr_entities": Setting(about="phrases of Flickr30k Entities to boxes, IoU of 0.5"),
+    "coco_1k": EvalSet(about="1,000 test images of COCO", protocols=("coco_1k_folds", "coco_1k_first")),
+    "coco_5k": EvalSet(about="5,000 test images of COCO", protocols=("coco_5k",)),
+    "coco2017_1k": EvalSet(about="1,000 validation images of COCO 2017", protocols=("coco_1k_first",), split="val"),
+    "coco_plural": EvalSet(about="205 test images of COCO with captions in the plural"),
+    "coco_words": EvalSet(about="words for images of COCO"),
+    "coco_blanks": EvalSet(about="blanks in captions of COCO"),
+    "flickr_1k": EvalSet(about="1,000 test images of Flickr30k", protocols=("flickr_1k",)),
+    "flickr_entities": EvalSet(about="phrases of Flickr30k Entities to boxes, IoU of 0.5"),
 }
 
 
@@ -96,8 +95,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
-    """A number as printed, and what is to be said of it: of a contradiction within its paper for instance."""
+class PrintedNumber:
+    """A number as printed, and a remark on it, for instance on a contradiction within its paper."""
 
     printed: str
     note: str
@@ -108,12 +107,12 @@ class Number:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """What a paper prints of one system on one data set in one table.
+class PublishedRow:
+    """The numbers of one system on one data set in one table of a paper.
 
-    `citation` is of whose system it is, empty for the paper's own; `presets` implement it, with `settings` (dotted keys
-    of the run, or of `measure`) on top, and are none where it is not built. Encoders and `finetuned` (the image
-    encoder) are empty where the paper does not say.
+    `citation` names the system's authors, empty for the paper's own. `presets` implement it, with `settings` (dotted
+    keys of the run, or of `measure`) on top; there are none if it is not built here. Encoders and `finetuned` (the
+    image encoder) are empty if the paper does not say.
     """
 
     paper: str
@@ -128,7 +127,7 @@ class Line:
     image_encoder: str
     finetuned: str
     text_encoder: str
-    numbers: Mapping[str, Number]
+    numbers: Mapping[str, PrintedNumber]
 
     @property
     def source(self) -> str:
@@ -141,35 +140,41 @@ _HEAD: tuple[str, ...] = (*_SHARED, "metric", "value", "note")
 
 
 @cache
-def read_published() -> tuple[Line, ...]:
+def read_published() -> tuple[PublishedRow, ...]:
     """Everything in the package's file, in the order of print."""
     return parse(resources.files("vse.report").joinpath(FILE).read_text(encoding="utf-8"))
 
 
-def parse(text: str, where: str = FILE) -> tuple[Line, ...]:
-    """The lines of a text of that form; raises InputError that names the line and the field of what is wrong."""
+def parse(text: str, where: str = FILE) -> tuple[PublishedRow, ...]:
+    """The rows of a text in the form of the file. Raises InputError with the line and the field that are wrong."""
     rows = list(csv.reader(text.splitlines()))
     if not rows or tuple(rows[0]) != _HEAD:
         raise InputError(f"{where}: line 1: expected the columns {','.join(_HEAD)}")
-    found: dict[tuple[str, ...], dict[str, Number]] = {}
+    systems: dict[tuple[str, ...], dict[str, PrintedNumber]] = {}
     for number, cells in enumerate(rows[1:], start=2):
         here = f"{where}: line {number}"
         if len(cells) != len(_HEAD):
             raise InputError(f"{here}: has {len(cells)} fields, expected {len(_HEAD)}")
         row = dict(zip(_HEAD, cells, strict=True))
         _check(row, here)
-        numbers = found.setdefault(tuple(row[name] for name in _SHARED), {})
+        numbers = systems.setdefault(tuple(row[name] for name in _SHARED), {})
         if row["metric"] in numbers:
             raise InputError(f"{here}: metric {row['metric']!r} of {row['system']!r} is there already")
-        numbers[row["metric"]] = Number(row["value"], row["note"])
-    return tuple(_line(dict(zip(_SHARED, key, strict=True)), numbers) for key, numbers in found.items())
+        numbers[row["metric"]] = PrintedNumber(row["value"], row["note"])
+    published = []
+    for key, numbers in systems.items():
+        row = dict(zip(_SHARED, key, strict=True))
+        presets, settings = row.pop("preset").split(), row.pop("settings").split()
+        pairs = dict(setting.split("=", 1) for setting in settings)
+        published.append(PublishedRow(presets=tuple(presets), settings=pairs, numbers=numbers, **row))
+    return tuple(published)
 
 
 def _check(row: Mapping[str, str], here: str) -> None:
-    for name, known in _CHOICES.items():
-        if row[name] not in known:
-            asked = did_you_mean(row[name], known) or f"known are {', '.join(filter(None, known))}"
-            raise InputError(f"{here}: {name} {row[name]!r}: unknown; {asked}")
+    for name, choices in _CHOICES.items():
+        if row[name] not in choices:
+            hint = did_you_mean(row[name], choices) or f"known are {', '.join(filter(None, choices))}"
+            raise InputError(f"{here}: {name} {row[name]!r}: unknown; {hint}")
     tables = PAPERS[row["paper"]].tables
     if row["table"] not in tables:
         raise InputError(f"{here}: table {row['table']!r}: of {row['paper']} there are {', '.join(tables)}")
@@ -180,9 +185,3 @@ def _check(row: Mapping[str, str], here: str) -> None:
     for setting in row["settings"].split():
         if not re.fullmatch(r"[\w.]+=.+", setting):
             raise InputError(f"{here}: settings {setting!r}: expected key=value")
-
-
-def _line(row: Mapping[str, str], numbers: Mapping[str, Number]) -> Line:
-    rest = {name: row[name] for name in _SHARED if name not in ("preset", "settings")}
-    settings = dict(setting.split("=", 1) for setting in row["settings"].split())
-    return Line(presets=tuple(row["preset"].split()), settings=settings, numbers=numbers, **rest)

@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,8 +19,9 @@ from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
 from vse.report.measured import evaluated
 from vse.report.page import render
-from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, Line, read_published
+from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, PublishedRow, read_published
 from vse.report.tables import Column, Row, Table
+from vse.stages.measuring.options import Size
 
 _TASKS = {
     "plain retrieval": ("rsum", "i2t/", "t2i/"),
@@ -29,7 +30,7 @@ _TASKS = {
 }
 _CAUTION = (
     "Papers' numbers are as printed; few say which images of a test split they take, and in how many folds. "
-    "Adversaries of the measured runs are made by this project's rules, not by the papers', but where it says so."
+    "Adversaries of the measured runs are made by this project's rules, not by the papers', unless the row says so."
 )
 _PRINTED = re.compile(rf"(attack_\w+)/{PRINTED}/")
 _BENCHMARKS = {"coco": "COCO", "mscoco": "COCO", "flickr30k": "Flickr30k", "f30k": "Flickr30k"}
@@ -57,18 +58,30 @@ def configured_name(config: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """A run as it was configured (`to_dict` of its configuration) and what was measured of it; `data`: the name of its
-    data set, where the workspace still has it."""
+class ReportedRun:
+    """A run with everything that a report shows of it.
+
+    `config` is `to_dict` of its configuration, `data` the name of its data set in the workspace ("": it is gone),
+    `records` identifies the images and captions of the data set. `facts` are for readers, `sizes` are by the name of
+    what was measured.
+    """
 
     name: str
     config: Mapping[str, Any]
     metrics: Mapping[str, float]
     data: str = ""
+    records: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether anything but training has measured it."""
+        return bool(self.sizes) or not all(key.startswith("val/") for key in self.metrics)
 
     @property
     def benchmark(self) -> str:
-        """The published data set it is on; empty where it is on none."""
+        """The published data set it is on; empty if it is on none."""
         return benchmark_of(self.data or configured_name(self.config))
 
     def measured(self, protocol: str, split: str) -> dict[str, float]:
@@ -76,16 +89,16 @@ class Run:
         return self._behind(split, protocol) | self.as_printed(protocol, split)
 
     def as_printed(self, protocol: str, split: str) -> dict[str, float]:
-        """Those of attacks that were made as the paper prints (`measure.attacks`), named as if by our rules."""
-        found = self._behind(split, protocol)
-        return {_PRINTED.sub(r"\1/", key): value for key, value in found.items() if _PRINTED.match(key)}
+        """Metrics under attack by adversaries as printed (`measure.attacks`), named as if by our rules."""
+        metrics = self._behind(split, protocol)
+        return {_PRINTED.sub(r"\1/", key): value for key, value in metrics.items() if _PRINTED.match(key)}
 
     def _behind(self, split: str, protocol: str) -> dict[str, float]:
         head = evaluated(f"{split}/{protocol}/")
         return {key.removeprefix(head): value for key, value in self.metrics.items() if key.startswith(head)}
 
 
-def published_tables(runs: Sequence[Run]) -> tuple[list[Table], str]:
+def published_tables(runs: Sequence[ReportedRun]) -> tuple[list[Table], str]:
     """Published numbers on the runs' data sets, in tables under the runs' own numbers by the same protocol.
 
     First come lines of systems with a run's model, loss and reading of captions, then all others, including systems
@@ -107,7 +120,7 @@ def published_tables(runs: Sequence[Run]) -> tuple[list[Table], str]:
     return [], f"Papers print numbers of {benchmark}; to see them here, measure with measure.protocol ({ways})."
 
 
-def unrecognised(runs: Iterable[Run]) -> list[str]:
+def unrecognised(runs: Iterable[ReportedRun]) -> list[str]:
     """A line for each run that was measured as papers measure, on data that no paper's numbers are shown for."""
     return [
         f"{run.name}: measured by {', '.join(used)}, but no published numbers are shown, since its data set "
@@ -117,14 +130,14 @@ def unrecognised(runs: Iterable[Run]) -> list[str]:
     ]
 
 
-def _comparable(benchmark: str, protocol: str, split: str) -> Iterator[Line]:
+def _comparable(benchmark: str, protocol: str, split: str) -> Iterator[PublishedRow]:
     for line in read_published():
         setting = SETTINGS[line.protocol]
         if line.train == line.test == benchmark and protocol in setting.protocols and split == setting.split:
             yield line
 
 
-def _tables(runs: Sequence[Run], protocol: str, split: str) -> Iterator[Table]:
+def _tables(runs: Sequence[ReportedRun], protocol: str, split: str) -> Iterator[Table]:
     for benchmark in dict.fromkeys(run.benchmark for run in runs):
         measured = {run.name: run.measured(protocol, split) for run in runs if run.benchmark == benchmark}
         here = [run for run in runs if measured.get(run.name)]
@@ -156,27 +169,27 @@ def _row(label: str, note: str, columns: Sequence[Column], metrics: Mapping[str,
     return Row(label, note, tuple(None if value is None else Interval(value, math.nan, 1) for value in values))
 
 
-def _each_once(lines: Iterable[Line], columns: Sequence[Column]) -> list[tuple[Line, list[str]]]:
-    """Lines with numbers in the columns, and where they stand: who repeats a system's numbers is only a place more."""
-    found: list[tuple[Line, list[str]]] = []
-    for line in lines:
-        if not (values := _values(line, columns)):
+def _each_once(rows: Iterable[PublishedRow], columns: Sequence[Column]) -> list[tuple[PublishedRow, list[str]]]:
+    """Rows with numbers in the columns, and their tables: a paper that repeats a system's numbers adds only a table."""
+    systems: list[tuple[PublishedRow, list[str]]] = []
+    for row in rows:
+        if not (values := _values(row, columns)):
             continue
-        for other, sources in found:
-            same = (line.presets or line.system, line.settings) == (other.presets or other.system, other.settings)
+        for other, sources in systems:
+            same = (row.presets or row.system, row.settings) == (other.presets or other.system, other.settings)
             if same and values.items() <= _values(other, columns).items():
-                sources.append(line.source)
+                sources.append(row.source)
                 break
         else:
-            found.append((line, [line.source]))
-    return found
+            systems.append((row, [row.source]))
+    return systems
 
 
-def _values(line: Line, columns: Sequence[Column]) -> dict[str, float]:
+def _values(line: PublishedRow, columns: Sequence[Column]) -> dict[str, float]:
     return {c.metric: line.numbers[c.metric].value for c in columns if c.metric in line.numbers}
 
 
-def _about(line: Line, sources: Sequence[str], same: Sequence[str]) -> str:
+def _about(line: PublishedRow, sources: Sequence[str], same: Sequence[str]) -> str:
     parts = [f"the setting of {', '.join(same)}"] if same else []
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     parts += [sources[0] + more, _images(line, "image encoder not said"), line.text_encoder]
@@ -188,12 +201,12 @@ def _about(line: Line, sources: Sequence[str], same: Sequence[str]) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _images(line: Line, unsaid: str = "") -> str:
+def _images(line: PublishedRow, unsaid: str = "") -> str:
     tuned = {"yes": "fine-tuned", "no": "frozen", "": ""}[line.finetuned]
     return ", ".join(filter(None, (line.image_encoder or unsaid, tuned)))
 
 
-def _is_of(line: Line, run: Run) -> bool:
+def _is_of(line: PublishedRow, run: ReportedRun) -> bool:
     """Whether the run's model, loss and reading of captions are those of a preset of the line."""
     if any(key.startswith("measure.") for key in line.settings):
         return False
@@ -210,9 +223,9 @@ def _system(config: Mapping[str, Any]) -> tuple[Any, ...]:
     return config.get("model"), config.get("objective"), text.get("sentence"), text.get("drop_components")
 
 
-def to_markdown(lines: Sequence[Line]) -> str:
+def to_markdown(lines: Sequence[PublishedRow]) -> str:
     """Every line under the table it is from, with remarks on its numbers below."""
-    tables: dict[tuple[str, ...], list[Line]] = {}
+    tables: dict[tuple[str, ...], list[PublishedRow]] = {}
     for line in lines:
         tables.setdefault((line.paper, line.table, line.train, line.test, line.protocol), []).append(line)
     blocks = []
@@ -225,14 +238,14 @@ def to_markdown(lines: Sequence[Line]) -> str:
     return render("published.md", file=FILE, count=sum(len(line.numbers) for line in lines), blocks=blocks)
 
 
-def _cells(line: Line, metrics: Sequence[str]) -> list[str]:
+def _cells(line: PublishedRow, metrics: Sequence[str]) -> list[str]:
     here = [f"`{name}`" for name in line.presets] + [f"`{key}={value}`" for key, value in line.settings.items()]
     values = [line.numbers[metric].printed if metric in line.numbers else "" for metric in metrics]
     system = line.system + (f" ({line.citation})" if line.citation else "")
     return [system, " ".join(here) or "–", _images(line), line.text_encoder, *values]
 
 
-def _notes(lines: Sequence[Line]) -> dict[str, list[str]]:
+def _notes(lines: Sequence[PublishedRow]) -> dict[str, list[str]]:
     """Remark -> the systems it is on, with the metrics if it is not on all of a system's numbers."""
     notes: dict[str, list[str]] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""What a sweep of trainings found, as plain data: the one input of its figures, its tables and its page."""
+"""Results of a sweep of trainings as plain data: the one input of its figures, its tables and its page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,10 +15,10 @@ OBJECTIVE = "objective"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """One configuration: `changes` as searched, `values` of every searched key, and what its seeds found.
+    """One configuration: `changes` as searched, `values` of every searched key, and the results of its seeds.
 
-    `metrics` has one value a seed, in the order of `seeds`, the objective among them. `stopped`: some seed was ended
-    early, after `epochs`. `runs` and `hits` name, by seed, its run and the file of its hits per test image ("": none).
+    `metrics` has one value for each of `seeds`, in their order, the objective included. `stopped`: a seed was ended
+    early, after `epochs`. `runs` and `hits` name, by seed, the run and the file of its hits per test image ("": none).
     """
 
     label: str
@@ -40,12 +40,12 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResponseResults:
-    """`keys` are those searched of which more than one value was tried, `base` the preset's values of all that the
-    space names, without those that it has not.
+    """`keys` are the searched keys with more than one value, `base` the preset's values of all keys of the space that
+    the preset has.
 
-    `points` come in the order in which they were tried; `best` is the place of the chosen one, None before any is
-    complete. `claims` are verdicts on registered claims by name. `failed` are label -> error; `left` counts trials that
-    a cap held back (-1: an unknown number).
+    `points` are in the order of the trials; `best` is the index of the chosen one, None before any is complete.
+    `claims` are verdicts on registered claims by name. `failed` are label -> error; `left` counts trials that a cap
+    held back (-1: an unknown number).
     """
 
     name: str
@@ -68,7 +68,7 @@ class ResponseResults:
 
     @property
     def complete(self) -> list[Point]:
-        """Points all of whose seeds have run to their end."""
+        """Points with all seeds run to their end."""
         return [p for p in self.points if len(p.seeds) == len(self.seeds) and not p.stopped]
 
     def chosen(self) -> Point | None:
@@ -93,7 +93,7 @@ def from_dict(data: Mapping[str, Any]) -> ResponseResults:
 
 
 def choose(points: Sequence[Point], seeds: int) -> int | None:
-    """The place of the complete point with the highest mean objective; the first of equals; None where none is."""
+    """The index of the complete point with the best mean objective, the first of equals; None if none is complete."""
     best: int | None = None
     for place, point in enumerate(points):
         if len(point.seeds) == seeds and not point.stopped:
@@ -110,12 +110,12 @@ def lines_of(results: ResponseResults, key: str) -> list[tuple[str, list[Point]]
         if key in point.values and point.metrics.get(OBJECTIVE) and not point.stopped:
             rest = tuple((k, repr(v)) for k, v in point.values.items() if k != key and k in results.keys)
             groups.setdefault(rest, []).append(point)
-    found = []
+    lines = []
     for rest, points in groups.items():
         if len({repr(p.values[key]) for p in points}) > 1:
             off = [f"{k.rpartition('.')[2]}={v}" for k, v in rest if v != repr(results.base.get(k))]
-            found.append((", ".join(off), sorted(points, key=lambda p: sortable(p.values[key]))))
-    return sorted(found, key=lambda line: (line[0] != "", line[0]))
+            lines.append((", ".join(off), sorted(points, key=lambda p: sortable(p.values[key]))))
+    return sorted(lines, key=lambda line: (line[0] != "", line[0]))
 
 
 def sortable(value: Any) -> tuple[int, float, str]:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,7 +12,7 @@ from vse.report.measured import run_metrics, run_sizes
 from vse.report.metric_names import name_of
 from vse.report.order import grouped, parts
 from vse.report.page import Provenance, count, provenance, render
-from vse.report.published_page import Run, published_tables, unrecognised
+from vse.report.published_page import ReportedRun, published_tables, unrecognised
 from vse.report.tables import metrics_csv
 from vse.report.terminal import told_size
 from vse.stages.measuring.options import Size
@@ -22,28 +21,6 @@ from vse.training.checkpoint import Checkpoints
 from vse.training.origin import Origin, read_origin
 from vse.workspace.layout import Workspace
 from vse.workspace.summary import summarised
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReportedRun:
-    """A run with everything that the report shows of it.
-
-    `records` identifies the images and captions of its data set, `data` is the name that the workspace keeps the data
-    set under ("": it is gone), `facts` are for readers, `sizes` by the name of what was measured.
-    """
-
-    name: str
-    config: Mapping[str, Any]
-    metrics: Mapping[str, float]
-    sizes: Mapping[str, Size]
-    facts: Mapping[str, str]
-    records: str
-    data: str
-
-    @property
-    def evaluated(self) -> bool:
-        """Whether anything but training has measured it."""
-        return bool(self.sizes) or not all(key.startswith("val/") for key in self.metrics)
 
 
 def read_reported(workspace: Workspace, name: str) -> ReportedRun:
@@ -103,29 +80,26 @@ def write_runs(folder: Folder, runs: Sequence[ReportedRun], commands: Mapping[st
     Returns:
         The names of the files.
     """
-    published = [Run(name=run.name, config=run.config, metrics=run.metrics, data=run.data) for run in runs]
-    other = unrecognised(published)
+    other = unrecognised(runs)
     for line in other:
         print(f"note: {line}", file=sys.stderr, flush=True)
     notes = [f"not evaluated: {run.name}; {commands[run.name]}" for run in runs if not run.evaluated]
     made_with = provenance([*commands.values(), own], {run.name: dotted(run.config) for run in runs})
     rows = {run.name: run.metrics for run in runs}
     files = {
-        "report.html": runs_page(runs, made_with, published, [*notes, *other]),
+        "report.html": runs_page(runs, made_with, [*notes, *other]),
         "table.csv": metrics_csv(rows),
         "table.json": json_text(rows),
     }
     return write_files(folder, files)
 
 
-def runs_page(
-    runs: Sequence[ReportedRun], made_with: Provenance, published: Sequence[Run] = (), notes: Iterable[str] = ()
-) -> str:
+def runs_page(runs: Sequence[ReportedRun], made_with: Provenance, notes: Iterable[str] = ()) -> str:
     """The page of runs: a table for each data set, since numbers on different data cannot be compared."""
     by_data: dict[str, list[ReportedRun]] = {}
     for run in runs:
         by_data.setdefault(run.records, []).append(run)
-    tables, hint = published_tables(published)
+    tables, hint = published_tables(runs)
     return render(
         "runs.html",
         title=count(len(runs), "run"),

@@ -1,19 +1,21 @@
 """jobs/search.py: the page of a search, every answer in `summary.json`, and lines for the terminal."""
 
+import base64
 import functools
+import io
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from vse.cli.command import Request
 from vse.config import fingerprint, flatten, to_dict
+from vse.data.images import UnreadableImage, open_image
 from vse.display.escaping import one_line
 from vse.errors import InputError
 from vse.inference.image_search import Answer, Hit, Options, SearchResult, check_search, place_of, search
 from vse.report.build import placed
 from vse.report.page import provenance
 from vse.report.search_page import search_page
-from vse.report.thumbnails import thumbnail
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import command_line
 from vse.workspace.redaction import redact_text
@@ -21,6 +23,7 @@ from vse.workspace.summary import write_summary
 
 PAGE = "search.html"
 REVISION = 1  # raise it if the same search would find something else
+THUMBNAIL = 288  # pixels: one and a half of a tile, for dense screens
 
 
 def build_search(request: Request) -> str:
@@ -55,6 +58,21 @@ def build_search(request: Request) -> str:
     )
     print("\n".join(map(one_line, lines(result))))
     return path
+
+
+def thumbnail(uri: str, root: str, side: int = THUMBNAIL) -> str:
+    """A picture as the data URI of a JPEG of at most `side` pixels a side, never enlarged.
+
+    Empty if the picture cannot be read, or if there is none, as with ready-made features.
+    """
+    try:
+        picture = open_image(uri, root)
+    except (UnreadableImage, InputError):
+        return ""
+    picture.thumbnail((side, side))
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=85, subsampling=0)
+    return f"data:image/jpeg;base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 
 def plan(request: Request) -> Iterator[str]:

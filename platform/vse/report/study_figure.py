@@ -15,7 +15,7 @@ Style = tuple[str, str, str]
 
 
 def _styles(labels: Mapping[str, str]) -> dict[str, Style]:
-    """The hues of `style` in turn, told apart in grey by their marks."""
+    """The hues of `style` in turn; in grey, the marks differ."""
     looks = zip(cycle(PALETTE), cycle(MARKS), strict=True)
     return {name: (*look, label) for (name, label), look in zip(labels.items(), looks, strict=False)}
 

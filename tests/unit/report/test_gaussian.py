@@ -51,6 +51,15 @@ def test_systems_stand_below_each_other_and_the_newest_numbers_count(tmp_path: P
     assert again[4:] == lines[4:]
 
 
+def test_systems_on_other_data_are_refused(tmp_path: Path) -> None:
+    out = Folder.open(tmp_path)
+    add_system(out, "jWAE", "one", CONFIG, {0: measured(0)})
+    other = override(CONFIG, {"data.num_test": 5})
+    with pytest.raises(InputError, match=r"jWAE was measured on other data \(data\.num_test\)"):
+        add_system(out, "MSE", "two", other, {0: measured(0)})
+    add_system(out, "jWAE", "one", other, {0: measured(0)})  # its own numbers are replaced
+
+
 def test_a_file_of_another_kind_stays(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text('{"schema": 7}')
     with pytest.raises(InputError, match=r"results\.json: written by another job or version"):

@@ -19,8 +19,9 @@ from vse.report.alpha_figure import alpha_figure
 from vse.report.alpha_page import alpha_page
 from vse.report.comparison_figure import comparison_figure
 from vse.report.page import count, render, signed
+from vse.report.published_page import ReportedRun
 from vse.report.response_figures import interaction_figure, response_figure
-from vse.report.runs_page import ReportedRun, runs_page
+from vse.report.runs_page import runs_page
 from vse.report.style import VARIABLES, inline
 from vse.report.tables import alpha_table
 from vse.stages.measuring.options import Size

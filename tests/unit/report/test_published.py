@@ -10,7 +10,7 @@ import pytest
 from vse import presets
 from vse.config import override
 from vse.errors import InputError
-from vse.report.published import FILE, PAPERS, SETTINGS, Line, parse, read_published
+from vse.report.published import FILE, PAPERS, SETTINGS, PublishedRow, parse, read_published
 from vse.stages.measuring.options import MeasureOptions
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -20,12 +20,12 @@ RECALLS = ("i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10")
 ATTACKS = ("object", "attribute", "relation")
 
 
-def value(line: Line, metric: str) -> float:
+def value(line: PublishedRow, metric: str) -> float:
     return line.numbers[metric].value
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.source}, {line.system}, {line.test}")
-def test_what_implements_a_line_exists(line: Line) -> None:
+def test_what_implements_a_line_exists(line: PublishedRow) -> None:
     assert set(line.presets) <= set(presets.names())
     of_run = {key: text for key, text in line.settings.items() if not key.startswith("measure.")}
     of_measure = {key.partition(".")[2]: text for key, text in line.settings.items() if key not in of_run}
@@ -63,7 +63,7 @@ def test_every_table_and_setting_is_there() -> None:
     assert sum(len(line.numbers) for line in LINES) == 837
 
 
-def _sums() -> Iterator[tuple[Line, str, tuple[str, ...]]]:
+def _sums() -> Iterator[tuple[PublishedRow, str, tuple[str, ...]]]:
     for line in LINES:
         yield line, "rsum", RECALLS
         for attack in ATTACKS:
@@ -127,7 +127,7 @@ def test_no_adversary_improves_a_rank() -> None:
 
 
 def test_a_paper_repeats_its_own_numbers() -> None:
-    def of(paper: str, table: str, system: str, protocol: str = "coco_1k") -> Line:
+    def of(paper: str, table: str, system: str, protocol: str = "coco_1k") -> PublishedRow:
         (line,) = (
             line
             for line in LINES

@@ -10,17 +10,17 @@ from tests.unit.report.pages import table_element
 from vse.config import override, to_dict
 from vse.presets import preset
 from vse.report.published import read_published
-from vse.report.published_page import Run, published_tables, to_markdown, unrecognised
+from vse.report.published_page import ReportedRun, published_tables, to_markdown, unrecognised
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def run(name: str, metrics: dict[str, float], **changes: Any) -> Run:
+def run(name: str, metrics: dict[str, float], **changes: Any) -> ReportedRun:
     config = override(preset(name), {key.replace("__", "."): value for key, value in changes.items()})
-    return Run(name=f"{name}-s0", config=to_dict(config), metrics=metrics)
+    return ReportedRun(name=f"{name}-s0", config=to_dict(config), metrics=metrics)
 
 
-def tables(runs: list[Run]) -> list[tuple[str, list[str], list[list[str]]]]:
+def tables(runs: list[ReportedRun]) -> list[tuple[str, list[str], list[list[str]]]]:
     """(caption, column titles, rows of label, note and cells) of each table as pages show it."""
     elements = [table_element(table) for table in published_tables(runs)[0]]
     shown = []
@@ -181,14 +181,14 @@ def test_where_nothing_can_be_compared() -> None:
     ],
 )
 def test_benchmarks_by_name(data: dict[str, str], benchmark: str) -> None:
-    assert Run(name="a", config={"data": data}, metrics={}).benchmark == benchmark
+    assert ReportedRun(name="a", config={"data": data}, metrics={}).benchmark == benchmark
 
 
 def test_a_data_set_has_the_name_that_the_workspace_keeps_it_by() -> None:
     config = {"data": {"name": "karpathy", "file": "", "root": "/photographs"}}  # of its only dataset_*.json
-    assert Run(name="a", config=config, metrics={}, data="flickr30k").benchmark == "Flickr30k"
+    assert ReportedRun(name="a", config=config, metrics={}, data="flickr30k").benchmark == "Flickr30k"
     config = {"data": {"name": "karpathy", "file": "", "root": "/coco"}}
-    assert Run(name="a", config=config, metrics={}, data="coco_german").benchmark == ""
+    assert ReportedRun(name="a", config=config, metrics={}, data="coco_german").benchmark == ""
 
 
 def test_runs_measured_as_papers_do_on_data_of_another_name_are_told() -> None:

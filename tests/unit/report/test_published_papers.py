@@ -7,7 +7,7 @@ from itertools import groupby
 import pytest
 
 from tests.shared import SHARED
-from vse.report.published import Line, read_published
+from vse.report.published import PublishedRow, read_published
 
 TEXTS = {
     "vse_c": "vse_c_coling2018.txt",
@@ -42,7 +42,7 @@ def name(text: str) -> str:
     return re.sub(r"[^a-z0-9]|relational vse|univse|ours", "", text.lower())
 
 
-def in_print(line: Line) -> tuple[str, ...]:
+def in_print(line: PublishedRow) -> tuple[str, ...]:
     """Lines with one key are one row in print: jWAE's Table 3 has both data sets side by side."""
     return line.paper, line.table, line.system, "" if (line.paper, line.table) == ("jwae", "3") else line.protocol
 

@@ -1,4 +1,4 @@
-"""Small copies of pictures, as large as they need be."""
+"""Small copies of pictures on the page of a search."""
 
 import base64
 import io
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from vse.report.thumbnails import thumbnail
+from vse.report.search_build import thumbnail
 
 
 def picture_of(uri: str) -> Image.Image:
