@@ -170,7 +170,8 @@ def test_the_family_of_the_guide_trains(monkeypatch: pytest.MonkeyPatch, pretrai
         assert family.encode_captions(collate(rows, 0))["captions"].shape == (len(data), 16)
     finally:
         registry._COMPONENTS["family"].pop("mean_words", None)
-        catalogue._PRESETS.pop("mean_words_scenes", None)
+        for name in ("mean_words_scenes", "mean_words_small"):
+            catalogue._PRESETS.pop(name, None)
 
 
 def test_the_source_of_the_guide_reads_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
