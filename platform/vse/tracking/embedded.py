@@ -1,29 +1,28 @@
-"""MLflow's store in a SQLite file: whether it is whole, and a new one where it is not. All that is in it is in the
-journals, so a damaged file is put aside and filled again.
+"""MLflow's store in a SQLite file: checks, repair, and a new store if there is none.
 
-Questions are asked of the file itself, without importing mlflow.
+The journals have all its content, so a damaged file is renamed and a new one is filled. Checks read the file itself,
+without importing mlflow.
 """
 
 import os
 import sqlite3
-import sys
 import time
 import uuid
 from contextlib import closing
 from pathlib import Path
 
+from vse.tracking.mlflow_internals import (
+    COUNT_ACTIVE_RUN,
+    COUNT_EXPERIMENTS,
+    COUNT_RUN,
+    PATH_COLUMNS,
+    close_engines,
+    is_locked,
+    is_other_schema,
+)
 from vse.workspace.redaction import redact_text
 
-_ACTIVE = "active"  # the stage of a run that is not deleted
 _PATIENCE = 10.0  # seconds to wait for a lock of another process
-# Where the embedded store keeps absolute paths of artifacts
-_WITH_PATHS = (
-    ("experiments", "artifact_location"),
-    ("runs", "artifact_uri"),
-    ("model_versions", "source"),
-    ("model_versions", "storage_location"),
-)
-_STORES = ("mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store")
 
 
 def file_of(uri: str) -> Path:
@@ -32,10 +31,10 @@ def file_of(uri: str) -> Path:
 
 
 def damage(uri: str) -> str:
-    """What is wrong with the pages of a store's file, read all through; empty if nothing is, or if there is no file.
+    """The first damaged page of a store's file; empty if there is none, or no file.
 
     A store of 10,000 runs with 480 points each (1.6 GB) takes 3 s. Raises sqlite3.OperationalError if the file cannot
-    be read now, as while another process locks it.
+    be read now, for instance because another process locks it.
     """
     if not file_of(uri).is_file():
         return ""
@@ -50,10 +49,14 @@ def damage(uri: str) -> str:
 
 
 def put_aside_damaged(uri: str, *, ours: bool) -> str:
-    """Put a damaged store aside; returns the line that says so, empty if there is no damage.
+    """Rename a damaged store; returns a line about it, empty if there is no damage.
 
-    ours: whether the store belongs to the workspace, whose journals have all that is in it. Raises OSError for a
-    damaged one that does not.
+    Args:
+        uri: of the store.
+        ours: whether the store belongs to the workspace, whose journals have all its content.
+
+    Raises:
+        OSError: if a store that is not ours is damaged.
     """
     file, wrong = file_of(uri), damage(uri)
     if not wrong and ours and file.exists() and not is_whole(uri):
@@ -68,10 +71,10 @@ def put_aside_damaged(uri: str, *, ours: bool) -> str:
 
 
 def why_unusable(error: Exception, uri: str) -> str:
-    """Why a store cannot be used, in a line, for errors that say it badly; empty for all others."""
+    """One line for errors of MLflow that explain themselves badly; empty for all others."""
     if is_locked(error):
         return "another process has locked it"
-    if "database schema" in str(error):
+    if is_other_schema(error):
         return (
             "another version of MLflow wrote it; use that one, or make a copy and run `mlflow db upgrade "
             f"{redact_text(uri)}`, or move it away to have it filled anew from the journals"
@@ -79,56 +82,35 @@ def why_unusable(error: Exception, uri: str) -> str:
     return ""
 
 
-def is_damage(error: BaseException) -> bool:
-    """Whether a query failed because of what is in the file, rather than because of who else uses it."""
-    return "malformed" in str(error) or "not a database" in str(error)
-
-
-def is_locked(error: BaseException) -> bool:
-    """Whether a query failed because another process holds the file."""
-    return "database is locked" in str(error) or "database table is locked" in str(error)
-
-
 def put_aside(uri: str) -> str:
-    """Rename a store's file and its logs, if they are there; returns the new name of the file, empty if there was none.
-
-    MLflow keeps its connections for ever: those of this process are closed, or they would go on writing to that file.
-    """
+    """Rename a store's file and its logs and close this process's connections; returns the file's new name, or ""."""
     database, aside = file_of(uri), ""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for name in ("-journal", "-wal", "-shm", ""):
         if Path(f"{database}{name}").exists():
             aside = f"{database}.damaged-{stamp}{name}"
             os.replace(f"{database}{name}", aside)
-    for module in _STORES:
-        if (engine := _engines(module).get(uri)) is not None:
-            engine.dispose()
+    close_engines(uri)
     return aside
 
 
-def _engines(module: str) -> dict:
-    loaded = sys.modules.get(module)
-    return {} if loaded is None else loaded.SqlAlchemyStore._engine_map
-
-
 def is_whole(uri: str) -> bool:
-    """Whether a store is there with its tables complete: MLflow's first experiment is the last thing made."""
-    return _counts(file_of(uri), "SELECT count(*) FROM experiments")
+    """Whether a store exists with all its tables."""
+    return _counts(file_of(uri), COUNT_EXPERIMENTS)
 
 
 def file_knows(uri: str, run_id: str) -> bool:
     """`Store.knows` of a SQLite file."""
-    return _counts(file_of(uri), "SELECT count(*) FROM runs WHERE run_uuid = ?", run_id)
+    return _counts(file_of(uri), COUNT_RUN, run_id)
 
 
 def file_is_active(uri: str, run_id: str) -> bool:
     """`Store.is_active` of a SQLite file."""
-    query = "SELECT count(*) FROM runs WHERE run_uuid = ? AND lifecycle_stage = ?"
-    return _counts(file_of(uri), query, run_id, _ACTIVE)
+    return _counts(file_of(uri), COUNT_ACTIVE_RUN, run_id)
 
 
 def _counts(database: Path, query: str, *values: str) -> bool:
-    """Whether a file is a database with such rows; one that is only busy, or read-only, is taken to have them."""
+    """Whether a database has such rows; one that is busy or read-only counts as having them."""
     if not database.is_file():
         return False
     try:
@@ -141,10 +123,9 @@ def _counts(database: Path, query: str, *values: str) -> bool:
 
 
 def make_whole(uri: str) -> None:
-    """Make the embedded store, unless it is whole, under another name and rename it.
+    """Create the embedded store, unless it is complete, under another name, then rename it.
 
-    MLflow makes its tables in some thirty steps, and cannot go on from the middle of them after a kill or on a disk
-    that was full.
+    MLflow creates its tables in some thirty steps and cannot continue after a kill or a full disk between them.
     """
     if is_whole(uri):
         return
@@ -158,18 +139,16 @@ def make_whole(uri: str) -> None:
     making = database.with_name(f"{database.name}.making-{uuid.uuid4().hex[:8]}")  # MLflow remembers names
     address = f"sqlite:///{making}"
     MlflowClient(tracking_uri=address).search_experiments(max_results=1)
-    engine = _engines(_STORES[0]).pop(address, None)
-    if engine is not None:
-        engine.dispose()
+    close_engines(address, forget=True)
     with making.open("rb") as stream:
         os.fsync(stream.fileno())
     os.replace(making, database)
 
 
 def relocate(uri: str, artifacts: Path) -> None:
-    """Make a moved workspace whole: the embedded store names artifact folders by absolute path.
+    """Correct the absolute paths of artifacts in the embedded store of a workspace that was moved.
 
-    The old root is what the experiments' folders have in common with `<workspace>/mlflow/artifacts/<experiment>`.
+    The old root is the part of the experiments' folders before `mlflow/artifacts/<experiment>`.
     """
     with closing(sqlite3.connect(file_of(uri), timeout=_PATIENCE)) as connection, connection:
         try:
@@ -182,7 +161,7 @@ def relocate(uri: str, artifacts: Path) -> None:
             str(Path(place).parent) for (place,) in rows if Path(place).parent.parts[-2:] == ("mlflow", "artifacts")
         }
         for root in roots - {str(artifacts)}:
-            for table, column in _WITH_PATHS:
+            for table, column in PATH_COLUMNS:
                 connection.execute(
                     f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?",
                     (str(artifacts), len(root) + 1, len(root) + 1, root + "/"),

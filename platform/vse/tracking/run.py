@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from vse.errors import InputError, first_line
 from vse.storage.folder import MANIFEST, Folder
+from vse.tracking.mlflow_internals import TAG_LENGTH
 from vse.tracking.state import Sent
-from vse.tracking.store import LONGEST_TEXT, RunRefusedError, clean_key
+from vse.tracking.store import RunRefusedError, clean_key
 from vse.tracking.view import ENVIRONMENT, description, environment, visible
 from vse.workspace import journal
 from vse.workspace.journal import Story
@@ -105,7 +106,7 @@ class RunShipper:
     def _description(self, state: Sent, before: Story, story: Story) -> str:
         """What the run's page says of it; empty where that has not changed since it was sent."""
         experiment = self._store.experiment_id(story.experiment)
-        now, then = (description(each, experiment, state.run_id, LONGEST_TEXT) for each in (story, before))
+        now, then = (description(each, experiment, state.run_id, TAG_LENGTH) for each in (story, before))
         return now if now != then else ""
 
     def _register(self, state: Sent, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:

@@ -25,12 +25,11 @@ from vse.tracking import prometheus
 from vse.tracking.embedded import (
     file_is_active,
     file_knows,
-    is_damage,
-    is_locked,
     put_aside_damaged,
     relocate,
     why_unusable,
 )
+from vse.tracking.mlflow_internals import is_damage, is_locked
 from vse.tracking.run import RunShipper, Waiting, one_line
 from vse.tracking.state import Sent, newest, read_state, write_state
 from vse.training.run_story import tell_lost_end

@@ -1,8 +1,7 @@
-"""MLflow, behind the six things that shipping a journal needs. With `models` and `embedded` the only importer of
-mlflow, and only when used.
+"""A connection to MLflow with the operations that shipping a journal needs.
 
-Runs are found by the tag `vse.run_id` in their experiment, never by what MLflow drew at random, so a retried or resumed
-job continues the run it already has.
+Runs are found by the tag `vse.run_id` in their experiment, not by MLflow's random id, so a retried or resumed job
+continues the run it already has.
 """
 
 import json
@@ -17,25 +16,36 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vse.tracking.embedded import file_of, make_whole
-from vse.tracking.view import VIEW, VIEW_TAG
+from vse.tracking.mlflow_internals import (
+    COMMIT_TAG,
+    ENTITIES_PER_BATCH,
+    EXPERIMENT_KIND_TAG,
+    KEY_LENGTH,
+    NOTE_TAG,
+    PARAM_LENGTH,
+    PARAMS_PER_BATCH,
+    PARENT_TAG,
+    SOURCE_TAG,
+    TAG_LENGTH,
+    TRAINING,
+    VIEW_TAG,
+    warn_of_version,
+)
+from vse.tracking.view import VIEW, VIEW_KEY
 
 T = TypeVar("T")
 
 RUN_TAG = "vse.run_id"
-_PARENT_TAG = "mlflow.parentRunId"
-_NOTE_TAG = "mlflow.note.content"
 _ACTIVE = "active"  # the stage of a run that is not deleted
 _STATUS = {"running": "RUNNING", "finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
-# What MLflow accepts in one batch and one value (mlflow.utils.validation)
-_METRICS, _PARAMS, _KEY, _PARAM_VALUE, LONGEST_TEXT = 1000, 100, 250, 6000, 8000
 _TIMEOUT, _SECONDS, _SECONDS_FOR_FILES = "MLFLOW_HTTP_REQUEST_TIMEOUT", "5", "60"
-# Tags of ours that the columns of MLflow's table of runs have other names for: what kind of run it is, as its source
-_COLUMNS = {"kind": "mlflow.source.name", "git.commit": "mlflow.source.git.commit"}
+# Our tags -> the tags that MLflow's table of runs has columns for
+_COLUMNS = {"kind": SOURCE_TAG, "git.commit": COMMIT_TAG}
 _EXPERIMENT_TAGS = {
-    "mlflow.experimentKind": "custom_model_development",  # or the pages open on traces and prompts
-    "mlflow.note.content": "A sweep is one row, its trials are below it; `best/...` is of the epoch a run kept. "
+    EXPERIMENT_KIND_TAG: TRAINING,  # or the pages open on traces and prompts
+    NOTE_TAG: "A sweep is one row, its trials are below it; `best/...` is of the epoch a run kept. "
     "A run's description has its results and commands.",
-    VIEW_TAG: json.dumps(VIEW),
+    VIEW_TAG + VIEW_KEY: json.dumps(VIEW),
 }
 _NOT_IN_KEYS = re.compile(r"[^\w. :/-]", re.ASCII)
 
@@ -53,6 +63,7 @@ class Store:
 
     def __init__(self, uri: str, artifacts: Path | None = None) -> None:
         _quiet()
+        warn_of_version()
         from mlflow import MlflowClient
 
         self._artifacts = artifacts
@@ -135,17 +146,17 @@ class Store:
         """Log all in as few batches as MLflow allows. Raises RunRefusedError if so answered."""
         from mlflow.entities import Metric, Param, RunTag
 
-        special = {_PARENT_TAG: parent} if parent else {}
+        special = {PARENT_TAG: parent} if parent else {}
         special |= {shown: tags[name] for name, shown in _COLUMNS.items() if name in tags}
         if description:
-            special[_NOTE_TAG] = description
-        tag_list = [RunTag(clean_key(k), str(v)[:LONGEST_TEXT]) for k, v in {**tags, **special}.items()]
-        param_list = [Param(clean_key(k), str(v)[:_PARAM_VALUE]) for k, v in params.items()]
+            special[NOTE_TAG] = description
+        tag_list = [RunTag(clean_key(k), str(v)[:TAG_LENGTH]) for k, v in {**tags, **special}.items()]
+        param_list = [Param(clean_key(k), str(v)[:PARAM_LENGTH]) for k, v in params.items()]
         points = [Metric(clean_key(k), value, when, step) for (k, step), (value, when) in metrics.items()]
         metric_parts, param_parts, tag_parts = (
-            list(_parts(points, _METRICS - 2 * _PARAMS)),  # a batch holds at most 1000 things of all kinds
-            list(_parts(param_list, _PARAMS)),
-            list(_parts(tag_list, _PARAMS)),
+            list(_parts(points, ENTITIES_PER_BATCH - 2 * PARAMS_PER_BATCH)),
+            list(_parts(param_list, PARAMS_PER_BATCH)),
+            list(_parts(tag_list, PARAMS_PER_BATCH)),
         )
         with _refusals():
             for part in range(max(len(metric_parts), len(param_parts), len(tag_parts))):
@@ -224,7 +235,7 @@ class Store:
 
 def clean_key(key: str) -> str:
     """A name as MLflow accepts it: signs it refuses become underscores, long ones are cut."""
-    return _NOT_IN_KEYS.sub("_", str(key))[:_KEY]
+    return _NOT_IN_KEYS.sub("_", str(key))[:KEY_LENGTH]
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -1,33 +1,25 @@
-"""MLflow's pages, opened on what this project records: `mlflow server --app-name vse ...`.
+"""MLflow's pages, opened on the runs of this project: `mlflow server --app-name vse ...`.
 
-MLflow's pages are for language models or for model training, as the browser remembers, and for language models in a
-browser that has not been asked: the kind of an experiment does not change that (MLflow 3.17). This application serves
-the same pages with another beginning: training, the table of runs with its columns, and no assistant unfolded. What a
-user has chosen in the browser stays.
+A browser without a stored choice would open MLflow's pages for language models (MLflow 3.17). This application serves
+the same pages with the table of runs first. Choices that the user has made in the browser stay.
 """
 
 import json
 from pathlib import Path
 
 from flask import Response
-from mlflow.server import app as pages
-from mlflow.server.fastapi_app import app
 
+from vse.tracking.mlflow_internals import BROWSER_CHOICES, web_pages
 from vse.tracking.view import VIEW_KEY
 
 START = f"#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey={VIEW_KEY}"
-_CHOICES = {  # keys of the browser's storage, as MLflow's pages name them
-    "mlflow.workflowType_v1": "machine_learning",
-    "mlflow.assistant.panelOpen_v1": False,
-    "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": True,
-}
 _SCRIPT = f"""<script>
-for (const [key, value] of Object.entries({json.dumps(_CHOICES)}))
+for (const [key, value] of Object.entries({json.dumps(BROWSER_CHOICES)}))
   if (localStorage.getItem(key) === null) localStorage.setItem(key, JSON.stringify(value));
 if (!location.hash) location.replace({json.dumps(START)});
 </script>"""
 
-__all__ = ["app", "serve"]
+pages, app = web_pages()
 
 
 def serve() -> Response:

@@ -31,7 +31,6 @@ VISIBLE = (
 ENVIRONMENT = "environment.json"
 # The columns of the table of runs, as a view that MLflow keeps with the experiment and an address can name
 VIEW_KEY = "vse"
-VIEW_TAG = f"mlflow.sharedViewState.{VIEW_KEY}"
 VIEW: dict[str, Any] = {
     "searchFilter": "",
     "orderByKey": "attributes.start_time",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.tracking.test_shipping import client, history, runs_of, write_run
-from vse.tracking import embedded
+from vse.tracking.mlflow_internals import close_engines
 from vse.tracking.shipping import Shipper, embedded_uri, ship_all
 from vse.tracking.store import Store
 
@@ -58,9 +58,7 @@ def _write(workspace: Path) -> None:
 def _close(workspace: Path) -> Path:
     """The database as a process that has ended leaves it: in one file."""
     uri = embedded_uri(str(workspace))
-    for module in embedded._STORES:
-        if (engine := embedded._engines(module).get(uri)) is not None:
-            engine.dispose()
+    close_engines(uri)
     file = workspace / "mlflow" / "mlflow.db"
     assert not Path(f"{file}-wal").exists()
     return file

@@ -1,0 +1,89 @@
+"""Everything of MLflow that its documentation does not promise: this module is where an upgrade of MLflow breaks.
+
+`tests/unit/tracking/test_mlflow_internals.py` checks each of these against the installed MLflow.
+"""
+
+import logging
+import sys
+from importlib import metadata
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+CHECKED = "3.17"
+"""Version (major and minor) of MLflow against which this module was checked."""
+
+# What MLflow accepts in one batch and in one value (mlflow.utils.validation)
+ENTITIES_PER_BATCH, PARAMS_PER_BATCH, KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 1000, 100, 250, 6000, 8000
+
+# Tags that MLflow's pages give a meaning
+PARENT_TAG, NOTE_TAG, EXPERIMENT_KIND_TAG = "mlflow.parentRunId", "mlflow.note.content", "mlflow.experimentKind"
+SOURCE_TAG, COMMIT_TAG = "mlflow.source.name", "mlflow.source.git.commit"
+TRAINING = "custom_model_development"  # the kind of experiment whose pages open on a table of runs
+VIEW_TAG = "mlflow.sharedViewState."  # and a key: columns of the table of runs, as an address can name them
+# Keys of the browser's storage, as MLflow's pages name them, for a reader who has not chosen anything yet
+BROWSER_CHOICES = {
+    "mlflow.workflowType_v1": "machine_learning",
+    "mlflow.assistant.panelOpen_v1": False,
+    "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": True,
+}
+
+# The SQLite store: columns with absolute paths of artifacts, and questions about it
+PATH_COLUMNS = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)
+COUNT_EXPERIMENTS = "SELECT count(*) FROM experiments"  # MLflow makes its first experiment last
+COUNT_RUN = "SELECT count(*) FROM runs WHERE run_uuid = ?"
+COUNT_ACTIVE_RUN = f"{COUNT_RUN} AND lifecycle_stage = 'active'"
+_STORES = ("mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store")
+
+
+def warn_of_version() -> None:
+    """Log one line if the installed MLflow is not the one that was checked."""
+    installed = metadata.version("mlflow")
+    if installed.split(".")[:2] != CHECKED.split("."):
+        log.warning(
+            "MLflow %s: this package was checked with %s; if tracking misbehaves, install mlflow==%s.*",
+            installed,
+            CHECKED,
+            CHECKED,
+        )
+
+
+def close_engines(uri: str, *, forget: bool = False) -> None:
+    """Close this process's connections to a store, which MLflow keeps for ever and would go on writing with.
+
+    `forget`: MLflow connects anew the next time; otherwise the same engine opens the file that has this name by then.
+    """
+    for module in filter(None, map(sys.modules.get, _STORES)):
+        engines: Any = module.__dict__["SqlAlchemyStore"]._engine_map
+        if uri in engines:
+            engines[uri].dispose()
+        if forget:
+            engines.pop(uri, None)
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether a query failed because the file is damaged."""
+    return "malformed" in str(error) or "not a database" in str(error)
+
+
+def is_locked(error: BaseException) -> bool:
+    """Whether a query failed because another process holds the file."""
+    return "database is locked" in str(error) or "database table is locked" in str(error)
+
+
+def is_other_schema(error: BaseException) -> bool:
+    """Whether another version of MLflow wrote the store."""
+    return "database schema" in str(error)
+
+
+def web_pages() -> tuple[Any, Any]:
+    """MLflow's Flask application, whose view `serve` gives the one page, and the FastAPI application around it."""
+    from mlflow.server import app as pages
+    from mlflow.server.fastapi_app import app
+
+    return pages, app
