@@ -21,7 +21,7 @@ PIP := $(BIN) -m pip install --quiet --no-compile --disable-pip-version-check -c
 # anew, which made a test run a third longer and `import torch` nearly twice.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev sweep ui test test-slow test-all lint docs evidence evidence-faults benchmark clean-venv
+.PHONY: help install install-dev sweep ui test test-process test-slow test-all lint docs evidence evidence-faults benchmark clean-venv
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -44,13 +44,16 @@ ui: install  ## MLflow's pages on the runs of WORKSPACE, on this machine only
 	uri=$$($(RUN) -c "import sys; from vse.tracking.shipping import embedded_uri; print(embedded_uri(sys.argv[1]))" "$$WORKSPACE") && \
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN) -m mlflow ui --app-name vse --backend-store-uri "$$uri" --host 127.0.0.1 --port $(PORT) --workers 1
 
-test: install-dev  ## everything that takes seconds
-	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not slow and not benchmark" $(ARGS)
+test: install-dev  ## what starts no process and no server: minutes
+	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not process and not slow and not benchmark" $(ARGS)
 
-test-slow: install-dev  ## what takes minutes
+test-process: install-dev  ## what starts processes, servers or Ray
+	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "process and not slow and not benchmark" $(ARGS)
+
+test-slow: install-dev  ## whole trainings, sweeps, faults and clusters: hours
 	$(RUN) -m pytest -m "slow and not benchmark" $(ARGS)
 
-test-all: test test-slow  ## both
+test-all: test test-process test-slow  ## every test
 
 lint: install-dev  ## style, formatting and types
 	$(BIN) -m ruff check .

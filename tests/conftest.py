@@ -20,6 +20,10 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+from tests.levels import pytest_collection_modifyitems, pytest_runtest_setup, pytest_runtest_teardown
+
+__all__ = ["pytest_collection_modifyitems", "pytest_runtest_setup", "pytest_runtest_teardown"]
+
 SOURCES = Path(__file__).parents[1] / "platform"
 # Modules that state shapes. In others the hook would find none, and checking every call of the language's small
 # functions took a third of the time of all tests; their types are the type checker's.

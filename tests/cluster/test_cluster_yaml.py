@@ -221,6 +221,7 @@ print("valid")
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("file", "change", "valid"),
     [
@@ -305,6 +306,7 @@ print("bootstrapped")
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("prepared", ["prepared", pytest.param("unprepared", marks=pytest.mark.slow)])
 def test_aws_gets_what_was_meant(tmp_path: Path, prepared: str) -> None:
     """Without a security group of ours Ray opens port 22 to the world, which the preflight then calls a problem."""

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.test_cluster_yaml import in_a_process
 
 CHOICE = """
@@ -33,6 +35,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.process
 def test_what_spot_refuses_goes_to_on_demand_nodes_by_their_priority_only() -> None:
     """As the README has it: Ray takes notice of nodes that never became ready, not of those that AWS refuses."""
     done = in_a_process(CHOICE)
@@ -63,6 +66,7 @@ assert replaced(lambda kinds: kinds["head"]["node_config"].update(InstanceType="
 """
 
 
+@pytest.mark.process
 def test_what_replaces_the_head(tmp_path: Path) -> None:
     """As the README has it of another machine and of the head's own settings."""
     done = in_a_process(REPLACED, str(tmp_path))

@@ -24,6 +24,7 @@ def onprem() -> dict[str, Any]:
     return yaml.safe_load((ROOT / "cluster-onprem.yaml").read_text())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("file", ["config", "onprem"])
 def test_commands_are_shell(file: str, request: pytest.FixtureRequest) -> None:
     config = request.getfixturevalue(file)
@@ -46,6 +47,7 @@ def _set_up(commands: list[str], home: Path, python: str) -> tuple[int, str, lis
     return done.returncode, done.stdout + done.stderr, calls.read_text().splitlines()
 
 
+@pytest.mark.process
 def test_a_host_without_venv_is_told_before_anything_is_made(onprem: dict[str, Any], tmp_path: Path) -> None:
     """Debian's `venv --help` works without the package; what is missing there is ensurepip."""
     commands = onprem["setup_commands"][:3]
@@ -53,6 +55,7 @@ def test_a_host_without_venv_is_told_before_anything_is_made(onprem: dict[str, A
     assert _set_up(commands, tmp_path, lacking) == (1, "this host needs python3-venv\n", ["-c import ensurepip, venv"])
 
 
+@pytest.mark.process
 def test_a_host_that_shares_its_home_is_told_before_anything_is_made(onprem: dict[str, Any], tmp_path: Path) -> None:
     """Workers would rewrite the settings of the head, MLflow's address among them, and install into one environment."""
     done = subprocess.run(
@@ -72,6 +75,7 @@ def test_a_host_that_shares_its_home_is_told_before_anything_is_made(onprem: dic
 SET_UP = 'bash -e -c "$COMMANDS"; status=$?; echo left: $(find . -maxdepth 2); exit $status'
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("file", ["config", "onprem"])
 @pytest.mark.parametrize(("pip", "made"), [(None, True), (1, True), (0, False)])
 def test_a_half_made_environment_is_made_again(
@@ -88,6 +92,7 @@ def test_a_half_made_environment_is_made_again(
     assert calls == ([f"-m venv --clear {tmp_path}/venv"] if made else [])
 
 
+@pytest.mark.process
 def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_path: Path) -> None:
     """Run the command that writes it, with a stand-in for the account number, and read the result back."""
     (command,) = [c for c in config["setup_commands"] if "printf" in c]
@@ -115,6 +120,7 @@ def test_the_environment_file_says_what_it_should(config: dict[str, Any], tmp_pa
     assert path.startswith(f"{tmp_path}/venv/bin:")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("ray", "minutes"), [("0" * 45, 45), ("0" * 44 + "1" + "0" * 45, 90), ("1" * 30 + "0" * 45, 75)]
 )

@@ -19,6 +19,8 @@ from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 from vse.workspace.journal import Journal, read
 
+pytestmark = pytest.mark.process
+
 PAGE = 4096
 SIZES = ("data.num_train=20", "data.num_val=6", "data.num_test=4", "data.num_shifted=0", "model.dim=32")
 TRAIN = ("--preset", "vsepp_tiny", *SIZES, "train.epochs=3")

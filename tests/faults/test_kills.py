@@ -16,6 +16,8 @@ from tests.faults.scenarios import SERVED_WORKERS, SWEEP, WORKERS, Place, Scenar
 from tests.faults.table import markdown
 from tests.jobs.processes import command
 
+pytestmark = pytest.mark.process
+
 SIZES = ("data.num_train=20", "data.num_val=6", "data.num_test=4", "data.num_shifted=0")
 
 

@@ -10,6 +10,8 @@ from tests.servers import Server, s3_server, serving
 from vse.storage.folder import Folder
 from vse.storage.object_store import ObjectStore
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:

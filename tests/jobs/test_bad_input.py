@@ -29,6 +29,8 @@ from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.process
+
 KARPATHY = ("train", "--preset", "vsepp_tiny", "data=karpathy", "features.backbone=small", "data.root=HERE")
 PRECOMP = ("train", "--preset", "vsepp_tiny", "data=precomp", "features.backbone=arrays", "data.root=HERE")
 TINY = ("train", "--preset", "vsepp_tiny")

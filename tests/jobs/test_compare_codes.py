@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
 from jsonschema import validate
 
 from tests.jobs.processes import run_many
 from vse.workspace.summary import SCHEMA
+
+pytestmark = pytest.mark.process
 
 SMALL = ["data.num_train=40", "data.num_val=4", "data.num_test=6", "data.num_shifted=0", "train.epochs=1"]
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.jobs.processes import run_many
 
+pytestmark = pytest.mark.process
+
 SWEEPS = {
     "sweep_alpha": "univse_tiny",
     "sweep_eta": "univse_tiny",

@@ -18,6 +18,8 @@ from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
 from vse.workspace.summary import SCHEMA
 
+pytestmark = pytest.mark.process
+
 SIZES = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 5, "data.num_shifted": 4, "train.epochs": 1}
 
 

@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.jobs.processes import run_many
 from vse.studies.adversary_verdicts import Verdict, to_json_lines
+
+pytestmark = pytest.mark.process
 
 
 def test_verdicts_are_counted(tmp_path):

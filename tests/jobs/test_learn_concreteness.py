@@ -14,6 +14,8 @@ from vse.text.lexicon.compact import knowledge
 from vse.text.lexicon.concreteness import ABSTRACT_SEEDS, CONCRETE_SEEDS, read_scores
 from vse.workspace.summary import SCHEMA
 
+pytestmark = pytest.mark.process
+
 Found = dict[str, tuple[int | None, str, str]]
 CAPTIONS = ["A dog on a bus", "a dog and a notion", "the kayak on a bus", "a whim and a notion", "zorp zorp"]
 WORDS = ("dog", "bus", "notion", "kayak", "whim", "on", "a", "and", "the")  # zorp has no vector

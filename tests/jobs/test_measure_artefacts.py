@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from tests.jobs.processes import run_many
+
+pytestmark = pytest.mark.process
 
 TINY = ("--preset", "univse_tiny", "data.num_train=20", "data.num_val=2", "data.num_test=2", "data.num_shifted=2")
 

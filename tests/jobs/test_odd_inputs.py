@@ -16,6 +16,8 @@ from tests.jobs.processes import run_many
 from tests.jobs.tracking_server import serving
 from vse.workspace.journal import read
 
+pytestmark = pytest.mark.process
+
 PROGRESS = ("features: ", "train vsepp on ", "run vsepp-", "epoch ", "note: epoch ")
 SHARED = ["features.backbone=small", "train.batch_size=32"]
 

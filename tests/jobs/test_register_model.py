@@ -13,6 +13,8 @@ from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
 from vse.workspace.summary import SCHEMA
 
+pytestmark = pytest.mark.process
+
 Answer = tuple[int | None, str, str]
 
 

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.jobs.processes import run_many
 from tests.jobs.tracking_server import Memory, serving
 from tests.unit.tracking.test_shipping import write_run
 from vse.storage.folder import Folder
+
+pytestmark = pytest.mark.process
 
 
 def test_it_sends_what_waits(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from vse.stages.trained import load_run
 from vse.workspace.layout import Workspace
 from vse.workspace.summary import SCHEMA
 
+pytestmark = pytest.mark.process
+
 Answer = tuple[int | None, str, str]
 COMMA = "two dogs, one of them black"
 

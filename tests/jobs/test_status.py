@@ -12,6 +12,8 @@ import pytest
 from tests.jobs.processes import command, environment, run_without_ray
 from tests.unit.status.test_overview import write_run
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:

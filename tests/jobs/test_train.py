@@ -16,6 +16,8 @@ from vse.workspace.journal import read
 from vse.workspace.provenance import gpus
 from vse.workspace.summary import SCHEMA
 
+pytestmark = pytest.mark.process
+
 SIZES = ("data.num_train=20", "data.num_val=6", "data.num_test=4", "data.num_shifted=0")
 TINY = ("--preset", "vsepp_tiny", *SIZES)
 

@@ -14,6 +14,8 @@ from tests.synthetic import make_family, synthetic, vse  # registers the familie
 from tests.unit.training.test_loop import Run
 from vse import registry
 
+pytestmark = pytest.mark.process
+
 assert vse.models
 CASES = {workers: tuple(distributed_worker.cases(registry.names("family"), workers)) for workers in (1, 2, 3)}
 

@@ -18,6 +18,8 @@ from vse.stages import pipeline
 from vse.stages.train import run_name
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.process
+
 _counter = itertools.count()
 
 

@@ -16,9 +16,10 @@ from tests.parity.distributed_worker import cases
 from tests.parity.test_distributed import _ended, _start
 from vse import registry
 
-pytestmark = pytest.mark.skipif(
-    TRUE, reason="NCCL takes no two workers on one GPU, and a double needs that there is none"
-)
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(TRUE, reason="NCCL takes no two workers on one GPU, and a double needs that there is none"),
+]
 
 KNOWN = cases(registry.names("family"), 2)
 SOME = ("vsepp", "scan i2t", "jwae known pairs")  # codes that are gathered whole, over time, and of several phases

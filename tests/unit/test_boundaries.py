@@ -126,6 +126,7 @@ def test_no_job_hides_a_module() -> None:
     assert not {path.stem for path in (ROOT / "jobs").glob("*.py")} & taken
 
 
+@pytest.mark.process
 def test_traps_of_libraries_are_refused_by_the_lint() -> None:
     """Such as one that ends every Ray on the host: pyproject.toml has them all, each with its reason."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]

@@ -25,7 +25,7 @@ if sys.argv[1] == "-c":
     print("address of", sys.argv[3])
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+pytestmark = [pytest.mark.process, pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")]
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ def test_an_address_of_mlflow_that_cannot_be_meant_is_refused_first(
     assert not (tmp_path / "w").exists()
 
 
+@pytest.mark.process
 def test_a_dry_run_asks_whether_the_workspace_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def told(address: str) -> str:
         status = command.main("demo", print, description="", argv=["--dry-run", "--workspace", address])

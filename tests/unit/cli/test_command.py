@@ -74,6 +74,7 @@ def call(*argv: str, run: Callable[[command.Request], Any] | None = None, **extr
     return status, seen[0] if seen else None
 
 
+@pytest.mark.process
 def test_a_reader_who_has_seen_enough_gets_no_traceback() -> None:
     program = "from vse.cli.command import main; import sys; sys.exit(main('wide', print, description='x ' * 100000))"
     done = subprocess.run(
@@ -165,6 +166,7 @@ def test_a_key_of_sentences_is_given_once_for_each(capsys: pytest.CaptureFixture
     assert "top: given twice, as 1 and 2" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_a_file_in_a_bucket_is_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
     with s3.server() as place:
         folder = Folder.open(s3.address(place, "presets"))

@@ -24,6 +24,7 @@ def job(folder: Path, run: str) -> list[str]:
     return [sys.executable, str(script), str(folder)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, tmp_path: Path) -> None:
     arguments = job(
@@ -50,6 +51,7 @@ def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, t
     assert (tmp_path / "cleaned").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("number", "status"), [("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP", 129)])
 def test_a_signal_counts_whatever_a_library_makes_of_it(number: str, status: int, tmp_path: Path) -> None:
     """Ray makes SystemExit(1) of an exit that a handler asks for while a call of Ray waits."""
@@ -68,6 +70,7 @@ def test_a_signal_counts_whatever_a_library_makes_of_it(number: str, status: int
     assert (done.returncode, b"wait: stopped" in done.stderr) == (status, True)
 
 
+@pytest.mark.process
 def test_under_nohup_a_lost_connection_ends_nothing(tmp_path: Path) -> None:
     arguments = job(
         tmp_path,
@@ -84,12 +87,14 @@ def test_under_nohup_a_lost_connection_ends_nothing(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, b"summary.json\n")
 
 
+@pytest.mark.process
 def test_an_exit_without_a_signal_is_its_own(tmp_path: Path) -> None:
     arguments = job(tmp_path, "def run(request):\n    sys.exit(3)\n")
     done = subprocess.run(arguments, env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (3, b"")
 
 
+@pytest.mark.process
 def test_an_interrupt_is_one_though_nobody_reads_what_is_said(tmp_path: Path) -> None:
     """`job 2>&1 | tee log`: the terminal interrupts `tee` too, and it is gone first."""
     arguments = job(
@@ -114,6 +119,7 @@ def test_an_interrupt_is_one_though_nobody_reads_what_is_said(tmp_path: Path) ->
     assert done.returncode == 130
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_progress_that_nobody_reads_takes_no_interrupt_s_place(number: int, tmp_path: Path) -> None:
     """A lost connection takes the terminal of a bar along, Ctrl-C the `tee` that lines are piped into."""

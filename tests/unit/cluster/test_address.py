@@ -43,6 +43,7 @@ def unused() -> str:
 GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("form", ["{}", "ray://{}", "ray://{}/?namespace=x"])
 def test_a_server_that_speaks_grpc_answers(form: str) -> None:
     with listening(GRPC) as address:
@@ -57,6 +58,7 @@ def test_what_is_no_address_is_wrong_input(address: str) -> None:
         check_answers(address, "x")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("form", ["{}", "ray://{}"])
 @pytest.mark.parametrize("server", ["none", "silent", "another"])
 def test_a_stale_variable_is_one_line_within_seconds(form: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,7 @@ def test_it_ends_with_ray(session: Path, raylet: socket.socket, tmp_path: Path) 
     assert (kept / "raylet.out").stat().st_size > node_logs.LONG
 
 
+@pytest.mark.process
 def test_it_ends_with_the_machine(session: Path, raylet: socket.socket, tmp_path: Path) -> None:
     """Whose end sends SIGTERM to all processes at once, while a long file waits for its turn."""
     log = session / "logs" / "raylet.out"

@@ -107,6 +107,7 @@ class _SlowNode(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.process
 def test_credentials_of_a_node_that_answers_late(tmp_path: Path) -> None:
     from botocore.session import Session
 
@@ -272,6 +273,7 @@ def test_what_a_cluster_left_here_is_named(tmp_path: Path, monkeypatch: pytest.M
         pass
 
 
+@pytest.mark.process
 def test_joining_without_a_token_is_wrong_input(tmp_path: Path) -> None:
     """In a process of its own, since Ray reads its mode once."""
     script = tmp_path / "join.py"
@@ -330,6 +332,7 @@ def test_messages_go_to_stderr_once(capsys: pytest.CaptureFixture[str]) -> None:
         own.handlers[:], own.propagate, own.level = before
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("options", "shown"), [([], False), (["-Walways"], True)])
 def test_what_libraries_say_of_the_future_is_shown_to_who_asks(options: list[str], shown: bool) -> None:
     code = "import warnings; from vse.cluster import runtime; runtime.set_up_logging(); "

@@ -189,6 +189,7 @@ def test_a_name_in_the_other_form_of_unicode_is_found(tmp_path: Path, on_disk: A
     assert open_image(unicodedata.normalize(listed, "\u00e9.png"), str(tmp_path)).size == (5, 6)  # its own comes first
 
 
+@pytest.mark.process
 def test_a_name_in_the_other_form_of_unicode_is_found_on_s3(tmp_path: Path) -> None:
     PIL.Image.new("RGB", (2, 3), RED).save(tmp_path / "x.png")
     with s3.server() as place:

@@ -49,6 +49,7 @@ def test_each_ending_is_of_a_format_that_is_read(tmp_path: Path, ending: str) ->
     assert open_image(f"a{ending}", str(tmp_path)).size == (20, 10)
 
 
+@pytest.mark.process
 def test_pictures_on_s3() -> None:
     with s3.server() as place:
         address = s3.address(place, "pictures")

@@ -103,6 +103,7 @@ def test_a_home_is_expanded(there: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert recognised("~/karpathy")[1] == {"root": str(there / "karpathy")}
 
 
+@pytest.mark.process
 def test_data_in_a_bucket_are_recognised() -> None:
     with s3.server() as place:
         folder = Folder.open(s3.address(place, "data"))

@@ -132,6 +132,7 @@ sys.exit(main("train", print, description="α ± 0.1", default_preset="univse_ti
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("variables", ASCII.values(), ids=list(ASCII))
 @pytest.mark.parametrize("arguments", [["--help"], ["--preset", "univse_tiny", "--dry-run"]], ids=["help", "dry run"])
 def test_output_in_ascii_is_escaped(tmp_path: Path, variables: dict[str, str], arguments: list[str]) -> None:

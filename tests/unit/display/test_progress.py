@@ -95,6 +95,7 @@ def test_an_error_passes_and_the_last_line_says_how_far(capsys: pytest.CaptureFi
     assert "work: 2/5" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_a_terminal_gets_a_bar() -> None:
     code = "import time\nfrom vse.display.progress import progress\n"
     code += "for _ in progress(range(30), 'train', unit='epochs'): time.sleep(0.01)"
@@ -112,6 +113,7 @@ def test_a_terminal_gets_a_bar() -> None:
     assert "epochs/s" in told
 
 
+@pytest.mark.process
 def test_the_bar_of_a_terminal_counts_parts_and_says_what_is_done() -> None:
     code = "import time\nfrom vse.display.progress import Parts, Progress\n"
     code += "with Progress('train', total=6, unit='trials') as bar:\n"
@@ -130,6 +132,7 @@ def test_the_bar_of_a_terminal_counts_parts_and_says_what_is_done() -> None:
     assert "seed 0: epoch 8/10 [x]" in told
 
 
+@pytest.mark.process
 def test_work_goes_on_where_the_terminal_is_gone() -> None:
     code = "import time\nfrom vse.display.progress import progress\n"
     code += "for _ in progress(range(30), 'train'): time.sleep(0.01)\nfor _ in progress(range(2), 'test'): pass\n"

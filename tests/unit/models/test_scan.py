@@ -133,6 +133,7 @@ print(1024 * (kib("VmHWM") - before))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("few", [1.0, 0.02])
 @pytest.mark.parametrize("direction", ["t2i", "i2t"])
 def test_a_published_step_takes_a_tenth_of_what_attended_vectors_would(direction, few):

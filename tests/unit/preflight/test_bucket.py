@@ -40,6 +40,7 @@ def head_of(home: Path, place: str, region: str) -> Callable[[str], None]:
     return run
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("region", ["us-west-2", "us-east-1"])
 def test_the_bucket_is_made_once_and_what_is_old_goes(command: str, tmp_path: Path, region: str) -> None:
     with s3.server() as place:

@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +34,7 @@ def ran(home: Path, busy: int) -> tuple[int, list[str]]:
     ]
 
 
+@pytest.mark.process
 def test_a_node_that_updates_itself_at_its_start_is_waited_for(tmp_path: Path) -> None:
     """`apt-get update` does not wait for the lists' lock, whatever it is told of dpkg's."""
     assert ran(tmp_path / "free", 0) == (0, ["update", "install"])

@@ -14,6 +14,7 @@ from vse.preflight.run import _mlflow
 NO_CLOUD = {"AWS_SHARED_CREDENTIALS_FILE": "/nonexistent", "AWS_CONFIG_FILE": "/nonexistent"}
 
 
+@pytest.mark.process
 def test_a_laptop(tmp_path: Path) -> None:
     text = (ROOT / "cluster.yaml").read_text()
     for name in ("platform", "jobs", "search_spaces", *(p.name for p in ROOT.iterdir() if p.is_file())):
@@ -57,6 +58,7 @@ class _Health(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.process
 def test_a_tracking_server_answers_or_not() -> None:
     login = "http://me:s%40cret%2F1@"
     with HTTPServer(("127.0.0.1", 0), _Health) as server:

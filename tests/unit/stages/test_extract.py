@@ -220,6 +220,7 @@ def test_a_killed_extraction_goes_on_without_loss_or_repetition(pictures, folder
     np.testing.assert_allclose(store.array("map", ["id99"]), store.array("map", ["id3"]), rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.process
 def test_on_s3_shards_are_not_read_back_to_go_on(pictures, monkeypatch):
     """Who reads one for its features finds the damage."""
     with s3.server() as place:

@@ -72,6 +72,7 @@ def _run(workspace: Workspace) -> Folder:
     return workspace.run(name)
 
 
+@pytest.mark.process
 def test_the_second_waits_and_finds_the_run_finished(
     workspace: Workspace, holder: subprocess.Popen[bytes], tmp_path: Path, undisturbed: Result, monkeypatch: Any
 ) -> None:
@@ -100,6 +101,7 @@ def test_the_second_waits_and_finds_the_run_finished(
     assert not folder.is_locked()
 
 
+@pytest.mark.process
 def test_a_holder_that_is_killed_leaves_the_run_to_the_next(
     workspace: Workspace, holder: subprocess.Popen[bytes], undisturbed: Result
 ) -> None:

@@ -41,6 +41,7 @@ def remote(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace
         yield Workspace.open(s3.address(place, "lab"))
 
 
+@pytest.mark.process
 def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "other"))
     local = run_training(CONFIG, Workspace.open(str(tmp_path / "local")))
@@ -79,6 +80,7 @@ def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monk
     }
 
 
+@pytest.mark.process
 def test_damage_on_s3_is_mended_as_on_a_disk(
     remote: Workspace, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -127,6 +129,7 @@ except StorageError as error:
 """
 
 
+@pytest.mark.process
 def test_who_lost_its_lease_while_it_was_suspended_writes_no_more(
     remote: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

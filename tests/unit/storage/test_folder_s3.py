@@ -20,6 +20,7 @@ def address():
         yield s3.address(place)
 
 
+@pytest.mark.process
 def test_files_folders_and_manifests(address):
     folder = Folder.open(address).child("a", "b")
     assert folder.uri.startswith("s3://bucket/work-space/a/b?")

@@ -46,6 +46,7 @@ def test_what_is_to_be_read_after_a_failure_stays_until_its_time(tmp_path: Path)
         assert not kept.exists()
 
 
+@pytest.mark.process
 def test_folders_of_the_killed_go_and_those_of_the_living_stay(tmp_path: Path) -> None:
     others = [
         subprocess.Popen([sys.executable, "-c", _KEEPS_ONE, str(tmp_path)], stdout=subprocess.PIPE, text=True)

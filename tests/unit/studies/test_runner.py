@@ -113,6 +113,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interrupt_reaches_what_runs(number: int, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(INTERRUPTED)

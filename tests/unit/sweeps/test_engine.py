@@ -120,6 +120,7 @@ def asked(workspace: str, ray: RayConfig | None = None) -> Request:
     )
 
 
+@pytest.mark.process
 def test_a_finished_sweep_on_s3_can_be_run_again(place: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     workspace = s3.address(place, "again")
@@ -132,6 +133,7 @@ def test_a_finished_sweep_on_s3_can_be_run_again(place: str, caplog: pytest.LogC
     assert folder.read_bytes(file) == written
 
 
+@pytest.mark.process
 def test_its_summary_names_what_can_be_opened(place: str) -> None:
     folder, file = Folder.of_file(sweep(s3.address(place, "names")))
     summary = folder.read_json(file)
@@ -175,6 +177,7 @@ def test_the_row_of_a_sweep_has_its_data_once(tmp_path: Path, monkeypatch: pytes
     assert [(each.dataset.name, each.dataset.digest) for each in run.inputs.dataset_inputs] == [("scenes", "0123abcd")]
 
 
+@pytest.mark.process
 def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
     for prefix in ("one", "two"):
         sweep(s3.address(place, prefix))
@@ -184,6 +187,7 @@ def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
         assert story.params["rule"] == "rule"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("taken", "told"), [(False, ("failed", "killed")), (True, ("running", "running"))])
 def test_who_lost_a_sweep_to_another_job_tells_no_end_of_it(taken: bool, told: tuple[str, str], place: str) -> None:
     """As where it was suspended: what runs below the sweep is trained by the other one, which waits for no lease."""
@@ -202,6 +206,7 @@ def test_who_lost_a_sweep_to_another_job_tells_no_end_of_it(taken: bool, told: t
     assert tuple(journal.parse(each.read_bytes(journal.FILE_NAME)).status for each, _ in folders) == told
 
 
+@pytest.mark.process
 def test_who_lost_a_sweep_while_its_last_trial_ran_reports_nothing(place: str) -> None:
     address = s3.address(place, "late")
 
@@ -214,6 +219,7 @@ def test_who_lost_a_sweep_while_its_last_trial_ran_reports_nothing(place: str) -
     assert not [*Folder.open(address).child("sweeps").folders_with(SUMMARY)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("error", [StorageError("s3: no answer"), InputError("s3: credentials were refused")])
 def test_a_sweep_whose_lease_cannot_be_asked_for_tells_of_its_end(
     error: Exception, place: str, monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,7 @@ from vse.storage.folder import Folder
 from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import RUNNING, Entry, Ledger
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 PLAIN, ON_DEMAND, ON_SPOT = (
     Kind(4.0, labels=labels) for labels in ({}, {"vse.lifecycle": "on-demand"}, {"vse.lifecycle": "spot"})

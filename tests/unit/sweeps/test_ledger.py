@@ -213,6 +213,7 @@ def test_a_name_whose_definition_is_damaged_is_an_error_too(tmp_path: Path, dama
         open_sweep(space, "curve", {"space": [1, 3]})
 
 
+@pytest.mark.process
 def test_one_job_at_a_time(folder: Folder) -> None:
     code = (
         "import sys; from vse.storage.folder import Folder; from vse.sweeps.ledger import sole_owner\n"
@@ -237,6 +238,7 @@ def test_ledger_lines_are_json_objects(folder: Folder) -> None:
     assert record["id"] == trial_id(A)
 
 
+@pytest.mark.process
 def test_on_s3_who_comes_back_to_a_sweep_that_another_took_over_overwrites_nothing() -> None:
     with s3.server() as place:
         remote = Folder.open(s3.address(place, "ledger"))

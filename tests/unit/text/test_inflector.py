@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from vse.text.inflector import inflector
 
 
@@ -12,6 +14,7 @@ def test_words_come_out_inflected():
     assert engine.number_to_words(12) == "twelve"
 
 
+@pytest.mark.process
 def test_its_methods_are_not_recompiled_and_the_checker_is_left_as_it_was():
     # Every process that makes adversaries imports it: recompiled for checks, that takes three seconds.
     check = (

@@ -108,6 +108,7 @@ def test_a_fingerprint_is_the_same_with_and_without_loading(parser, pipeline):
     assert parser_fingerprint(Parser.Config(pipeline=pipeline)) == parser.fingerprint
 
 
+@pytest.mark.process
 def test_a_process_that_parses_nothing_loads_no_spacy():
     """Nor do those of a trained model family whose captions are parsed: it is a second of each of their starts."""
     code = (
@@ -138,6 +139,7 @@ def test_it_is_a_registered_component():
     assert override(Parser.Config(), {"pipeline": "x"}).pipeline == "x"
 
 
+@pytest.mark.process
 def test_loading_is_quick_and_silent(tmp_path):
     code = (
         "import time; from vse.text.parser import Parser; start = time.perf_counter(); p = Parser(Parser.Config());"

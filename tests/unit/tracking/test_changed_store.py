@@ -162,6 +162,7 @@ def test_a_deleted_run_stays_deleted_where_all_journals_are_looked_at_again(work
     assert ship_all(str(workspace)).runs == 0
 
 
+@pytest.mark.process
 def test_what_waits_is_told_where_the_server_it_was_sent_to_is_gone(
     workspace: Path, shown: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def test_stages_show_how_fast_they_go(
     assert shown == {}
 
 
+@pytest.mark.process
 def test_without_ray_nothing_is_measured_and_ray_is_not_imported() -> None:
     code = "import sys; from vse.tracking import prometheus; prometheus.show('vse_spooled_runs', 1)\n"
     code += "prometheus.show_progress(); assert prometheus.steps_of('x') is None; sys.exit('ray' in sys.modules)"

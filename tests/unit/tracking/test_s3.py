@@ -80,6 +80,7 @@ def test_the_status_of_a_workspace_on_s3(bucket: str, tmp_path: Path) -> None:
     assert (status.cost, status.spooled) == ((2 / 3600, 0.5), 0)  # the trial took two seconds of one CPU
 
 
+@pytest.mark.process
 def test_a_report_on_s3_is_told_like_one_here(bucket: str) -> None:
     from vse.cli.command import Request
     from vse.report.build import ReportOptions, build_report

@@ -289,6 +289,7 @@ def absent() -> str:
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["failing", "hanging", "absent"])
 def test_a_server_in_trouble_costs_one_warning(
     kind: str,
@@ -375,6 +376,7 @@ def test_where_runs_go(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None
             tracking_uri(str(workspace), wrong)
 
 
+@pytest.mark.process
 def test_nothing_to_do_imports_nothing(workspace: Path) -> None:
     does = "from vse.tracking.shipping import ship_all; ship_all(sys.argv[1]); sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", f"import sys; {does}", str(workspace)], check=False).returncode == 0

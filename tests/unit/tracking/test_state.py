@@ -51,6 +51,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return database
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("place", ["mlflow/mlflow.db", "elsewhere.db"])
 def test_a_lost_store_is_filled_again_where_all_runs_have_ended(place: str, tmp_path: Path, empty_store: Path) -> None:
     """Each job a process of its own: MLflow remembers what it opened."""

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 from importlib.metadata import entry_points
 from starlette.testclient import TestClient
@@ -15,6 +17,7 @@ print(page.text)
 """
 
 
+@pytest.mark.process
 def test_the_page_starts_with_training_and_keeps_what_a_user_chose() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", CODE], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

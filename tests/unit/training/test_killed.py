@@ -40,6 +40,7 @@ def _states(workspace: Workspace) -> dict[str, str]:
     return {name: journal.parse(workspace.run(name).read_bytes(journal.FILE_NAME)).status for name in names}
 
 
+@pytest.mark.process
 def test_those_of_the_sweep_end(begun: Workspace) -> None:
     before = _states(begun)
     killed.end_killed_below(begun, "sweep-1", time.time() + 2 * killed.CLOCKS)
@@ -48,6 +49,7 @@ def test_those_of_the_sweep_end(begun: Workspace) -> None:
     assert _states(begun) == {"mine": "killed", "other": "running", "alone": "running", "done": "finished"}
 
 
+@pytest.mark.process
 def test_a_run_that_another_process_took_over_is_left_alone(begun: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """On S3 the lock is the lease of the dead, for which nobody waits."""
     monkeypatch.setattr(killed, "SOON", 0.2)
@@ -58,6 +60,7 @@ def test_a_run_that_another_process_took_over_is_left_alone(begun: Workspace, mo
         assert _states(begun)["mine"] == ("running" if begun.root.is_local else "killed")
 
 
+@pytest.mark.process
 def test_trouble_on_the_way_out_is_no_other_error(begun: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(folder: Folder, name: str) -> bytes:
         raise OSError("no way to the store")

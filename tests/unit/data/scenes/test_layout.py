@@ -106,6 +106,7 @@ def test_splits_and_seeds_draw_different_scenes() -> None:
     assert len(set(scenes)) == len(scenes)
 
 
+@pytest.mark.process
 def test_hash_randomisation_changes_nothing() -> None:
     code = (
         "from vse.data.scenes import *\n"

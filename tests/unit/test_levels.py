@@ -1,0 +1,65 @@
+"""What starts a process or a server carries the mark `process`; `make test` runs the rest."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.levels import started
+
+ROOT = Path(__file__).parents[2]
+
+A_FILE = """
+import socket, subprocess, sys
+import pytest
+
+@pytest.fixture(scope="module")
+def server():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        yield
+
+def test_harmless():
+    subprocess.run(["git", "--version"], check=True)
+
+def test_process():
+    subprocess.run([sys.executable, "-c", ""], check=True)
+
+def test_server(server):
+    pass
+
+@pytest.mark.process
+def test_marked():
+    subprocess.run([sys.executable, "-c", ""], check=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "args", "what"),
+    [
+        ("subprocess.Popen", ("bash", ["bash"], None, None), "subprocess.Popen bash"),
+        ("subprocess.Popen", ("git", ["git"], None, None), ""),
+        ("os.fork", (), "os.fork"),
+        ("socket.bind", (None, ("127.0.0.1", 0)), "a server at 127.0.0.1"),
+        ("socket.bind", (None, ("::1", 0)), ""),
+        ("socket.bind", (None, "/tmp/socket"), ""),
+        ("open", ("file", "r", 0), ""),
+    ],
+)
+def test_events_that_need_the_mark(event: str, args: tuple[object, ...], what: str) -> None:
+    assert started(event, args) == what
+
+
+@pytest.mark.process
+def test_a_test_without_the_mark_fails(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "from tests.levels import pytest_collection_modifyitems, pytest_runtest_setup, pytest_runtest_teardown\n"
+    )
+    (tmp_path / "test_file.py").write_text(A_FILE)
+    options = ["-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-W", "ignore"]
+    command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    errors = [line.split()[1].split("::")[1] for line in done.stdout.splitlines() if line.startswith("ERROR")]
+    assert errors == ["test_process", "test_server"], done.stdout + done.stderr
+    assert "mark it `process`" in done.stdout
