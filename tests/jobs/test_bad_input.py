@@ -9,8 +9,7 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -376,27 +375,3 @@ def test_wrong_files_are_one_line_and_nothing_is_lost(refused: dict[str, Refused
 def test_a_pickle_that_is_loaded_would_show(tmp_path: Path) -> None:
     pickle.loads(trap(tmp_path))
     assert (tmp_path / "FIRED").is_dir()
-
-
-@pytest.fixture
-def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A folder that even root cannot write to."""
-    place = tmp_path / "read only"
-    place.mkdir()
-    for command in (["mount", "--bind", place, place], ["mount", "-o", "remount,ro,bind", place]):
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            subprocess.run(["umount", place], capture_output=True, check=False)
-            pytest.skip("this machine lets nobody mount a folder read-only")
-    yield place
-    subprocess.run(["umount", place], check=True, capture_output=True)
-
-
-def test_an_unwritable_workspace(read_only: Path, tmp_path: Path) -> None:
-    jobs = [[*TINY], ["extract_features", "--preset", "vsepp_tiny"], ["parse_captions", "--preset", "univse_tiny"]]
-    found = run_without_ray([[*job, "--workspace", str(read_only / "workspace")] for job in jobs], tmp_path)
-    for (job, *_), (status, out, error) in zip(jobs, found, strict=True):
-        assert (status, out) == (2, ""), error
-        assert len(error.splitlines()) == 1
-        assert error.startswith(f"{job}: {read_only}/workspace")
-        assert "cannot" in error
-        assert "Read-only file system" in error

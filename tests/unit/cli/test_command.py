@@ -4,13 +4,11 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from tests import s3
@@ -19,8 +17,6 @@ from vse.cli import command
 from vse.config import group, knob, part
 from vse.data.scenes.source import Scenes
 from vse.errors import Diverged, InputError, TrialsFailedError, WorkersLostError
-from vse.storage.folder import Folder
-from vse.workspace.summary import SCHEMA, SCHEMA_VERSION, write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -372,30 +368,3 @@ def test_exit_statuses(error: BaseException, status: int, word: str, capsys: pyt
     assert told.out == ""
     assert "hunter22" not in told.err
     assert ("Traceback" in told.err) == (type(error) in (ZeroDivisionError, RuntimeError))
-
-
-def test_summary_keeps_its_schema(tmp_path: Path) -> None:
-    path = write_summary(
-        Folder.open(tmp_path / "out"),
-        job="demo",
-        started=time.time() - 2,
-        configuration=RunConfig(),
-        options=Options(),
-        fingerprints={"dataset": "0123abcd"},
-        seeds=[0, 1],
-        headline={"test/rsum": 312.5, "test/medr": float("nan"), "verdict": "holds"},
-        outputs={"figure": tmp_path / "alpha.png"},
-        details={"server": "https://me:hunter22@host"},
-    )
-    assert path == str(tmp_path / "out" / "summary.json")
-    data = json.loads(Path(path).read_text())
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(data, SCHEMA)
-    assert data["schema"] == SCHEMA_VERSION
-    assert 2 <= data["seconds"] < 10
-    assert data["headline"] == {"test/rsum": 312.5, "test/medr": None, "verdict": "holds"}
-    assert data["configuration"]["optim"] == {"lr": 2e-4}
-    assert "hunter22" not in json.dumps(data)
-    for broken in ({**data, "schema": 0}, {**data, "extra": 1}, {k: v for k, v in data.items() if k != "seeds"}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(broken, SCHEMA)
