@@ -17,6 +17,7 @@ from vse.cli import command
 from vse.config import group, knob, part
 from vse.data.scenes.source import Scenes
 from vse.errors import Diverged, InputError, TrialsFailedError, WorkersLostError
+from vse.storage.folder import Folder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
