@@ -22,6 +22,8 @@ from vse.training.origin import Origin, read_origin
 from vse.workspace.layout import Workspace
 from vse.workspace.summary import summarised
 
+_ADVERSARIES = ("pools", "contrast", "parser")  # settings below `text` on which adversaries depend
+
 
 def read_reported(workspace: Workspace, name: str) -> ReportedRun:
     """Everything that a report shows of a run. Raises InputError if it is an ensemble, absent, or without numbers."""
@@ -111,20 +113,29 @@ def runs_page(runs: Sequence[ReportedRun], made_with: Provenance, notes: Iterabl
             "seeds": "one for each run",
         },
         groups=[_table(group) for group in by_data.values()],
-        notes=[*notes, *(line for group in by_data.values() for line in _other_sizes(group))],
+        notes=[*notes, *(line for group in by_data.values() for line in _incomparable(group))],
         published={"tables": tables, "hint": hint},
         provenance=made_with,
     )
 
 
-def _other_sizes(runs: Sequence[ReportedRun]) -> list[str]:
-    """A line for each split that is not as large for every run, as after a backbone has left out images."""
+def _incomparable(runs: Sequence[ReportedRun]) -> list[str]:
+    """A line for each split that is not as large for every run, as after a backbone has left out images, and one for
+    attacks if settings of adversaries differ."""
     lines = []
     for split in dict.fromkeys(split for run in runs for split in run.sizes):
         sizes = {run.name: told_size(run.sizes[split]) for run in runs if split in run.sizes}
         if len(set(sizes.values())) > 1:
             each = "; ".join(f"{name}: {size}" for name, size in sizes.items())
             lines.append(f"{split}: numbers of one line are not comparable, the runs have met different sets ({each})")
+    attacked = [run for run in runs if any("/attack_" in key or "/own_pool_" in key for key in run.metrics)]
+    texts = [run.config.get("text", {}) for run in attacked]
+    keys = [f"text.{key}" for key in _ADVERSARIES if any(text.get(key) != texts[0].get(key) for text in texts)]
+    if keys:
+        lines.append(
+            f"attacks: numbers of one line may not be comparable, the runs differ in {', '.join(keys)} and may have "
+            "met different adversaries; jobs/compare.py checks it"
+        )
     return lines
 
 
