@@ -30,8 +30,8 @@ SETTINGS = {"train.gpus_per_worker": 1 / TRIALS, "train.epochs": 60}
 
 def seconds(folder: Path, at_once: int) -> float:
     """How long the trainings take, so many side by side, once images and captions are prepared."""
+    from tests.unit.sweeps.running import run_sweep
     from vse.cluster.runtime import Config, running_ray
-    from vse.sweeps.experiment import run_sweep
     from vse.sweeps.ledger import Ledger
     from vse.sweeps.plan import need_of
 

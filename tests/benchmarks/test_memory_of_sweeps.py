@@ -40,8 +40,8 @@ def private_mib(family: Family) -> dict[str, float]:
 
 
 def test_memory_stays_flat_while_trials_come_and_go(tmp_path: Path) -> None:
+    from tests.unit.sweeps.running import run_sweep
     from vse.cluster.runtime import Config, running_ray
-    from vse.sweeps.experiment import run_sweep
 
     seen: list[dict[str, float]] = []
     family, ended = Family(os.getpid()), 0

@@ -20,8 +20,8 @@ SETTINGS = {"train.workers": 2, "train.threads": 1}
 
 
 def test_a_trial_of_two_workers(tmp_path: Path) -> None:
+    from tests.unit.sweeps.running import run_sweep
     from vse.cluster.runtime import Config, running_ray
-    from vse.sweeps.experiment import run_sweep
     from vse.sweeps.plan import need_of
 
     config = override(preset(PRESET), SETTINGS)

@@ -14,8 +14,8 @@ TRIALS, SECONDS = 20, 1.0
 
 
 def test_a_trial_costs_little_beyond_its_training(tmp_path):
+    from tests.unit.sweeps.running import run_sweep
     from vse.cluster.runtime import Config, running_ray
-    from vse.sweeps.experiment import run_sweep
 
     work = functools.partial(trials.sleep, seconds=SECONDS)
     started = time.perf_counter()

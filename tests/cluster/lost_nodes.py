@@ -40,7 +40,7 @@ def main(folder: str) -> None:
     errors: list[str] = []
     train({**trials[0], "workspace": f"{folder}/undisturbed"})  # data and features, so that trials only train
     with running_ray(Config(address=str(cluster.address))):
-        from vse.sweeps.experiment import run_sweep
+        from tests.unit.sweeps.running import run_sweep
         from vse.sweeps.ledger import Entry, Ledger
         from vse.sweeps.need import Need
 

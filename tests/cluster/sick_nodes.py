@@ -42,7 +42,7 @@ def main(folder: str) -> None:
     for _ in range(NODES):
         cluster.add_node(num_cpus=1, num_gpus=1)
     with running_ray(Config(address=str(cluster.address))):
-        from vse.sweeps.experiment import run_sweep
+        from tests.unit.sweeps.running import run_sweep
         from vse.sweeps.ledger import Ledger
         from vse.sweeps.need import Need
 

@@ -61,9 +61,9 @@ def test_a_killed_trial(tmp_path: Path) -> None:
     """The trial's process is lost in its second epoch: the sweep starts it again, and the run goes on."""
     import functools
 
+    from tests.unit.sweeps.running import run_sweep
     from vse.cluster.runtime import Config, running_ray
     from vse.storage.folder import Folder
-    from vse.sweeps.experiment import run_sweep
     from vse.sweeps.ledger import Ledger
 
     family, killed = Family(os.getpid()), []

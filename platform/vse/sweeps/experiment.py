@@ -8,7 +8,7 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,13 +22,12 @@ from vse.cluster.capacity import Capacity, living
 from vse.cluster.placement import capacity
 from vse.cluster.runtime import LIFECYCLE, SPOT
 from vse.display.progress import Progress
-from vse.errors import TrialsFailedError
 from vse.storage.scratch import scratch_folder
 from vse.sweeps.budget import Meter
 from vse.sweeps.hand_out import AVOIDED, HandOut
-from vse.sweeps.ledger import FILE_NAME, Entry, Ledger
+from vse.sweeps.ledger import Ledger
 from vse.sweeps.need import DRIVER_CPUS, Need
-from vse.sweeps.proposals import InTurn, Proposer
+from vse.sweeps.proposals import Proposer
 from vse.sweeps.recorder import Listener, Recorder
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.trial_process import Function, run_function
@@ -44,46 +43,6 @@ Place = Callable[[dict[str, Any]], tune.PlacementGroupFactory]  # of a trial, by
 _NODE_LABEL = "ray.io/node-id"
 
 
-def run_sweep(
-    ledger: Ledger,
-    trials: Iterable[Mapping[str, Any]],
-    function: Function,
-    *,
-    need: Need | None = None,
-    concurrency: int = 0,
-    available: Mapping[str, float] | None = None,
-    attempts: int = 2,
-    meter: Meter | None = None,
-    label: str = "trials",
-    on_end: Listener | None = None,
-) -> list[Entry]:
-    """Run those trials that have not finished; returns the ledger's entries of all of them, in the order given, less
-    those that the meter held back.
-
-    function: changes -> result (plain data), importable from a module, run in another process. An exception is a failed
-    trial, tried again once more until it had `attempts` in this call, unless it is Diverged; an InputError is raised
-    here once the others have ended. available: what the cluster can grow to, if that is more than it has. on_end: hears
-    every end, in this process. The process must be connected to Ray if anything is pending.
-    """
-    asked = [dict(changes) for changes in trials]
-    pending = ledger.pending(asked)
-    if pending:
-        at_once = (need or Need()).at_once(available or ray.cluster_resources(), concurrency)
-        proposer = InTurn(pending, attempts)
-        run_proposed(
-            ledger,
-            proposer,
-            function,
-            need=need,
-            at_once=at_once,
-            total=len(pending),
-            meter=meter,
-            label=label,
-            on_end=on_end,
-        )
-    return [entry for changes in asked if (entry := ledger.get(changes)) is not None]
-
-
 def run_proposed(
     ledger: Ledger,
     proposer: Proposer,
@@ -97,12 +56,31 @@ def run_proposed(
     label: str = "trials",
     on_end: Listener | None = None,
 ) -> bool:
-    """Run what a proposer proposes, `at_once` side by side, until it proposes no more; False if the meter stopped it.
+    """Run what a proposer proposes until it proposes no more. Ends of trials go into the ledger and to the proposer.
 
-    Ends of trials go into the ledger, to the proposer and to `on_end`. scheduler: may end trials by what they `tell`.
-    What wrong input or a broken disk ended is raised once all others have ended, as InputError or StorageError; a
-    PlacementError where no node comes for any trial. Where there are several nodes, a disk or GPU that fails on one
-    of them ends no sweep: the trial comes again, and later ones keep from that node.
+    If there are several nodes, a disk or GPU that fails on one of them does not end the sweep: the trial is retried,
+    and later ones avoid that node.
+
+    Args:
+        ledger: Of the sweep.
+        proposer: Says which trial is next.
+        function: changes -> result (plain data), importable from a module. It runs in another process. An exception is
+            a failed trial.
+        at_once: How many trials run side by side.
+        total: How many there are, for the progress line.
+        need: Resources of one trial.
+        meter: What may be spent.
+        scheduler: May end trials early by what they `tell`.
+        label: Of the progress line.
+        on_end: Called with every ended trial, in this process.
+
+    Returns:
+        Whether the proposer came to its end; False if the meter stopped it.
+
+    Raises:
+        InputError: A trial was refused, after all others have ended.
+        StorageError: Results or trials cannot be written, after the same.
+        PlacementError: No node came for any trial.
     """
     meter, need = meter or Meter(), need or Need()
     sick = SickNodes(functools.partial(_one_node_alone, need))
@@ -131,17 +109,6 @@ def run_proposed(
             recorder.keep_running()
         recorder.conclude()
     return hand_out.held_back is None
-
-
-def require_finished(entries: Sequence[Entry], what: str, ledger: Ledger) -> None:
-    """Raise TrialsFailedError that names the first failure and the ledger where any entry has failed."""
-    failed = [entry for entry in entries if entry.state == "failed"]
-    if failed:
-        first = failed[0]
-        raise TrialsFailedError(
-            f"{len(failed)} of {len(entries)} {what} failed; trial {first.id} {first.changes}: {first.why} "
-            f"(details: {ledger.folder}/{FILE_NAME})"
-        )
 
 
 def _tuned(function: Function, place: Place, recorder: Recorder, config: tune.TuneConfig) -> None:

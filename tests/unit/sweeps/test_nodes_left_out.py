@@ -26,6 +26,7 @@ def one_node() -> Iterator[None]:
 
 @pytest.mark.usefixtures("one_node")
 def test_trials_start_again_when_the_first_node_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.unit.sweeps.running import run_sweep
     from vse.sweeps import experiment, sick_nodes
 
     monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "20")
@@ -35,7 +36,7 @@ def test_trials_start_again_when_the_first_node_comes_back(tmp_path: Path, monke
     calls = tmp_path / "calls"
     calls.mkdir()
     ledger, work = Ledger(Folder.open(tmp_path / "sweep")), functools.partial(trials.count, folder=str(calls))
-    (entry,) = experiment.run_sweep(ledger, [{"x": "sick twice"}], work, concurrency=1)
+    (entry,) = run_sweep(ledger, [{"x": "sick twice"}], work, concurrency=1)
     assert (entry.state, entry.attempts) == ("finished", 3)
 
 

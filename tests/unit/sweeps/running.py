@@ -1,0 +1,47 @@
+"""Lists of trials on Tune, without a sweep around them."""
+
+from collections.abc import Iterable, Mapping
+
+import ray
+
+from vse.sweeps import experiment
+from vse.sweeps.budget import Meter
+from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.need import Need
+from vse.sweeps.proposals import InTurn
+from vse.sweeps.recorder import Listener
+from vse.sweeps.trial_process import Function
+
+
+def run_sweep(
+    ledger: Ledger,
+    trials: Iterable[Mapping[str, Any]],
+    function: Function,
+    *,
+    need: Need | None = None,
+    concurrency: int = 0,
+    available: Mapping[str, float] | None = None,
+    attempts: int = 2,
+    meter: Meter | None = None,
+    label: str = "trials",
+    on_end: Listener | None = None,
+) -> list[Entry]:
+    """Run those of the given trials that have not finished; the ledger's entries of all of them, in the order given,
+    except those that the meter held back. `available`: what the cluster can grow to, if that is more than it has."""
+    asked = [dict(changes) for changes in trials]
+    pending = ledger.pending(asked)
+    if pending:
+        at_once = (need or Need()).at_once(available or ray.cluster_resources(), concurrency)
+        proposer = InTurn(pending, attempts)
+        experiment.run_proposed(
+            ledger,
+            proposer,
+            function,
+            need=need,
+            at_once=at_once,
+            total=len(pending),
+            meter=meter,
+            label=label,
+            on_end=on_end,
+        )
+    return [entry for changes in asked if (entry := ledger.get(changes)) is not None]
