@@ -42,7 +42,7 @@ def main(folder: str) -> None:
     with running_ray(Config(address=str(cluster.address))):
         from tests.unit.sweeps.running import run_sweep
         from vse.sweeps.ledger import Entry, Ledger
-        from vse.sweeps.need import Need
+        from vse.sweeps.resources import Resources
 
         ledger = Ledger(Folder.open(f"{folder}/w/sweeps/lost"))
 
@@ -55,7 +55,7 @@ def main(folder: str) -> None:
                 nodes.append(cluster.add_node(num_cpus=1, num_gpus=1, wait=False))
                 losses.append({state: states.count(state) for state in ("finished", "failed")})
 
-        entries = run_sweep(ledger, trials, train, need=Need(cpus=1, gpus=1), on_end=lose)
+        entries = run_sweep(ledger, trials, train, need=Resources(cpus=1, gpus=1), on_end=lose)
     found = [{"state": e.state, "attempts": e.attempts, **e.result} for e in entries]
     calm = [train({**trial, "workspace": f"{folder}/undisturbed"}) for trial in trials]
     print(json.dumps({"losses": losses, "errors": errors, "entries": found, "undisturbed": calm}))

@@ -44,9 +44,9 @@ def main(folder: str) -> None:
     with running_ray(Config(address=str(cluster.address))):
         from tests.unit.sweeps.running import run_sweep
         from vse.sweeps.ledger import Ledger
-        from vse.sweeps.need import Need
+        from vse.sweeps.resources import Resources
 
-        trials, need, ends, marker = [{"x": x} for x in range(TRIALS)], Need(gpus=1), [], f"{folder}/sick"
+        trials, need, ends, marker = [{"x": x} for x in range(TRIALS)], Resources(gpus=1), [], f"{folder}/sick"
         one = Ledger(Folder.open(f"{folder}/one"))
         asked = functools.partial(work, marker=marker)
         entries = run_sweep(one, trials, asked, need=need, on_end=lambda entry: ends.append(entry.failure or ""))

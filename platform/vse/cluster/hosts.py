@@ -68,5 +68,5 @@ def wait_for(
 
 def joined(hosts: Sequence[str], absent: Sequence[str]) -> str:
     """How many have joined, and which have not."""
-    told = f"{len(hosts) - len(absent)} of {len(hosts)} hosts have joined"
-    return f"{told} (missing: {', '.join(absent)})" if absent else told
+    count = f"{len(hosts) - len(absent)} of {len(hosts)} hosts have joined"
+    return f"{count} (missing: {', '.join(absent)})" if absent else count

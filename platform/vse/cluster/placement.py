@@ -100,15 +100,18 @@ def check_room(
 
 
 def gather(config: Config) -> None:
-    """Wait for the hosts of a list of hosts that have not joined, or what they have would be left out for the whole
-    job; until the cluster has been up for as long as any node is waited for. Then go on without them, and say so."""
+    """Wait for the hosts of a cluster file that lists them and that have not joined: the whole job would go without
+    them.
+
+    It ends when the cluster has been up for as long as any node is waited for; the job then continues with a warning.
+    """
     hosts = listed(launched_plan() or {})
     if not hosts or cluster_address(config) is None:
         return
     with running_ray(config):  # joins, starts nothing
         absent = wait_for(hosts, sys.modules["ray"].nodes, max(0.0, placement_seconds() - up_for()))
     if absent:
-        log.warning("%s; this job goes on with those that are up", joined(hosts, absent))
+        log.warning("%s; continuing with the available nodes", joined(hosts, absent))
 
 
 def _that_fit(count: int) -> str:

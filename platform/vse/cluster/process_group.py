@@ -13,7 +13,7 @@ TorchBackend: Any = TorchConfig().backend_cls
 
 
 class GroupConfig(TorchConfig):
-    """Ray Train's own, but that workers are asked for their GPUs and told their network before they meet."""
+    """Ray Train's own configuration, with a check of the workers' GPUs and networks before they connect."""
 
     @property
     def backend_cls(self) -> type[Any]:

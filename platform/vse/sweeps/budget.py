@@ -7,19 +7,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from vse.sweeps.ledger import Entry
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 
 
 def length(entry: Entry) -> float:
-    """Seconds a finished trial took from its beginning to its end: of its last attempt, or of its training over all
-    restarts if that is more. What its other attempts cost beside this is in `spent`."""
+    """Seconds of a finished trial from its beginning to its end: of its last attempt, or of its training over all
+    restarts if that is longer. `spent` includes other attempts too."""
     trained = entry.result.get("seconds", 0.0) if entry.result.get("trained") else 0.0
     return max(entry.seconds, float(trained))
 
 
-def typical(entries: Iterable[Entry], need: Need) -> float | None:
-    """Median seconds of finished trials that trained to their end and had what `need` says, or nobody knows what; None
-    where there is none. Workers and shares of GPUs may differ within a sweep, and take another time."""
+def typical(entries: Iterable[Entry], need: Resources) -> float | None:
+    """Median seconds of finished trials that trained to their end with these resources; None if there is none.
+
+    Workers and shares of GPUs may differ within a sweep, and with them the time of a trial.
+    """
     ended = [entry for entry in entries if entry.state == "finished" and not entry.stopped]
     seconds = [length(entry) for entry in ended if need.of_kind(entry.need) and length(entry) > 0]
     return statistics.median(seconds) if seconds else None
@@ -27,14 +29,21 @@ def typical(entries: Iterable[Entry], need: Need) -> float | None:
 
 @dataclass
 class Meter:
-    """Counts what a sweep has spent. `limit` is in seconds of trials, infinite by default; `spent` begins with what the
-    ledger knows, failed trials included. `limit_in_full` and `spent_in_full` are of seconds in which a trial has all
-    that it takes: those in which its workers wait for places are that share of one that it has then.
+    """Counts what a sweep has spent, and decides whether one more trial may start.
 
-    A trial starts only if what was spent, what the running ones are expected to take and its own expected time fit: the
-    cap is exceeded by no more than trials take longer than expected (the median of those before). Where there is a
-    limit and nothing says what a trial takes, one starts alone, and its first epochs or its end tell. A trial that is
-    handed out and waits for its place counts as what it is expected to take, however long it waits.
+    A trial starts only if what was spent, what the running ones are expected to take and its own expected time fit. The
+    cap is exceeded only as far as trials take longer than expected (the median of earlier ones). If there is a limit
+    and nothing says how long a trial takes, one starts alone, and its first epochs or its end say it. A trial that
+    waits for resources counts with its expected time, however long it waits.
+
+    Args:
+        limit: Seconds of trials; infinite by default.
+        spent: Seconds that the ledger has, failed trials included.
+        limit_in_full: The same limit of seconds with all resources of a trial. Seconds in which workers wait for theirs
+            count with the share that the trial has then.
+        spent_in_full: Seconds spent, counted that way.
+        expected: Seconds of one trial, if anything says it.
+        clock: Seconds.
     """
 
     limit: float = float("inf")
@@ -46,7 +55,7 @@ class Meter:
     _waiting: set[str] = field(default_factory=set)
     _running: dict[str, float] = field(default_factory=dict)
     _known: list[float] = field(default_factory=list)
-    _guessed: bool = False  # whether what is expected was told by epochs of a trial that still runs
+    _guessed: bool = False  # whether `expected` comes from epochs of a trial that still runs
 
     def allows(self) -> bool:
         """Whether one more trial may start."""
@@ -58,7 +67,7 @@ class Meter:
         return running + each * (len(self._waiting) + 1) <= left
 
     def waits(self) -> bool:
-        """Whether no trial may start now, but what runs will tell whether one may."""
+        """Whether no trial may start now, and running ones will show whether one may."""
         return self.open > 0 and (self._guessed or not self.expected) and not self.allows()
 
     @property
@@ -68,11 +77,11 @@ class Meter:
 
     @property
     def open(self) -> int:
-        """Trials that were handed out, started or not, and have not ended."""
+        """Trials that Tune has been given and that have not ended."""
         return len(self._running) + len(self._waiting)
 
     def handed_out(self, trial: str) -> None:
-        """A trial is to start as soon as it has a place."""
+        """A trial will start as soon as it has resources."""
         self._waiting.add(trial)
 
     def started(self, trial: str) -> None:
@@ -90,8 +99,8 @@ class Meter:
         return self.clock() - self._running.get(trial, self.clock())
 
     def ended(self, entry: Entry, before: float = 0.0, share: float = 1.0) -> None:
-        """A trial has ended, well or badly; `before`: seconds that were spent on it in earlier attempts; `share`: how
-        much of what it takes it had in those of this one."""
+        """A trial has ended. `before`: seconds of its earlier attempts. `share`: the share of its resources that it had
+        in this one."""
         self._waiting.discard(entry.id)
         self._running.pop(entry.id, None)
         self.spent += entry.spent - before

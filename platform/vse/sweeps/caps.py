@@ -1,4 +1,4 @@
-"""What a sweep may spend: seconds of trials, GPU-hours, money. Its trials may differ in what they need."""
+"""What a sweep may spend: seconds of trials, GPU-hours, money."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.sweeps.budget import Meter, typical
 from vse.sweeps.ledger import Entry
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,16 +27,13 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The caps of a sweep whose trainings take `need` each: what an hour has its price of, GPUs or CPUs.
-
-    Trials that take no GPU beside trainings on GPUs count as seconds, and as nothing in GPU-hours or money.
-    """
+    """The caps of a sweep, and the resources of one of its trials. The price is that of a GPU-hour if it has GPUs."""
 
     caps: Caps
-    need: Need
+    need: Resources
 
     def check(self) -> None:
-        """Raises InputError for a cap that says nothing of these trainings."""
+        """Raises InputError for a cap that these trials could not reach."""
         if self.caps.max_gpu_hours and not self.need.gpus:
             raise InputError("sweep.max_gpu_hours: trials of this sweep take no GPU; use sweep.max_seconds")
         if self.caps.max_cost and not self.caps.price:
@@ -44,14 +41,17 @@ class Budget:
             asked = f"sweep.max_cost={self.caps.max_cost:g}"
             raise InputError(f"{asked}: needs sweep.price, the price of a {hour} of trials")
 
-    def money(self, seconds: float, need: Need | None = None) -> float:
-        """What so many seconds of trials cost at `sweep.price`; of trainings where no other need is given."""
+    def money(self, seconds: float, need: Resources | None = None) -> float:
+        """What so many seconds of trials cost at `sweep.price`; `need`: of trials with other resources."""
         each = need or self.need
         return self.caps.price * (each.gpus if self.need.gpus else each.cpus) * seconds / 3600
 
-    def left(self, spent: Iterable[tuple[float, Need]], need: Need) -> float:
-        """Seconds that trials of this need may still take after the (seconds, need) of those before; negative where a
-        cap is overspent, infinite where none is theirs."""
+    def left(self, spent: Iterable[tuple[float, Resources]], need: Resources) -> float:
+        """Seconds that trials with these resources may still take; negative if a cap is overspent, infinite without
+        one.
+
+        `spent`: (seconds, resources) of earlier trials.
+        """
         known = list(spent)
         return min(
             (
@@ -64,15 +64,18 @@ class Budget:
 
     def meter(
         self,
-        spent: Iterable[tuple[float, Need]],
-        need: Need,
+        spent: Iterable[tuple[float, Resources]],
+        need: Resources,
         alike: Iterable[Entry],
         estimate: Callable[[], float | None] = lambda: None,
     ) -> Meter:
-        """For trials of one need, after those before; of the known trials `alike`, those with this need say what the
-        next ones take.
+        """A meter for the next trials.
 
-        estimate: seconds that one is expected to take, asked for where a cap is set and no known trial says it.
+        Args:
+            spent: (seconds, resources) of earlier trials.
+            need: Resources of the next ones.
+            alike: Earlier trials; those with the same resources say how long the next ones take.
+            estimate: Seconds of one trial. It is called if a cap is set and no earlier trial says it.
         """
         known, expected = list(spent), typical(alike, need)
         of_time, of_resources = replace(self.caps, max_gpu_hours=0.0, max_cost=0.0), replace(self.caps, max_seconds=0.0)
@@ -81,8 +84,8 @@ class Budget:
             expected = estimate()
         return Meter(limit=limit, limit_in_full=in_full, expected=expected)
 
-    def lines(self, spent: Iterable[tuple[float, Need]]) -> list[str]:
-        """One line a cap, with what was spent of it, for a dry run."""
+    def lines(self, spent: Iterable[tuple[float, Resources]]) -> list[str]:
+        """One line for each cap, with what was spent of it, for a dry run."""
         known = list(spent)
         return [
             f"cap: {limit:g} {unit}, {sum(seconds * rate(each) for seconds, each in known):.3g} spent; what runs then "
@@ -91,14 +94,14 @@ class Budget:
         ]
 
     def priced(self, seconds: float) -> str:
-        """What so many seconds of trainings are beside seconds, each after a comma."""
+        """So many seconds of trials in GPU-hours and money, each after a comma."""
         text = f", {seconds * self.need.gpus / 3600:.2f} GPU-hours" if self.need.gpus else ""
         return text + (f", {self.money(seconds):.2f} of money" if self.caps.price else "")
 
-    def _limits(self) -> list[tuple[float, Callable[[Need], float], str]]:
-        """(limit, what a second of a trial takes of it, unit) of the caps that are set."""
+    def _limits(self) -> list[tuple[float, Callable[[Resources], float], str]]:
+        """(limit, what a second of a trial uses of it, unit) of the caps that are set."""
         caps = self.caps
-        every: list[tuple[float, Callable[[Need], float], str]] = [
+        every: list[tuple[float, Callable[[Resources], float], str]] = [
             (caps.max_seconds, lambda need: 1.0, "s of trials"),
             (caps.max_gpu_hours, lambda need: need.gpus / 3600, "GPU-hours"),
             (caps.max_cost, lambda need: self.money(1.0, need), "of money"),

@@ -26,9 +26,9 @@ from vse.sweeps.estimates import estimate_before_trials, expectation
 from vse.sweeps.experiment import run_proposed
 from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import Entry, Ledger, open_sweep, sole_owner, trial_id
-from vse.sweeps.need import Need
 from vse.sweeps.plan import SweepCall, SweepPlan
 from vse.sweeps.proposals import Proposer
+from vse.sweeps.resources import Resources
 from vse.sweeps.tracked import TrackedRuns
 from vse.sweeps.trial import WORDS
 from vse.tracking.shipping import Shipper
@@ -286,7 +286,7 @@ def side_by_side(request: Request, train: TrainConfig) -> int:
     return wished or (max(1, usable_cores() // train.threads) if here else 0)
 
 
-def most(request: Request, need: Need) -> dict[str, float]:
+def most(request: Request, need: Resources) -> dict[str, float]:
     """CPUs and GPUs that trials can have of the machine, or of what the cluster can grow to.
 
     Trials without GPUs spread over nodes without GPUs, and ranks with GPUs over the nodes they belong on. Otherwise

@@ -1,4 +1,4 @@
-"""What a trial will take: from finished trials, from runs like it, else from a timed step."""
+"""How long a training will take: from runs like it in the workspace, otherwise from timed steps."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -21,27 +21,28 @@ _BATCH = 64  # runs that are asked before these are counted
 
 @dataclass(frozen=True)
 class Estimate:
-    """Expected seconds of one trial and where that is from; None, and why, where nothing tells."""
+    """Expected seconds of one trial and their source; None, and the reason, if nothing says it."""
 
     seconds: float | None
     source: str
 
     def without(self, what: str) -> "Estimate":
-        """The same, where it tells anything, with what it leaves out said; nothing is said of nothing."""
+        """The same estimate with a note on `what` it leaves out, if it has one."""
         return replace(self, source=f"{self.source}; {what} comes on top") if what and self.seconds else self
 
 
 def estimate(config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request) -> Estimate:
-    """Of one training of a configuration. Runs in the workspace that differ from it in `searched` keys, seed and epochs
-    only tell by their seconds an epoch; those that ended before their last one, by patience or because nothing was to
-    be stepped, by as many epochs as they made. Without one, some steps are made in this process. Writes nothing there.
+    """How long one training of a configuration takes. Writes nothing into the workspace.
+
+    Runs that differ from it only in the `searched` keys, seed and epochs say it by their seconds per epoch. Of a run
+    that ended before its last epoch the epochs it made count. Without such a run, some steps are made in this process.
     """
     found = _of_runs(config, set(searched), workspace)
     return found if found is not None else _of_steps(config, workspace, request)
 
 
 def expectation(found: Estimate) -> str:
-    """What a capped sweep says of an estimate."""
+    """The log line of a capped sweep on an estimate."""
     if found.seconds is None:
         return "a cap is set and how long a trial takes is unknown: one starts alone to find out"
     return f"a trial is expected to take {found.seconds:.3g} s ({found.source}); none starts that would pass the cap"
@@ -50,8 +51,8 @@ def expectation(found: Estimate) -> str:
 def estimate_before_trials(
     config: RunConfig, searched: Iterable[str], workspace: Workspace, request: Request
 ) -> Estimate:
-    """As `estimate`, for a job whose trials come next: steps on a GPU are left to these, since a process that has used
-    one keeps some of its memory."""
+    """As `estimate`, for a job whose trials are next. It makes no steps on a GPU: a process that has used one keeps
+    some of its memory."""
     if not config.train.gpus_per_worker:
         return estimate(config, searched, workspace, request)
     return _of_runs(config, set(searched), workspace) or Estimate(None, "no run like these is in the workspace")
@@ -62,7 +63,7 @@ def _of_runs(config: RunConfig, searched: set[str], workspace: Workspace) -> Est
     runs = workspace.root.child("runs")
 
     def whole(name: str) -> float | None:
-        """Seconds that it says of a training, where the run is like these and has finished."""
+        """Seconds of such a training by this run; None if the run is unlike it or has not finished."""
         try:
             told = runs.child(name).read_json("config.json")
             if _essence(told, searched) != wanted:

@@ -26,14 +26,14 @@ from vse.storage.scratch import scratch_folder
 from vse.sweeps.budget import Meter
 from vse.sweeps.hand_out import AVOIDED, HandOut
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.need import DRIVER_CPUS, Need
 from vse.sweeps.proposals import Proposer
 from vse.sweeps.recorder import Listener, Recorder
+from vse.sweeps.resources import DRIVER_CPUS, Resources
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.trial_process import Function, run_function
 from vse.sweeps.waiting import Waiting
 
-_ENVIRONMENT = {  # beside what vse.cluster.runtime sets
+_ENVIRONMENT = {  # in addition to what vse.cluster.runtime sets
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # of Tune's own state, which the ledger replaces
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
@@ -50,7 +50,7 @@ def run_proposed(
     *,
     at_once: int,
     total: int | None = None,
-    need: Need | None = None,
+    need: Resources | None = None,
     meter: Meter | None = None,
     scheduler: TrialScheduler | None = None,
     label: str = "trials",
@@ -82,7 +82,7 @@ def run_proposed(
         StorageError: Results or trials cannot be written, after the same.
         PlacementError: No node came for any trial.
     """
-    meter, need = meter or Meter(), need or Need()
+    meter, need = meter or Meter(), need or Resources()
     sick = SickNodes(functools.partial(_one_node_alone, need))
     kept_to = _kept_to(need)
 
@@ -93,10 +93,10 @@ def run_proposed(
     waiting = Waiting(need.of_trial(), nested=need.nested, nodes=nodes)
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
         hand_out = HandOut(proposer, meter, lambda: recorder.broken, sick, functools.partial(_elsewhere, need))
-        # what Tune would wrap around the searcher, by our hand, so that the recorder can tell it what Tune does not
+        # Tune would wrap the searcher in the same; here the recorder can report to it what Tune does not
         limited = ConcurrencyLimiter(hand_out, max_concurrent=at_once)
-        untold = functools.partial(limited.on_trial_complete, error=True)
-        recorder = Recorder(ledger, bar, proposer, meter, waiting, sick, need, on_end, untold)
+        drop = functools.partial(limited.on_trial_complete, error=True)
+        recorder = Recorder(ledger, bar, proposer, meter, waiting, sick, need, on_end, drop)
         settings = tune.TuneConfig(
             search_alg=limited,
             scheduler=scheduler,
@@ -132,7 +132,7 @@ def _name(trial: Any) -> str:
 
 
 def _place(config: dict[str, Any], asked: dict[str, float], kept_to: dict[str, str]) -> tune.PlacementGroupFactory:
-    """Where a trial may run: on nodes that `kept_to` selects, but for those that it is to keep from."""
+    """Where a trial may run: on nodes that `kept_to` selects, except for those that it avoids."""
     selector = dict(kept_to)
     if config.get(AVOIDED):
         selector[_NODE_LABEL] = f"!in({','.join(config[AVOIDED])})"
@@ -141,27 +141,27 @@ def _place(config: dict[str, Any], asked: dict[str, float], kept_to: dict[str, s
     return tune.PlacementGroupFactory([asked], bundle_label_selector=[selector])
 
 
-def _kept_to(need: Need) -> dict[str, str]:
-    """The selector of nodes for trials that start workers: these end with their trial, so it is no place to save money.
-    Empty where no nodes are known to be spot ones, or all are."""
+def _kept_to(need: Resources) -> dict[str, str]:
+    """The selector of nodes for trials that start workers: off spot nodes, since the workers end with their trial.
+    Empty if no node is a spot node, or all are."""
     if not need.nested:
         return {}
     vanish = {kind.has({LIFECYCLE: SPOT}) for kind in capacity().kinds if kind.holds(DRIVER_CPUS, 0.0)}
     return {LIFECYCLE: f"!{SPOT}"} if len(vanish) == 2 else {}
 
 
-def _one_node_alone(need: Need) -> bool:
-    """Whether trials have one node to run on, counting those that are yet to come."""
+def _one_node_alone(need: Resources) -> bool:
+    """Whether trials have one node to run on, counting those that may still join."""
     return _holding(need, capacity()) < 2
 
 
-def _elsewhere(need: Need, left_out: Sequence[str]) -> bool:
-    """Whether a trial could run on another node than those, by their ids: on one that is up or on one that may come."""
+def _elsewhere(need: Resources, left_out: Sequence[str]) -> bool:
+    """Whether a trial could run on a node other than those `left_out`: on one that is up or one that may join."""
     up = living([node for node in ray.nodes() if node["NodeID"] in left_out])
     return _holding(need, capacity()) > _holding(need, up)
 
 
-def _holding(need: Need, could: Capacity) -> int:
+def _holding(need: Resources, could: Capacity) -> int:
     """The largest number of nodes that could each hold a trial."""
     asked = need.of_trial()
     cpus, gpus = asked.get("CPU", 0.0), asked.get("GPU", 0.0)
@@ -182,7 +182,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Tune reports failed trials once a trial as an error log and once more as a table; the ledger has them."""
+    """Silence Tune's log of failed trials and its table of them; the ledger has both."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,6 +1,6 @@
 """Asynchronous successive halving (Li et al., MLSys 2020): trials that are behind at a rung end there.
 
-Tune's scheduler keeps its rungs in memory; those of earlier calls are told again from the curves in the ledger.
+Tune's scheduler keeps its rungs in memory. They are rebuilt from the curves in the ledger.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ from vse.sweeps.trial_process import EPOCH, OBJECTIVE
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """As much of a trial as the scheduler looks at."""
+    """The part of a trial that the scheduler reads."""
 
     trial_id: str
 
 
 class _Halving(ASHAScheduler):
-    """Knows a trial by what it tries. Tune numbers attempts: one that comes again, as after its node was lost, would
-    stand at every rung once an attempt, and a good one would end all others."""
+    """Identifies a trial by its changes. Tune numbers attempts: a trial that is retried, as after its node was lost,
+    would stand at every rung once per attempt, and a good one would end all others."""
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         super().on_trial_add(tune_controller, _tried(trial))

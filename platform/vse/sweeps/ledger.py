@@ -1,7 +1,7 @@
-"""What a sweep has tried: JSON lines, one record for every end of a trial, replayed whenever the sweep is resumed.
+"""The ledger of a sweep: JSON lines, one record for every end of a trial.
 
-The ledger is all that resuming, retrying and extending need; the state that Tune keeps is thrown away. A trial is known
-by the fingerprint of its changes, so the same point is the same trial whatever order or sweep step it came from.
+Resuming, retrying and extending a sweep need nothing else; Tune's own state is discarded. A trial's id is the
+fingerprint of its changes: the same point is the same trial in any order and with any method.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ from vse.storage.checksums import as_json, with_checksum, without_checksum
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 from vse.sweeps.failures import FailureKind
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 from vse.workspace.layout import Workspace
 
 FILE_NAME = "ledger.jsonl"
 DEFINITION = "definition.json"
-RUNNING = "running.json"  # seconds of attempts that have not ended, for the case that nobody lives to see their end
+RUNNING = "running.json"  # seconds of running attempts, which count if the driver dies
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ class Entry:
     error: str = ""
     attempts: int = 1
     spent: float = 0.0
-    need: Need = field(default_factory=Need)
+    need: Resources = field(default_factory=Resources)
 
     @property
     def stopped(self) -> bool:
@@ -77,19 +77,19 @@ class _CutOff:
     changes: dict[str, Any]
     seconds: float
     attempts: int
-    need: Need
+    need: Resources
 
 
 def trial_id(changes: Mapping[str, Any]) -> str:
-    """Eight digits that stand for a trial: the fingerprint of its changes."""
+    """The id of a trial: eight digits, the fingerprint of its changes."""
     return fingerprint(dict(changes))
 
 
 class Ledger:
-    """The trials of one sweep, in `ledger.jsonl` of its folder. Reading passes over a line that a crash left torn.
+    """The trials of one sweep, in `ledger.jsonl` of its folder. A line that a crash left torn is skipped.
 
-    Of two that write the same ledger on S3, as when a job that hung comes back after another took its sweep over, the
-    one whose ledger is not what is there any more gets a StorageError.
+    A job that hung may resume after another one took its sweep over on S3. Its next write gets a StorageError, since
+    the file is not the one it read.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -101,7 +101,7 @@ class Ledger:
             try:
                 record = without_checksum(json.loads(line))
                 failure = FailureKind(record["failure"]) if record["failure"] else None
-                entry = Entry(**{**record, "failure": failure, "need": Need(**record["need"])})
+                entry = Entry(**{**record, "failure": failure, "need": Resources(**record["need"])})
             except (KeyError, ValueError, TypeError):
                 continue
             self._entries[entry.id] = entry
@@ -113,7 +113,7 @@ class Ledger:
         return iter(self._entries.values())
 
     def get(self, changes: Mapping[str, Any]) -> Entry | None:
-        """The entry of a trial that ended, well or badly."""
+        """The entry of a trial that has ended; None for any other."""
         return self._entries.get(trial_id(changes))
 
     def attempts(self, changes: Mapping[str, Any]) -> int:
@@ -131,7 +131,7 @@ class Ledger:
     def pending(self, trials: Iterable[Mapping[str, Any]], *, whole: bool = False) -> list[dict[str, Any]]:
         """Those trials that have not finished, failed ones included, each once, in the order given.
 
-        whole: those that a scheduler ended early have not finished either.
+        `whole`: trials that a scheduler ended early count as unfinished.
         """
         chosen: dict[str, dict[str, Any]] = {}
         for changes in trials:
@@ -141,7 +141,7 @@ class Ledger:
         return list(chosen.values())
 
     def finish(
-        self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float, need: Need | None = None
+        self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float, need: Resources | None = None
     ) -> Entry:
         """Record the result of a trial, and the resources that it had in these seconds."""
         return self._append(changes, need, state="finished", result=canonical(result), seconds=round(seconds, 3))
@@ -151,7 +151,7 @@ class Ledger:
         changes: Mapping[str, Any],
         error: str,
         seconds: float = 0.0,
-        need: Need | None = None,
+        need: Resources | None = None,
         kind: FailureKind = FailureKind.ERROR,
     ) -> Entry:
         """Record that a trial ended without a result, and why. Every failure counts as an attempt."""
@@ -163,11 +163,11 @@ class Ledger:
         ended = self._entries[name].spent if name in self._entries else 0.0
         return ended + (self._cut[name].seconds if name in self._cut else 0.0)
 
-    def costs(self) -> list[tuple[float, Need]]:
+    def costs(self) -> list[tuple[float, Resources]]:
         """Seconds of every trial so far, including those cut off, and the resources that it had."""
         return [(each.spent, each.need) for each in self] + [(each.seconds, each.need) for each in self._cut.values()]
 
-    def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float, Need]]) -> None:
+    def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float, Resources]]) -> None:
         """Write down the attempts that run now: the next reader counts them as cut off unless their end is recorded.
 
         Args:
@@ -196,13 +196,13 @@ class Ledger:
         """What `keep_running` wrote before this ledger was opened, of trials that have not ended since."""
         try:
             notes = json.loads(self._noted or b"{}").items()
-            cut = {name: _CutOff(**{**each, "need": Need(**each["need"])}) for name, each in notes}
+            cut = {name: _CutOff(**{**each, "need": Resources(**each["need"])}) for name, each in notes}
         except (AttributeError, KeyError, TypeError, ValueError):
             return {}
         ended = {entry.id: entry.attempts for entry in self}
         return {name: each for name, each in cut.items() if each.attempts == ended.get(name, 0)}
 
-    def _append(self, changes: Mapping[str, Any], need: Need | None, **fields: Any) -> Entry:
+    def _append(self, changes: Mapping[str, Any], need: Resources | None, **fields: Any) -> Entry:
         name, known = trial_id(changes), self.spent(changes)
         trained = fields.get("result", {})
         longest = float(trained.get("seconds", 0.0)) if trained.get("trained") else 0.0
@@ -214,7 +214,7 @@ class Ledger:
             changes=canonical(changes),
             attempts=self.attempts(changes) + 1,
             spent=spent,
-            need=_mean([*parts, (spent - known, need or Need())]),
+            need=_mean([*parts, (spent - known, need or Resources())]),
             **fields,
         )
         line = json.dumps(with_checksum(asdict(entry)), ensure_ascii=False, allow_nan=False).encode() + b"\n"
@@ -243,7 +243,7 @@ class Ledger:
             raise self.folder.refusal(FILE_NAME, error) from None
 
     def _stored(self, name: str) -> tuple[bytes, str]:
-        """What a file holds, if it is there, and on S3 its tag."""
+        """The content of a file, empty if there is none, and on S3 its tag."""
         if not self.folder.is_local:
             return self.folder.read_tagged(name)
         try:
@@ -252,13 +252,13 @@ class Ledger:
             return b"", ""
 
 
-def _mean(parts: Sequence[tuple[float, Need]]) -> Need:
+def _mean(parts: Sequence[tuple[float, Resources]]) -> Resources:
     """CPUs and GPUs averaged over (seconds, resources), with the workers of the last one."""
     total, last = sum(seconds for seconds, _ in parts), parts[-1][1]
     if total <= 0 or len({(need.cpus, need.gpus) for _, need in parts}) == 1:
         return last
     cpus, gpus = (sum(each) / total for each in zip(*((s * n.cpus, s * n.gpus) for s, n in parts), strict=True))
-    return Need(cpus=round(cpus, 6), gpus=round(gpus, 6), workers=last.workers)
+    return Resources(cpus=round(cpus, 6), gpus=round(gpus, 6), workers=last.workers)
 
 
 def stem(preset: str | None) -> str:
@@ -276,8 +276,14 @@ def sweep_name(name: str, definition: Mapping[str, Any]) -> str:
 def open_sweep(workspace: Workspace, name: str, definition: Mapping[str, Any], *, exclusive: bool = True) -> Folder:
     """The folder of a sweep, with its definition (configuration and space) written into it.
 
-    exclusive: the name was chosen by the user and may stand for one definition only.
-    Raises InputError where the name is already used with another definition, naming a key that differs.
+    Args:
+        workspace: Of the sweep.
+        name: Without the fingerprint.
+        definition: Equal definitions are one sweep.
+        exclusive: Whether the user chose the name, which may then have one definition only.
+
+    Raises:
+        InputError: The name has another definition already; the line names a key that differs.
     """
     folder = workspace.sweep(sweep_name(name, definition))
     if exclusive:
@@ -296,7 +302,7 @@ def open_sweep(workspace: Workspace, name: str, definition: Mapping[str, Any], *
 
 
 def definition_of(folder: Folder) -> Any:
-    """What `open_sweep` wrote there; None where that is absent or damaged on its disk."""
+    """What `open_sweep` wrote there; None if it is missing or damaged."""
     try:
         return folder.read_json(DEFINITION)
     except (FileNotFoundError, NotADirectoryError, InputError):
@@ -317,10 +323,18 @@ def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[LeaseHandle]:
-    """Hold a sweep while the body runs; what is yielded tells whether it is still held. Raises InputError where another
-    job (on S3: anywhere) is running it.
+    """Hold a sweep while the body runs. The system releases the lock of a process that dies, on S3 after some 30
+    seconds.
 
-    The system frees the lock of a process that dies; on S3 that is seen after some 30 seconds.
+    Args:
+        folder: Of the sweep.
+        wait: Seconds to wait for another job.
+
+    Yields:
+        A handle whose `check` raises TakenOver once another job has the sweep.
+
+    Raises:
+        InputError: Another job runs it, on S3 on any machine.
     """
     with folder.taken(wait) as held:
         if held is None:

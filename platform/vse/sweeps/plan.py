@@ -17,8 +17,8 @@ from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.ledger import Entry, Ledger, stem, trial_id
-from vse.sweeps.need import Need
 from vse.sweeps.proposals import InTurn, Proposer
+from vse.sweeps.resources import Resources
 from vse.sweeps.space import Space, label
 from vse.training.config import RunConfig, TrainConfig
 from vse.workspace.layout import Workspace
@@ -209,7 +209,7 @@ class SweepPlan(ABC):
         """The data set's source, by its name in the registry."""
         return registry.name_of("source", self.config.data)
 
-    def need(self) -> Need:
+    def need(self) -> Resources:
         """Resources of one trial."""
         return need_of(self.config.train)
 
@@ -275,9 +275,9 @@ class SweepPlan(ABC):
         return None
 
 
-def need_of(train: TrainConfig) -> Need:
+def need_of(train: TrainConfig) -> Resources:
     """Resources of one training."""
-    return Need(
+    return Resources(
         cpus=float(train.workers * train.threads),
         gpus=train.workers * train.gpus_per_worker,
         workers=train.workers,

@@ -1,4 +1,4 @@
-"""The ends of trials, as Tune tells the driver of them, on their way into the ledger."""
+"""A callback of Tune that records the ends of trials in the ledger, in the driver."""
 
 import json
 import re
@@ -19,8 +19,8 @@ from vse.sweeps.epochs import EpochCounter, Epochs
 from vse.sweeps.failures import FailureKind
 from vse.sweeps.hand_out import AVOIDED
 from vse.sweeps.ledger import Entry, Ledger, trial_id
-from vse.sweeps.need import Need
 from vse.sweeps.proposals import Proposer
+from vse.sweeps.resources import Resources
 from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.standing import Standing
 from vse.sweeps.trial_process import EPOCHS, PAYLOAD, PEAK, SAID, SO_FAR, WAITED
@@ -36,7 +36,7 @@ _Refusal = InputError | StorageError | PlacementError
 
 
 class Recorder(tune.Callback):
-    """Writes the end of every trial into the ledger, in the driver."""
+    """Records the end of every trial, and decides whether it is retried and whether the sweep goes on."""
 
     def __init__(
         self,
@@ -46,26 +46,28 @@ class Recorder(tune.Callback):
         meter: Meter,
         waiting: Waiting,
         sick: SickNodes,
-        need: Need,
+        need: Resources,
         on_end: Listener | None = None,
-        untold: Callable[[str], object] = lambda trial: None,
+        on_silent_failure: Callable[[str], object] = lambda trial: None,
     ) -> None:
-        """untold: hears Tune's id of a trial whose end Tune has told nobody of."""
         self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
-        self.waiting, self.sick, self.need, self.untold = waiting, sick, need, untold
-        self._failed: set[str] = set()  # Tune's ids of trials whose failure is known here
-        self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once it has its place
-        self._worked: dict[str, float] = {}  # by running trial: seconds after which it last told of its work
-        self._waited: dict[str, float] = {}  # by running trial: seconds in which its workers had no place
-        self._peak: dict[str, float] = {}  # by running trial: GiB that its process had taken when it last told
+        self.waiting, self.sick, self.need = waiting, sick, need
+        self.on_silent_failure = (
+            on_silent_failure  # called with Tune's id of a trial that Tune dropped without a callback
+        )
+        self._failed: set[str] = set()  # Tune's ids of trials whose failure is recorded
+        self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once its process runs
+        self._worked: dict[str, float] = {}  # by running trial: seconds after which it last reported an epoch
+        self._waited: dict[str, float] = {}  # by running trial: seconds in which its workers had no resources
+        self._peak: dict[str, float] = {}  # by running trial: GiB of its process at its last report
         self.epochs, self._began = EpochCounter(), False
         self._kept = self._looked = time.monotonic()
         self.refused: _Refusal | None = None
-        self.broken = False  # results or trials have no place: whatever starts now would be in vain
+        self.broken = False  # no results can be written or no trial can run: nothing new starts
         self.standing = Standing(ledger)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune saves its callbacks for a resumption that is the ledger's here
+        return {}  # Tune saves its callbacks to resume from; the ledger does that here
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
@@ -78,7 +80,7 @@ class Recorder(tune.Callback):
         if result.get(EPOCHS):
             epochs = Epochs(*result[EPOCHS])
             self.epochs.reported(name, epochs)
-            if epochs.done > epochs.earlier:  # those of earlier attempts are told before workers have a place
+            if epochs.done > epochs.earlier:  # epochs of earlier attempts are reported before workers have resources
                 self.waiting.moved()
                 self._worked[name] = self.meter.elapsed(name)
                 self.meter.told(name, (epochs.done - epochs.earlier) / epochs.total)
@@ -105,10 +107,10 @@ class Recorder(tune.Callback):
         self.waiting.look((trial.status for trial in trials), _avoided(trials))
 
     def keep_running(self) -> None:
-        """Write down what has been spent on the trials that run now."""
+        """Write down what the trials that run now have spent."""
         spent = [(changes, self._seconds(changes)) for changes in self.running.values()]
         self.ledger.keep_running([(changes, seconds, self._had(changes, seconds)) for changes, seconds in spent])
-        self._kept = time.monotonic()  # a store that is away has been waited for
+        self._kept = time.monotonic()  # a store that is away takes long
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes, last = trial.config["changes"], trial.last_result or {}
@@ -128,16 +130,17 @@ class Recorder(tune.Callback):
             self._not_served(changes, payload)
 
     def _not_served(self, changes: dict[str, Any], payload: Mapping[str, Any]) -> None:
-        """A trial's end by what others would end by as well, unless it was its node's fault or is over by then."""
+        """Record an end by a cause that would end other trials too, unless its node is at fault or the cause is
+        over."""
         why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind", "")
         held = None
         if kind == PlacementError.__name__:
             mine = trial_id(changes)
-            if mine not in self._worked:  # else its workers were lost, and wait for others
+            if mine not in self._worked:  # otherwise its workers were lost and wait to be replaced
                 held = self.need.waiting
             waited = self._seconds(changes) - self._worked.get(mine, 0.0)
             others = {each: self.meter.elapsed(each) for each in self.running if each != mine}
-            if not self.waiting.stands(mine, waited, others):  # others have what it waited for
+            if not self.waiting.stands(mine, waited, others):  # others have the resources it waited for
                 self._fail(changes, why, FailureKind.NO_RESOURCES, held)
                 return
         verdict = None
@@ -147,7 +150,7 @@ class Recorder(tune.Callback):
             self._fail(changes, f"{payload['host']}: {why}", FailureKind.NODE_FAULT)
             return
         self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
-        self.broken = self.broken or verdict is not None  # every node is at fault, or the only one
+        self.broken = self.broken or verdict is not None  # every node is at fault, or the only node
         self._fail(changes, why, FailureKind.REFUSED, held)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -157,15 +160,15 @@ class Recorder(tune.Callback):
         self._fail(changes, why, kind)
 
     def _never_began(self, trial: Any) -> None:
-        """A trial that Tune gave up without a word, as it does where an actor is not free for its next trial in time.
-        Whoever counts the trials that run would wait for it forever."""
+        """Record a trial that Tune dropped without a callback, as it does if an actor is not free for its next trial in
+        time. What counts the running trials would wait for it forever."""
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
-        self.untold(trial.trial_id)
+        self.on_silent_failure(trial.trial_id)
         self._fail(changes, _why(trial)[0], FailureKind.NOT_STARTED)
 
     def conclude(self) -> None:
-        """Raise what ended trials and would end them again."""
+        """Raise the error that refused trials and would refuse them again."""
         if self.refused is not None:
             raise self.refused
 
@@ -176,8 +179,8 @@ class Recorder(tune.Callback):
     def _seconds(self, changes: Mapping[str, Any]) -> float:
         return self.meter.elapsed(trial_id(changes))
 
-    def _had(self, changes: Mapping[str, Any], seconds: float) -> Need:
-        """What a running trial had in so many seconds: not all that it needs until its workers had their places."""
+    def _had(self, changes: Mapping[str, Any], seconds: float) -> Resources:
+        """What a running trial had in so many seconds: less than it needs until its workers had their resources."""
         return self.need.after(self._waited.get(trial_id(changes), 0.0), seconds)
 
     def _finish(self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> None:
@@ -185,7 +188,7 @@ class Recorder(tune.Callback):
         share = had.share_of(self.need)
         self._ended(changes, lambda: self.ledger.finish(changes, result, seconds, had), share=share)
 
-    def _fail(self, changes: Mapping[str, Any], why: str, kind: FailureKind, held: Need | None = None) -> None:
+    def _fail(self, changes: Mapping[str, Any], why: str, kind: FailureKind, held: Resources | None = None) -> None:
         """held: the resources it had while it ran, if it never got all that it needs."""
         seconds = self._seconds(changes)
         had = held or self._had(changes, seconds)
@@ -202,7 +205,7 @@ class Recorder(tune.Callback):
         self._peak.pop(trial_id(changes), None)
         try:
             entry = record()
-        except (StorageError, InputError) as error:  # Tune would make a page of it; its caller makes a line
+        except (StorageError, InputError) as error:  # raised here, Tune would print pages
             self._refuse(error)
             self.broken = True
             return
@@ -214,7 +217,7 @@ class Recorder(tune.Callback):
             self.on_end(entry)
 
     def _show(self, ended: int = 0, text: str = "") -> None:
-        """Bring the progress line, and what onlookers read, up to date; so many more trials have ended."""
+        """Update the progress line and the standing; `ended` more trials have ended."""
         self._looked = time.monotonic()
         self.bar.parts = self.epochs.parts
         self.bar.advance(ended, text)
@@ -222,7 +225,7 @@ class Recorder(tune.Callback):
 
 
 def _avoided(trials: Iterable[Any]) -> set[str]:
-    """The nodes that all trials which wait for a place keep from; those of a trial are the same for its life."""
+    """The nodes that all waiting trials avoid; a trial avoids the same ones for its life."""
     kept_from = [set(trial.config.get(AVOIDED, ())) for trial in trials if trial.status == Trial.PENDING]
     return set.intersection(*kept_from) if kept_from else set()
 

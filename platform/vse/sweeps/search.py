@@ -1,8 +1,8 @@
 """Searching a space by HyperOpt's tree of Parzen estimators (Bergstra et al., NIPS 2011), on top of the ledger.
 
-HyperOpt's own state is never kept: it is told the ended points of the ledger whenever a search is resumed. Point k is
-drawn with a seed made of (search seed, k), so that a search that runs one trial at a time continues after a kill as
-it would have. Alternatives are HyperOpt's own conditional choices. Points are told in HyperOpt's internal form,
+HyperOpt's own state is never stored: a resumed search enters the ended points of the ledger. Point k is drawn with a
+seed made of (search seed, k): a search that runs one trial at a time continues after a kill as it would have.
+Alternatives are HyperOpt's own conditional choices. Points are entered in HyperOpt's internal form,
 position or value by label, because Tune's wrapper hangs on initial points of such spaces.
 """
 

@@ -1,7 +1,7 @@
 """Nodes whose own faults end trials: a full disk, a store out of reach, a GPU whose driver has died.
 
-Such a node is free again at once and would consume a whole queue of trials. It is left out for a while after two such
-ends; a fault that is not one node's ends the sweep instead.
+Such a node is free again at once and would consume a whole queue of trials. After two such ends no trial starts on it
+for a while. A fault of several nodes ends the sweep instead.
 """
 
 import logging
@@ -48,7 +48,7 @@ class SickNodes:
             self._ends[node] += 1
             self._last[node] = now
             if self._ends[node] >= ENDS:
-                log.warning("%s starts no trial for %.0f minutes: %s", host, AWAY / 60, why)
+                log.warning("no trial starts on node %s for %.0f minutes: %s", host, AWAY / 60, why)
         return "here"
 
     def well(self, node: str) -> None:

@@ -1,4 +1,4 @@
-"""Where a sweep stands, for those who look on: a small file in its folder, and Ray's metrics."""
+"""The progress of a running sweep for `jobs/status.py` and for Prometheus: a small file, and Ray's metrics."""
 
 import contextlib
 import time

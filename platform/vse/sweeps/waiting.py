@@ -1,5 +1,5 @@
-"""Trials that wait for a place. Tune waits forever for a node that an autoscaler never gets, as when a cloud has no
-more of its kind, an account has no quota, or spot instances are reclaimed as soon as they come."""
+"""Trials that wait for resources. Tune waits forever for a node that an autoscaler never gets: a cloud may have no more
+of its kind, an account no quota, or spot instances may be reclaimed as soon as they join."""
 
 import logging
 import time
@@ -22,16 +22,18 @@ EVERY = 2.0  # seconds between looks at the nodes
 FIRST = 60.0  # seconds to the first warning; each next one comes after twice as long
 
 
-def trainings_without_place() -> int:
-    """How many trainings of this job wait for places for their workers, which Ray Train asks for all at once. Groups of
-    one place are trials' own; the id of a group ends with that of its job."""
+def trainings_without_resources() -> int:
+    """How many trainings of this job wait for resources for their workers, which Ray Train requests all at once.
+
+    Placement groups of one bundle belong to trials themselves. The id of a group ends with the id of its job.
+    """
     job = ray.get_runtime_context().get_job_id()
     groups = placement_group_table().items()
     return sum(g["state"] == "PENDING" and len(g["bundles"]) > 1 and name.endswith(job) for name, g in groups)
 
 
 class _Wait:
-    """For how long something has been so, and when that is to be told: after `first` seconds, then at doubling ones."""
+    """How long a condition has held, and when to warn of it: after `first` seconds, then at doubling intervals."""
 
     def __init__(self, first: float) -> None:
         self.first = first
@@ -39,7 +41,7 @@ class _Wait:
         self._told = 0.0
 
     def due(self, so: bool, now: float) -> float:
-        """The seconds to tell of; 0 where nothing is to be told now."""
+        """The seconds to warn of; 0 for no warning now."""
         self._since = (now if self._since is None else self._since) if so else None
         if self._since is None:
             self._told = 0.0
@@ -50,11 +52,17 @@ class _Wait:
 
 
 class Waiting:
-    """Of trials whose own process takes `asked`, CPU and GPU of one node; `nested`: and which start workers of their
-    own, that have to find places too.
+    """Warns while trials wait for resources, and ends a sweep of which no trial can run.
 
-    Warns while trials wait. Where none runs and no node that is up could hold one, that ends after `deadline` seconds
-    (as long as workers of a training wait for their places); nodes that others use are waited for.
+    Args:
+        asked: CPU and GPU of one node for a trial's own process.
+        nested: Whether trials start workers, which need resources too.
+        deadline: Seconds without any trial running and any node that is up and could hold one, after which `look`
+            raises; by default as long as workers of a training wait. Nodes that others use are waited for.
+        clock: Seconds.
+        nodes: Nodes as Ray lists them.
+        without_place: How many trainings wait for resources for their workers.
+        give_back: Releases resources of killed trials.
     """
 
     def __init__(
@@ -65,7 +73,7 @@ class Waiting:
         deadline: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         nodes: Callable[[], Sequence[Mapping[str, Any]]] = ray.nodes,
-        without_place: Callable[[], int] = trainings_without_place,
+        without_place: Callable[[], int] = trainings_without_resources,
         give_back: Callable[[], object] = remove_orphaned_placement_groups,
     ) -> None:
         self.asked, self.nested, self.clock, self.nodes = dict(asked), nested, clock, nodes
@@ -79,16 +87,20 @@ class Waiting:
         self._longest = 0.0  # seconds that workers have waited for a place in vain
 
     def moved(self) -> None:
-        """A trial has told of work that it did, or has ended well."""
+        """A trial has reported work, or has ended well."""
         self._moved = self.clock()
         self._without.clear()
 
     def stands(self, trial: str, waited: float, others: Mapping[str, float]) -> bool:
-        """Whether no trial can run, now that the workers of one had no place in so many seconds.
+        """Whether no trial can run, now that the workers of one got no resources.
 
-        others: running trials, and for how many seconds each. One that says nothing may be in a long epoch: it has its
-        place if its own wait would have ended by now, and may have one if it has not ended so yet. Those that began
-        much later say nothing.
+        A silent running trial may be in a long epoch. It has its resources if its own wait would have ended by now, and
+        may have them if it has not ended that way yet. Trials that began much later say nothing.
+
+        Args:
+            trial: Whose workers got none.
+            waited: For so many seconds.
+            others: Running trials, and for how many seconds each.
         """
         self._without.add(trial)
         self._longest = max(self._longest, waited)
@@ -100,9 +112,14 @@ class Waiting:
         )
 
     def look(self, states: Iterable[str], avoided: Collection[str] = ()) -> None:
-        """At Tune's states of all trials. Raises PlacementError once none has had a place for too long.
+        """Look at Tune's states of all trials.
 
-        avoided: ids of the nodes that all waiting trials keep from, which are no places for them.
+        Args:
+            states: Of all trials.
+            avoided: Ids of the nodes that all waiting trials avoid.
+
+        Raises:
+            PlacementError: No trial has run for too long, and no node could hold one.
         """
         now = self.clock()
         if now - self._looked < EVERY:
@@ -128,13 +145,13 @@ class Waiting:
             )
         if seconds := self._short.due(places <= running or not running, now):
             ends = "" if self._none is None else f"; the sweep ends after {self.deadline:g} s without any"
-            line = "%d trials have waited %.0f s for a place: each needs %s, %d run, %s%s"
+            line = "%d trials have been waiting %.0f s for resources: each needs %s, %d run, %s%s"
             log.warning(line, waiting, seconds, asks, running, has, ends)
 
     def _look_at_workers(self, now: float, running: int) -> None:
-        """Their own trials give up after `deadline` seconds. What killed trials left goes to those that wait."""
+        """Warn of them; their own trials give up after `deadline` seconds. Resources of killed trials are released."""
         self.give_back()
         without = self.without_place() if running else 0
         if seconds := self._workers.due(without > 0, now):
-            line = "the workers of %d of %d running trials have had no places for %.0f s; see `ray status`"
+            line = "%d of %d running trials have been waiting %.0f s for worker resources; see `ray status`"
             log.warning(line, without, running, seconds)

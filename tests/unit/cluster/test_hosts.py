@@ -106,7 +106,7 @@ def test_a_job_counts_the_hosts_that_join_late(
     cluster.now, cluster.after = 0.0, (5, 9999)
     preflight(str(tmp_path / "w"), Config(shared_workspace=True), workers=1, gpus_per_worker=1)
     assert cluster.now == 800.0
-    assert caplog.messages == ["2 of 3 hosts have joined (missing: 10.0.0.3); this job goes on with those that are up"]
+    assert caplog.messages == ["2 of 3 hosts have joined (missing: 10.0.0.3); continuing with the available nodes"]
 
 
 def test_the_preflight_names_the_hosts_that_are_missing() -> None:

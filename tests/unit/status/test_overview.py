@@ -16,7 +16,7 @@ from vse.status.overview import JournalCache, Status, StatusRow, read_status
 from vse.status.screen import chosen, clock, render, speed, summary
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 from vse.sweeps.standing import Standing
 from vse.workspace.journal import Journal
 from vse.workspace.layout import Workspace
@@ -90,7 +90,7 @@ def test_a_running_sweep_counts_its_trainings(living: Path) -> None:
 def test_a_sweep_costs_what_its_ledger_knows_of_all_attempts(living: Path) -> None:
     """Its caps and its row in MLflow have the same. By hand: half an hour of a trial that finished, ten hours of one
     that failed twice, eight of one that runs and whose own line has six, five of one cut off with its job."""
-    need, (a, b, c) = Need(cpus=2, gpus=1), ({"objective.eta_c": value, "seed": 0} for value in (1, 2, 4))
+    need, (a, b, c) = Resources(cpus=2, gpus=1), ({"objective.eta_c": value, "seed": 0} for value in (1, 2, 4))
     folder = Folder.open(living / "sweeps" / SWEEP)
     Ledger(folder).fail(a, "no luck", 7200.0, need)
     Ledger(folder).fail(a, "no luck", 10800.0, need)

@@ -1,15 +1,16 @@
 """Lists of trials on Tune, without a sweep around them."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import ray
 
 from vse.sweeps import experiment
 from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, Ledger
-from vse.sweeps.need import Need
 from vse.sweeps.proposals import InTurn
 from vse.sweeps.recorder import Listener
+from vse.sweeps.resources import Resources
 from vse.sweeps.trial_process import Function
 
 
@@ -18,7 +19,7 @@ def run_sweep(
     trials: Iterable[Mapping[str, Any]],
     function: Function,
     *,
-    need: Need | None = None,
+    need: Resources | None = None,
     concurrency: int = 0,
     available: Mapping[str, float] | None = None,
     attempts: int = 2,
@@ -31,7 +32,7 @@ def run_sweep(
     asked = [dict(changes) for changes in trials]
     pending = ledger.pending(asked)
     if pending:
-        at_once = (need or Need()).at_once(available or ray.cluster_resources(), concurrency)
+        at_once = (need or Resources()).at_once(available or ray.cluster_resources(), concurrency)
         proposer = InTurn(pending, attempts)
         experiment.run_proposed(
             ledger,

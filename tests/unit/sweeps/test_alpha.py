@@ -17,7 +17,7 @@ from vse.sweeps import alpha, engine
 from vse.sweeps.engine import Sweep
 from vse.sweeps.estimates import Estimate
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 from vse.workspace.journal import Journal, read
 
 
@@ -260,7 +260,7 @@ def test_an_estimate_holds_back_trainings_that_would_not_fit(
 def test_what_was_cut_off_is_spent(tmp_path: Path) -> None:
     first = swept(tmp_path, sweep__max_seconds=25)
     changes = {**first.entries[0].changes, "seed": 1}
-    Ledger(Folder.open(first.folder)).keep_running([(changes, 100.0, Need())])
+    Ledger(Folder.open(first.folder)).keep_running([(changes, 100.0, Resources())])
     assert "cap: 130 s of trials, 120 spent; what runs then ends, nothing new starts" in described(
         tmp_path, sweep__max_seconds=130
     )

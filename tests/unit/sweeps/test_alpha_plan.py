@@ -13,7 +13,7 @@ from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps.alpha import ALPHA, AlphaOptions, make_plan
 from vse.sweeps.ledger import Ledger, sweep_name
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 
 
 def request(preset: str = "univse_scenes", **changes: Any) -> Request:
@@ -104,10 +104,10 @@ def test_what_a_name_stands_for() -> None:
 
 
 def test_resources() -> None:
-    assert make_plan(request()).need() == Need(cpus=1)
-    assert make_plan(request(train__threads=2)).need() == Need(cpus=2)
+    assert make_plan(request()).need() == Resources(cpus=1)
+    assert make_plan(request(train__threads=2)).need() == Resources(cpus=2)
     changed: dict[str, Any] = {"train__workers": 2, "train__gpus_per_worker": 1}
-    assert make_plan(request(**changed)).need() == Need(cpus=2, gpus=2, workers=2)
+    assert make_plan(request(**changed)).need() == Resources(cpus=2, gpus=2, workers=2)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from vse.config import override
 from vse.errors import InputError
 from vse.sweeps.caps import Budget, Caps
 from vse.sweeps.ledger import Entry
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 
-TRAINING, MEASURE = Need(cpus=4, gpus=2), Need()
+TRAINING, MEASURE = Resources(cpus=4, gpus=2), Resources()
 
 
 def caps(**given: float) -> Caps:
@@ -40,7 +40,7 @@ def test_every_cap_counts_what_is_its_own() -> None:
 
 
 def test_a_price_is_of_cpus_where_trainings_take_no_gpu() -> None:
-    wide = Need(cpus=4)
+    wide = Resources(cpus=4)
     budget = Budget(caps(max_cost=1.0, price=3.6), wide)
     assert budget.money(1000.0) == pytest.approx(4.0)
     assert budget.money(1000.0, MEASURE) == pytest.approx(1.0)
@@ -48,13 +48,14 @@ def test_a_price_is_of_cpus_where_trainings_take_no_gpu() -> None:
 
 
 def test_a_meter_starts_with_what_is_left_and_what_trials_like_these_took() -> None:
-    known = Entry(id="a", changes={}, state="finished", seconds=30.0)
+    known = Entry(id="a", changes={}, state="finished", seconds=30.0, need=TRAINING)
     budget = Budget(caps(max_seconds=100), TRAINING)
     meter = budget.meter([(30.0, TRAINING)], TRAINING, [known])
     assert (meter.limit, meter.expected) == (70.0, 30.0)
     assert meter.allows()
     assert not budget.meter([(75.0, TRAINING)], TRAINING, [known]).allows()
-    assert budget.meter([(75.0, TRAINING)], TRAINING, [replace(known, cpus=2.0, gpus=1.0)]).expected is None
+    smaller = replace(known, need=Resources(cpus=2.0, gpus=1.0))
+    assert budget.meter([(75.0, TRAINING)], TRAINING, [smaller]).expected is None
     assert budget.meter([(75.0, TRAINING)], MEASURE, []).allows()
     assert not budget.meter([(100.0, TRAINING)], MEASURE, []).allows()
 
@@ -74,9 +75,9 @@ def test_a_meter_starts_with_what_is_left_and_what_trials_like_these_took() -> N
 )
 def test_a_wait_for_places_counts_alike_in_the_call_and_after_it(given: dict[str, float], another: bool) -> None:
     """Of an hour a trial of two workers had its GPUs for three quarters: time counts whole, what is paid does not."""
-    need = Need(cpus=4, gpus=2, workers=2)
-    had = Need(cpus=3.025, gpus=1.5)
-    entry = Entry(id="a", changes={}, state="finished", seconds=3600.0, spent=3600.0)
+    need = Resources(cpus=4, gpus=2, workers=2)
+    had = Resources(cpus=3.025, gpus=1.5, workers=2)
+    entry = Entry(id="a", changes={}, state="finished", seconds=3600.0, spent=3600.0, need=had)
     meter = Budget(caps(**given), need).meter([], need, [])
     meter.ended(entry, share=had.share_of(need))
     assert meter.allows() == another
@@ -90,7 +91,7 @@ def test_an_estimate_is_made_where_a_cap_is_set_and_no_trial_says_what_one_takes
         asked.append(36000.0)
         return 36000.0
 
-    known = Entry(id="a", changes={}, state="finished", seconds=30.0)
+    known = Entry(id="a", changes={}, state="finished", seconds=30.0, need=TRAINING)
     assert Budget(Caps(), TRAINING).meter([], TRAINING, [], estimate).expected is None
     assert Budget(caps(max_gpu_hours=1), TRAINING).meter([], TRAINING, [known], estimate).expected == 30.0
     assert Budget(caps(max_gpu_hours=1), TRAINING).meter([], MEASURE, [], estimate).expected is None  # none of its cap
@@ -115,6 +116,6 @@ def test_lines_of_a_dry_run() -> None:
         ({"max_cost": 5}, TRAINING, r"sweep\.max_cost=5: needs sweep\.price, the price of a GPU-hour of trials"),
     ],
 )
-def test_caps_that_say_nothing_are_refused(given: dict[str, float], need: Need, message: str) -> None:
+def test_caps_that_say_nothing_are_refused(given: dict[str, float], need: Resources, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Budget(caps(**given), need).check()

@@ -20,8 +20,8 @@ from vse.sweeps import engine
 from vse.sweeps.engine import Sweep, failures_line, run_sweep_job
 from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import Entry
-from vse.sweeps.need import Need
 from vse.sweeps.plan import Options, Outcome, Report, SweepCall, SweepOptions, SweepPlan
+from vse.sweeps.resources import Resources
 from vse.sweeps.space import Space
 from vse.tracking.shipping import ship_all
 from vse.training.code import this_code
@@ -145,8 +145,8 @@ def test_its_summary_names_what_can_be_opened(place: str) -> None:
 def test_the_row_of_a_sweep_has_what_all_its_trials_cost(tmp_path: Path) -> None:
     """Failed ones too."""
     made = sweep_of(str(tmp_path))
-    made.ledger.finish({"x": 1}, {"y": 1.0}, 5400.0, Need(gpus=0.5))
-    made.ledger.fail({"x": 2}, "ValueError: no", 1800.0, Need(gpus=0.5))
+    made.ledger.finish({"x": 1}, {"y": 1.0}, 5400.0, Resources(gpus=0.5))
+    made.ledger.fail({"x": 2}, "ValueError: no", 1800.0, Resources(gpus=0.5))
     made.tracked.record_report(Report(headline={"trials": 1, "rule": "text"}), "12345678", made.ledger)
     latest = journal.read(made.folder.local(journal.FILE_NAME)).latest()
     assert latest == {"trials": 1, "cost/seconds": 7200, "cost/gpu_hours": 1}
@@ -324,18 +324,18 @@ def test_trials_are_as_many_as_the_cluster_could_hold(tmp_path: Path, monkeypatc
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "ray_bootstrap_config.yaml").write_text(PLAN)
 
-    def at_once(need: Need, **ray: Any) -> int:
+    def at_once(need: Resources, **ray: Any) -> int:
         request = asked("/nowhere", RayConfig(**ray))
         return need.at_once(engine.most(request, need))
 
-    assert at_once(Need(cpus=1, gpus=1)) == 12
-    assert at_once(Need(cpus=5, gpus=0.5)) == 12  # a node has the CPUs of one
-    assert at_once(Need(cpus=3)) == 11  # a third each of 16 and 4 CPUs leaves one CPU on every node
-    assert at_once(Need(cpus=2, gpus=2, workers=2)) == 2  # ranks keep to the four that stay
-    assert at_once(Need(cpus=1)) == 36  # no GPU node comes for these
-    assert at_once(Need(cpus=2, workers=2)) == 17
-    assert at_once(Need(cpus=40, workers=10)) == 3  # more than there is without them
-    assert at_once(Need(cpus=1), address="local", cpus=3) == 3
+    assert at_once(Resources(cpus=1, gpus=1)) == 12
+    assert at_once(Resources(cpus=5, gpus=0.5)) == 12  # a node has the CPUs of one
+    assert at_once(Resources(cpus=3)) == 11  # a third each of 16 and 4 CPUs leaves one CPU on every node
+    assert at_once(Resources(cpus=2, gpus=2, workers=2)) == 2  # ranks keep to the four that stay
+    assert at_once(Resources(cpus=1)) == 36  # no GPU node comes for these
+    assert at_once(Resources(cpus=2, workers=2)) == 17
+    assert at_once(Resources(cpus=40, workers=10)) == 3  # more than there is without them
+    assert at_once(Resources(cpus=1), address="local", cpus=3) == 3
 
 
 def test_what_failed_is_tried_again_only_where_that_helps() -> None:

@@ -20,8 +20,8 @@ from vse.sweeps.dry_run import describe_sweep
 from vse.sweeps.engine import Sweep
 from vse.sweeps.estimates import estimate
 from vse.sweeps.ledger import Ledger, sweep_name
-from vse.sweeps.need import Need
 from vse.sweeps.objective import make_plan
+from vse.sweeps.resources import Resources
 from vse.workspace.layout import Workspace
 
 SIZES = {"data__num_train": 40, "data__num_val": 10, "data__num_test": 4, "data__num_shifted": 0, "train__epochs": 3}
@@ -152,7 +152,7 @@ def cost_after_a_trial(place: Path, *, trained_by: int, **more: Any) -> str:
     plan = make_plan(asked)
     ledger = Ledger(Workspace.open(str(place)).sweep(sweep_name(plan.name, plan.definition())))
     changes, *_ = plan.trials_of(plan.listed[0], "01234567")
-    ledger.finish(changes, {}, 0.48, Need(cpus=trained_by, workers=trained_by))
+    ledger.finish(changes, {}, 0.48, Resources(cpus=trained_by, workers=trained_by))
     (line,) = [each for each in describe_plan(asked) if each.startswith("cost: ")]
     return line
 

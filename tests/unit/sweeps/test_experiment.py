@@ -167,20 +167,20 @@ def test_what_starts_workers_keeps_off_nodes_that_may_vanish(
     kinds: tuple[Kind, ...], workers: int, kept_to: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vse.sweeps import experiment
-    from vse.sweeps.need import Need
+    from vse.sweeps.resources import Resources
 
     monkeypatch.setattr(experiment, "capacity", lambda: Capacity(kinds))
-    assert experiment._kept_to(Need(cpus=2.0, workers=workers)) == kept_to
+    assert experiment._kept_to(Resources(cpus=2.0, workers=workers)) == kept_to
 
 
 @pytest.mark.usefixtures("two_cpus")
 def test_a_node_without_labels_is_none_that_may_vanish(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.unit.sweeps.running import run_sweep
     from vse.sweeps import experiment
-    from vse.sweeps.need import Need
+    from vse.sweeps.resources import Resources
 
     monkeypatch.setattr(experiment, "capacity", lambda: Capacity((PLAIN, ON_SPOT)))
-    (entry,) = run_sweep(ledger, [{"x": 3.0}], trials.square, need=Need(cpus=1.0, workers=2))
+    (entry,) = run_sweep(ledger, [{"x": 3.0}], trials.square, need=Resources(cpus=1.0, workers=2))
     assert entry.result["value"] == 9.0
 
 
@@ -233,25 +233,25 @@ def test_trials_that_no_node_comes_for_end_the_sweep(
 ) -> None:
     """An autoscaler's limits allow three GPUs, one is there, and two are asked for: Tune alone would wait for ever."""
     from tests.unit.sweeps.running import run_sweep
-    from vse.sweeps.need import Need
+    from vse.sweeps.resources import Resources
 
     monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "6")
-    run_sweep(ledger, [{"x": 1.0}], trials.square, need=Need(gpus=1))
+    run_sweep(ledger, [{"x": 1.0}], trials.square, need=Resources(gpus=1))
     started = time.monotonic()
     with pytest.raises(PlacementError, match="no node came in 6 s that could hold a trial") as raised:
         run_sweep(
             ledger,
             [{"x": float(x)} for x in (1, 2, 3)],
             trials.square,
-            need=Need(gpus=2),
+            need=Resources(gpus=2),
             available={"CPU": 3.0, "GPU": 3.0},
         )
     assert 6 <= time.monotonic() - started < 60
     assert "each needs 1 CPUs and 2 GPUs of one node, 1 wait" in str(raised.value)
     assert "the cluster has 2 CPUs and 1 GPUs on 1 nodes" in str(raised.value)
     assert [entry.state for entry in ledger] == ["finished"]
-    assert any("trials have waited" in record.getMessage() for record in caplog.records)
-    again = run_sweep(ledger, [{"x": float(x)} for x in (1, 2, 3)], trials.square, need=Need(gpus=1))
+    assert any("trials have been waiting" in record.getMessage() for record in caplog.records)
+    again = run_sweep(ledger, [{"x": float(x)} for x in (1, 2, 3)], trials.square, need=Resources(gpus=1))
     assert [entry.attempts for entry in again] == [1, 1, 1]
 
 
@@ -280,15 +280,15 @@ def test_workers_that_wait_for_places_are_told_of(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from tests.unit.sweeps.running import run_sweep
-    from vse.sweeps.need import Need
+    from vse.sweeps.resources import Resources
 
     monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "4")
-    need, work = Need(cpus=128.0, workers=2), functools.partial(trials.workers_without_place, seconds=8.0)
+    need, work = Resources(cpus=128.0, workers=2), functools.partial(trials.workers_without_place, seconds=8.0)
     (entry,) = run_sweep(ledger, [{"x": 1}], work, need=need, available={"CPU": 129.0})
     assert entry.result == {"came": False}
-    said = [record.getMessage() for record in caplog.records if "have had no places" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "for worker resources" in record.getMessage()]
     assert said
-    assert said[0].startswith("the workers of 1 of 1 running trials have had no places for ")
+    assert said[0].startswith("1 of 1 running trials have been waiting ")
 
 
 def test_a_finished_sweep_needs_no_ray(ledger: Ledger) -> None:
@@ -386,9 +386,9 @@ def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
 @pytest.mark.usefixtures("two_cpus")
 def test_trials_share_a_gpu_by_fraction(ledger: Ledger) -> None:
     from tests.unit.sweeps.running import run_sweep
-    from vse.sweeps.need import Need
+    from vse.sweeps.resources import Resources
 
-    need = Need(cpus=0.5, gpus=0.25)
+    need = Resources(cpus=0.5, gpus=0.25)
     assert need.at_once({"CPU": 2.0, "GPU": 1.0}) == 4
     entries = run_sweep(ledger, [{"x": x} for x in range(4)], trials.assigned, need=need)
     assert [entry.result for entry in entries] == [{"CPU": 0.5, "GPU": 0.25}] * 4

@@ -14,7 +14,7 @@ from vse.errors import InputError, StorageError
 from vse.storage.folder import Folder
 from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import FILE_NAME, RUNNING, Ledger, open_sweep, sole_owner, stem, sweep_name, trial_id
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 from vse.workspace.layout import Workspace
 
 A, B, C = {"model.alpha": 0.1, "seed": 0}, {"model.alpha": 0.2, "seed": 0}, {"model.alpha": 0.3, "seed": 0}
@@ -63,14 +63,14 @@ def test_attempts_cut_off_with_their_driver_count(folder: Folder) -> None:
     """Killed twice while A ran, once while B was tried again; then both end."""
     first = Ledger(folder)
     first.fail(B, "no", 5.0)
-    first.keep_running([(A, 100.0, Need()), (B, 50.0, Need())])
-    first.keep_running([(A, 110.0, Need()), (B, 60.0, Need())])
+    first.keep_running([(A, 100.0, Resources()), (B, 50.0, Resources())])
+    first.keep_running([(A, 110.0, Resources()), (B, 60.0, Resources())])
     second = Ledger(folder)
     assert (second.spent(A), second.spent(B)) == (110.0, 65.0)
-    second.keep_running([(A, 30.0, Need())])
+    second.keep_running([(A, 30.0, Resources())])
     third = Ledger(folder)
     assert (third.spent(A), third.spent(B)) == (140.0, 65.0)
-    third.keep_running([(A, 1.0, Need()), (B, 1.0, Need())])
+    third.keep_running([(A, 1.0, Resources()), (B, 1.0, Resources())])
     assert third.finish(A, {}, 7.0).spent == 147.0  # what it was keeping of this attempt is in these 7 s
     unkept = Ledger(folder)  # killed before the file was written again
     assert (unkept.spent(A), unkept.spent(B)) == (147.0, 66.0)
@@ -82,7 +82,7 @@ def test_attempts_cut_off_with_their_driver_count(folder: Folder) -> None:
 
 def test_what_trials_had_while_they_ran_is_kept(folder: Folder) -> None:
     """By hand: 300 s of a whole GPU, cut off once at half of one for 100 s, then 200 s of an eighth."""
-    whole, half, eighth = Need(cpus=2, gpus=1), Need(cpus=1, gpus=0.5), Need(cpus=1, gpus=0.125)
+    whole, half, eighth = Resources(cpus=2, gpus=1), Resources(cpus=1, gpus=0.5), Resources(cpus=1, gpus=0.125)
     Ledger(folder).fail(A, "no", 300.0, whole)
     Ledger(folder).keep_running([(A, 100.0, half), (B, 7.0, half)])
     ledger = Ledger(folder)
@@ -119,7 +119,7 @@ def test_a_damaged_note_of_what_ran_is_left_out(folder: Folder, text: str) -> No
     ledger = Ledger(folder)
     assert ledger.costs() == []
     ledger.finish(A, {}, 1.0)
-    ledger.keep_running([(B, 2.0, Need())])
+    ledger.keep_running([(B, 2.0, Resources())])
     assert Ledger(folder).spent(B) == 2.0
 
 
@@ -244,12 +244,12 @@ def test_on_s3_who_comes_back_to_a_sweep_that_another_took_over_overwrites_nothi
         remote = Folder.open(s3.address(place, "ledger"))
         hung = Ledger(remote)
         hung.finish(A, {"rsum": 1.0}, 1.0)
-        hung.keep_running([(B, 5.0, Need())])
+        hung.keep_running([(B, 5.0, Resources())])
         other = Ledger(remote)
-        other.keep_running([(C, 3.0, Need())])
+        other.keep_running([(C, 3.0, Resources())])
         noted = remote.read_json(RUNNING)
         assert {each["seconds"] for each in noted.values()} == {5.0, 3.0}
-        hung.keep_running([(B, 9.0, Need())])
+        hung.keep_running([(B, 9.0, Resources())])
         assert remote.read_json(RUNNING) == noted
         other.finish(B, {"rsum": 2.0}, 1.0)
         with pytest.raises(StorageError, match="another job works on this"):

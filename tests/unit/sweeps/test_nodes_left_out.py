@@ -11,7 +11,7 @@ from tests.unit.sweeps import trials
 from vse.cluster.capacity import Capacity, Kind
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -60,5 +60,5 @@ def test_where_a_trial_could_run_beside_nodes_that_are_left_out(
     ]
     monkeypatch.setattr(experiment.ray, "nodes", lambda: up)
     monkeypatch.setattr(experiment, "capacity", lambda: Capacity(kinds, limit))
-    assert experiment._elsewhere(Need(), ["a", "b", "c"]) == elsewhere
-    assert experiment._elsewhere(Need(), ["a", "c"])
+    assert experiment._elsewhere(Resources(), ["a", "b", "c"]) == elsewhere
+    assert experiment._elsewhere(Resources(), ["a", "c"])

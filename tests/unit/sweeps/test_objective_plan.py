@@ -15,8 +15,8 @@ from vse.storage.folder import Folder
 from vse.sweeps.dry_run import describe_sweep
 from vse.sweeps.estimates import estimate
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
-from vse.sweeps.need import Need
 from vse.sweeps.objective import ObjectiveOptions, ObjectivePlan, check_point, make_plan
+from vse.sweeps.resources import Resources
 from vse.sweeps.warm_start import warm_points
 from vse.workspace.layout import Workspace
 
@@ -113,15 +113,15 @@ def limit(plan: ObjectivePlan) -> float:
 
 
 def test_resources_and_the_cap() -> None:
-    assert make_plan(request()).need() == Need(cpus=1)
+    assert make_plan(request()).need() == Resources(cpus=1)
     shared: dict[str, Any] = {"train__gpus_per_worker": 0.125}
-    assert make_plan(request(**shared)).need() == Need(cpus=1, gpus=0.125)
+    assert make_plan(request(**shared)).need() == Resources(cpus=1, gpus=0.125)
     assert make_plan(request(**shared)).need().at_once({"CPU": 16, "GPU": 1}) == 8
     assert limit(make_plan(request(**shared, sweep__max_gpu_hours=0.5))) == 0.5 * 3600 / 0.125
     assert limit(make_plan(request(**shared, sweep__max_gpu_hours=0.5, sweep__max_seconds=60))) == 60
     assert limit(make_plan(request())) == float("inf")
     nested = make_plan(request(train__workers=2, train__gpus_per_worker=1))
-    assert nested.need() == Need(cpus=2, gpus=2, workers=2)
+    assert nested.need() == Resources(cpus=2, gpus=2, workers=2)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_what_asha_ended_early_goes_on_by_another_method(tmp_path: Path) -> None
 def test_what_was_cut_off_counts_as_spent(tmp_path: Path) -> None:
     plan = make_plan(request(workspace=str(tmp_path), sweep__max_seconds=100))
     folder = entered(tmp_path, plan, {"eta_c=0.1": 10.0})
-    Ledger(folder).keep_running([({**plan.listed[1], "seed": 0, "material": "data"}, 70.0, Need())])
+    Ledger(folder).keep_running([({**plan.listed[1], "seed": 0, "material": "data"}, 70.0, Resources())])
     assert sum(seconds for seconds, _ in Ledger(folder).costs()) == 80.0
     assert any(
         "cap: 100 s of trials, 80 spent" in line
@@ -236,7 +236,7 @@ def test_a_cap_counts_the_gpus_that_earlier_trials_had(tmp_path: Path) -> None:
     assert plan.definition() == make_plan(request(**asked, train__gpus_per_worker=1)).definition()
     ledger = Ledger(entered(tmp_path, plan, {}))
     first, second = (dict(changes) for point in plan.listed[:2] for changes in plan.trials_of(point, "data"))
-    ledger.finish(first, {"metrics": {}}, 9 * 3600.0, Need(gpus=1))
+    ledger.finish(first, {"metrics": {}}, 9 * 3600.0, Resources(gpus=1))
     ledger.fail(second, "no", 3600.0, plan.need())
     assert plan.budget().left(ledger.costs(), plan.need()) == pytest.approx((10 - 9 - 0.125) * 3600 / 0.125)
 

@@ -14,7 +14,7 @@ from vse.errors import InputError, PlacementError, StorageError
 from vse.storage.folder import Folder
 from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.need import Need
+from vse.sweeps.resources import Resources
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def ledger(tmp_path: Path) -> Ledger:
 class Ends:
     """Of trials, as Tune tells a Recorder of them."""
 
-    def __init__(self, ledger: Ledger, need: Need | None = None, *, alone: bool = False) -> None:
+    def __init__(self, ledger: Ledger, need: Resources | None = None, *, alone: bool = False) -> None:
         from vse.sweeps.budget import Meter
         from vse.sweeps.proposals import InTurn
         from vse.sweeps.recorder import Recorder
@@ -39,7 +39,14 @@ class Ends:
         self.meter, self.proposer = Meter(clock=lambda: self.now), InTurn([])
         self.untold: list[str] = []
         self.recorder = Recorder(
-            ledger, bar, self.proposer, self.meter, waiting, self.sick, need or Need(), untold=self.untold.append
+            ledger,
+            bar,
+            self.proposer,
+            self.meter,
+            waiting,
+            self.sick,
+            need or Resources(),
+            on_silent_failure=self.untold.append,
         )
 
     def start(self, x: str) -> None:
@@ -93,7 +100,7 @@ def test_wrong_input_is_no_nodes_fault(ledger: Ledger) -> None:
 
 
 def test_of_workers_elsewhere_no_node_is_left_out(ledger: Ledger) -> None:
-    ends = Ends(ledger, Need(workers=2))
+    ends = Ends(ledger, Resources(workers=2))
     full: dict[str, Any] = {"kind": "StorageError", "refused": "/data: no space left on device", "sick": True}
     for x in ("1", "2"):
         ends.end(x, "a", **full)
@@ -170,7 +177,7 @@ NO_PLACE: dict[str, Any] = {"kind": "PlacementError", "refused": "train.workers=
 
 def test_a_trial_without_a_place_comes_again_while_another_is_in_a_long_epoch(ledger: Ledger) -> None:
     """It had its driver's share meanwhile, and takes no more but time."""
-    ends = Ends(ledger, Need(cpus=4.0, workers=2))
+    ends = Ends(ledger, Resources(cpus=4.0, workers=2))
     ends.start("long")
     ends.start("surplus")
     for _ in range(12):
@@ -186,7 +193,7 @@ def test_a_trial_without_a_place_comes_again_while_another_is_in_a_long_epoch(le
 
 
 def test_epochs_that_are_told_again_are_no_sign_of_a_place(ledger: Ledger) -> None:
-    ends = Ends(ledger, Need(cpus=4.0, workers=2))
+    ends = Ends(ledger, Resources(cpus=4.0, workers=2))
     ends.start("a")
     ends.now = 5.0
     ends.say("a", 0.0)
@@ -199,7 +206,7 @@ def test_epochs_that_are_told_again_are_no_sign_of_a_place(ledger: Ledger) -> No
 
 
 def test_a_trial_that_lost_its_workers_had_what_it_needs(ledger: Ledger) -> None:
-    ends = Ends(ledger, Need(cpus=4.0, workers=2))
+    ends = Ends(ledger, Resources(cpus=4.0, workers=2))
     ends.start("a")
     ends.now = 3600.0
     ends.say("a", 0.5)
@@ -211,7 +218,7 @@ def test_a_trial_that_lost_its_workers_had_what_it_needs(ledger: Ledger) -> None
 
 def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledger: Ledger) -> None:
     """However it ends: of an hour its GPUs were there for the last three quarters."""
-    ends = Ends(ledger, Need(cpus=4.0, gpus=2.0, workers=2))
+    ends = Ends(ledger, Resources(cpus=4.0, gpus=2.0, workers=2))
     for x in ("finished", "diverged", "cut off"):
         ends.start(x)
         ends.now += 1800.0
@@ -222,7 +229,7 @@ def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledge
         elif x == "diverged":
             ends.end(x, "n", diverged="loss is nan")
     ends.recorder.keep_running()
-    assert [(entry.spent, entry.need) for entry in ledger] == [(3600.0, Need(cpus=3.025, gpus=1.5, workers=2))] * 2
+    assert [(entry.spent, entry.need) for entry in ledger] == [(3600.0, Resources(cpus=3.025, gpus=1.5, workers=2))] * 2
     assert ends.recorder.need.of_kind(next(iter(Ledger(ledger.folder))).need)
     assert (ends.meter.spent, ends.meter.spent_in_full) == (2 * 3600.0, pytest.approx(2 * 2700.0))
     costs = Ledger(ledger.folder).costs()
@@ -230,7 +237,7 @@ def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledge
 
 
 def test_a_trial_of_one_worker_never_waits_without_what_it_needs(ledger: Ledger) -> None:
-    ends = Ends(ledger, Need(cpus=2.0, gpus=1.0))
+    ends = Ends(ledger, Resources(cpus=2.0, gpus=1.0))
     ends.start("a")
     ends.now = 60.0
     ends.end("a", "n", result={}, seconds=60.0)

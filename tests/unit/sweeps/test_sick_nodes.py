@@ -28,7 +28,7 @@ def test_a_node_is_left_out_after_two_ends_and_for_a_while(caplog: pytest.LogCap
     assert nodes.full("a") == "here"
     assert nodes.left_out() == ["a"]
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert line == "host-a starts no trial for 15 minutes: /data: no space left on device"
+    assert line == "no trial starts on node host-a for 15 minutes: /data: no space left on device"
     nodes.now += AWAY
     assert nodes.left_out() == []
     assert nodes.full("a") == "here"

@@ -48,7 +48,9 @@ def test_warnings_come_at_doubling_intervals(caplog: pytest.LogCaptureFixture) -
     cluster = Cluster(HEAD)
     cluster.passes(895, waiting=2)
     lines = said(caplog)
-    assert [line.split(" s for")[0] for line in lines] == [f"2 trials have waited {s}" for s in (60, 120, 240, 480)]
+    assert [line.split(" s for")[0] for line in lines] == [
+        f"2 trials have been waiting {s}" for s in (60, 120, 240, 480)
+    ]
     assert all(line.endswith("the sweep ends after 900 s without any") for line in lines)
 
 
@@ -61,7 +63,7 @@ def test_a_node_that_comes_starts_the_wait_anew(caplog: pytest.LogCaptureFixture
     cluster.up[1] = GONE
     caplog.clear()
     cluster.passes(900, waiting=1)
-    assert said(caplog)[0].startswith("1 trials have waited 60 s")
+    assert said(caplog)[0].startswith("1 trials have been waiting 60 s")
     with pytest.raises(PlacementError):
         cluster.passes(5, waiting=1)
 
@@ -71,8 +73,8 @@ def test_fewer_nodes_than_the_limit_are_told_of_and_never_end_a_sweep(caplog: py
     cluster.passes(5000, waiting=3, running=1)
     assert len(said(caplog)) == 7  # 60 s, 120, ... 3840
     assert said(caplog)[0] == (
-        "3 trials have waited 60 s for a place: each needs 1 CPUs and 1 GPUs of one node, 1 run, the cluster has 12 "
-        "CPUs and 1 GPUs on 2 nodes"
+        "3 trials have been waiting 60 s for resources: each needs 1 CPUs and 1 GPUs of one node, 1 run, the cluster "
+        "has 12 CPUs and 1 GPUs on 2 nodes"
     )
 
 
@@ -104,7 +106,7 @@ def test_workers_without_places_are_told_of_while_their_trials_run(caplog: pytes
     )
     cluster.passes(245, waiting=0, running=3)
     assert said(caplog) == [
-        f"the workers of 2 of 3 running trials have had no places for {seconds} s; see `ray status`"
+        f"2 of 3 running trials have been waiting {seconds} s for worker resources; see `ray status`"
         for seconds in (60, 120, 240)
     ]
 

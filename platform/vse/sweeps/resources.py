@@ -1,4 +1,4 @@
-"""What one trial needs of the cluster, and how many such trials fit side by side."""
+"""CPUs and GPUs of one trial, and how many such trials fit side by side."""
 
 import math
 from collections.abc import Mapping
@@ -12,9 +12,8 @@ _LOWER = "lower train.workers, train.threads or train.gpus_per_worker"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Need:
-    """What one trial needs of the cluster. Where it has several workers, it starts them itself and they share in its
-    CPUs and GPUs."""
+class Resources:
+    """CPUs and GPUs of one trial. If it has several workers, it starts them itself and they share these."""
 
     cpus: float = 1.0
     gpus: float = 0.0
@@ -22,17 +21,17 @@ class Need:
 
     @property
     def nested(self) -> bool:
-        """Whether its CPUs and GPUs are taken by workers that it starts itself."""
+        """Whether the trial starts workers, which use its CPUs and GPUs."""
         return self.workers > 1
 
     @property
-    def waiting(self) -> "Need":
-        """What a trial has that waits for its workers to have a place."""
+    def waiting(self) -> "Resources":
+        """What a trial has while its workers wait for theirs."""
         own = self.of_trial()
-        return Need(cpus=own["CPU"], gpus=own.get("GPU", 0.0))
+        return Resources(cpus=own["CPU"], gpus=own.get("GPU", 0.0))
 
-    def after(self, waited: float, seconds: float) -> "Need":
-        """What a trial had, on the mean of so many seconds, in some of which its workers had no place yet."""
+    def after(self, waited: float, seconds: float) -> "Resources":
+        """What a trial had on average over `seconds`, if its workers waited for resources during `waited` of them."""
         share = min(1.0, waited / seconds) if self.nested and seconds > 0 else 0.0
         idle = self.waiting
         return replace(
@@ -41,13 +40,12 @@ class Need:
             gpus=share * idle.gpus + (1 - share) * self.gpus,
         )
 
-    def share_of(self, whole: "Need") -> float:
-        """How much this is of what `whole` takes: of its GPUs, or of its CPUs where it takes none."""
+    def share_of(self, whole: "Resources") -> float:
+        """Which share of `whole` this is: of its GPUs, or of its CPUs if it has none."""
         return self.gpus / whole.gpus if whole.gpus else self.cpus / whole.cpus
 
-    def of_kind(self, had: "Need") -> bool:
-        """Whether a trial that had this, on the mean of its time, had as many workers as these, with as much for each
-        when they did not wait for places."""
+    def of_kind(self, had: "Resources") -> bool:
+        """Whether a trial that had this on average had these workers, with as much for each while they did not wait."""
         if had.workers != self.workers:
             return False
         idle = self.waiting.cpus
@@ -62,10 +60,17 @@ class Need:
         return {"CPU": self.cpus, **({"GPU": self.gpus} if self.gpus else {})}
 
     def at_once(self, available: Mapping[str, float], wished: int = 0) -> int:
-        """How many such trials fit side by side, at most `wished` if that is given (0: no limit).
+        """How many such trials fit side by side.
 
-        Trials that start their own workers share the CPUs with them, so only as many start as can finish: more would
-        hold CPUs that the workers of others wait for. Raises InputError where not even one fits.
+        Trials that start workers share the CPUs with them: only as many start as can finish. More would hold CPUs that
+        the workers of others wait for.
+
+        Args:
+            available: CPUs and GPUs of the cluster.
+            wished: At most so many; 0: no limit.
+
+        Raises:
+            InputError: Not even one fits.
         """
         cpus = self.cpus + (DRIVER_CPUS if self.nested else 0.0)
         fits = int(available.get("CPU", 0.0) / cpus + 1e-9) if cpus else 10**6
@@ -79,8 +84,11 @@ class Need:
         return min(fits, wished) if wished else fits
 
     def most(self, could: Capacity, labels: Mapping[str, str] | None = None) -> dict[str, float]:
-        """CPUs and GPUs that such trials can have of nodes with these labels. What is left over on a node is no part
-        of a trial. Raises InputError where not even one fits."""
+        """CPUs and GPUs that such trials can have on nodes with these labels, without what no trial fits on.
+
+        Raises:
+            InputError: Not even one fits.
+        """
         cpus, gpus, own = self.cpus / self.workers, self.gpus / self.workers, DRIVER_CPUS if self.nested else 0.0
         fits = could.groups(self.workers, cpus, gpus, labels, beside=own)
         if not fits:
