@@ -12,7 +12,7 @@ import pytest
 LEVELS = ("process", "slow", "benchmark")
 SERVERS = ("s3_server", "s3_proxy")  # fixtures; whoever uses one is marked
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
-ALLOWED = ("git",)  # which provenance asks for the commit
+ALLOWED = ("git", "uname", "ldconfig")  # which provenance and the modules `platform` and `ctypes` of Python ask
 
 _started: list[str] = []
 
@@ -21,7 +21,7 @@ def started(event: str, args: tuple[Any, ...]) -> str:
     """What an audit event says was started; empty if it is nothing that needs the mark."""
     if event in STARTS:
         command = str(args[0]) if args else ""
-        return "" if command in ALLOWED else f"{event} {command}".rstrip()
+        return "" if command.rpartition("/")[2] in ALLOWED else f"{event} {command}".rstrip()
     if event == "socket.bind" and isinstance(args[1], tuple) and args[1][0] != "::1":  # urllib3 looks for IPv6 so
         return f"a server at {args[1][0]}"
     return ""
