@@ -18,6 +18,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> vse.Run:
     return vse.train("vsepp_tiny", tmp_path_factory.mktemp("api") / "workspace", train__epochs=1)
 
 
+@pytest.mark.process
 def test_importing_the_package_imports_no_library() -> None:
     code = "import sys, vse; print(sorted({'torch', 'ray', 'mlflow', 'numpy'} & sys.modules.keys()), dir(vse))"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -53,6 +53,7 @@ def test_an_unknown_command_is_one_line(typed: list[str], said: str, capsys: pyt
     assert printed.count("\n") == 1
 
 
+@pytest.mark.process
 def test_help_starts_fast_and_imports_no_library() -> None:
     code = (
         "import sys; from vse.cli.main import main; main(['--help']); print({'torch', 'ray', 'numpy'} & {*sys.modules})"
@@ -63,6 +64,7 @@ def test_help_starts_fast_and_imports_no_library() -> None:
     assert time.monotonic() - start < 5  # 0.1 s on an idle machine
 
 
+@pytest.mark.process
 def test_a_command_ends_with_the_status_of_its_job(tmp_path: str) -> None:
     command = [sys.executable, "-c", "import sys; from vse.cli.main import main; sys.exit(main())"]
     done = subprocess.run([*command, "evaluate", "--workspace", str(tmp_path)], capture_output=True, text=True)

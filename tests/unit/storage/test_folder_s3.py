@@ -45,6 +45,7 @@ def test_files_folders_and_manifests(address):
     assert folder.names() == ()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["local", "s3"])
 def test_a_tag_changes_with_what_is_written(address, tmp_path, kind):
     folder = Folder.open(tmp_path if kind == "local" else address).child("tags")

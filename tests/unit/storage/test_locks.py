@@ -21,6 +21,7 @@ with Folder.open(sys.argv[1]).locked():
 """
 
 
+@pytest.mark.process
 def test_a_killed_process_releases_its_lock(tmp_path: Path) -> None:
     folder = Folder.open(tmp_path)
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE)

@@ -99,6 +99,7 @@ def _ask(folder: str, number: int, said: Any) -> None:
     said.put(float(values.mean()))
 
 
+@pytest.mark.process
 def test_of_several_processes_one_makes_it(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     said = context.Queue()
