@@ -2,7 +2,7 @@
 
 import sys
 
-from vse.sweeps.alpha import AlphaOptions, make_plan
+from vse.sweeps.alpha import AlphaSweepOptions, make_plan
 from vse.sweeps.job import sweep_job
 
 if __name__ == "__main__":
@@ -12,6 +12,6 @@ if __name__ == "__main__":
             make_plan,
             description="Train UniVSE and VSE++ over seeds, measure every alpha, choose one on validation, report.",
             default_preset="univse_scenes",
-            options=AlphaOptions(),
+            options=AlphaSweepOptions(),
         )
     )

@@ -6,13 +6,12 @@ shows the curve over α, the α that the rule chooses on validation, and the oth
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from vse import presets, registry
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.cli.command import Request
-from vse.cluster.runtime import Config as RayConfig
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.display.markdown import escaped
 from vse.errors import InputError
@@ -63,14 +62,6 @@ class AlphaSweepOptions(SweepOptions):
     learn_alpha: bool = knob(False, "also train with a learnable alpha (A.2), for each seed")
     within: float = knob(1.0, "rule: how far below the best rsum an alpha may be", low=0)
     standard_error: bool | None = knob(None, "rule: one standard error instead; none: for all but rendered scenes")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AlphaOptions:
-    """Keys of the job."""
-
-    sweep: AlphaSweepOptions = field(default_factory=AlphaSweepOptions)
-    ray: RayConfig = field(default_factory=RayConfig)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,15 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 from vse.cli import command
 from vse.cli.command import Request
 from vse.sweeps.dry_run import describe_sweep
 from vse.sweeps.engine import run_sweep_job
-from vse.sweeps.objective import ObjectiveOptions, ObjectiveSweepOptions
+from vse.sweeps.objective import ObjectiveSweepOptions
 from vse.sweeps.objective import make_plan as make_objective_plan
-from vse.sweeps.plan import SweepPlan
+from vse.sweeps.plan import JobOptions, SweepOptions, SweepPlan
 
 
 def sweep_job(
@@ -19,7 +18,7 @@ def sweep_job(
     *,
     description: str,
     default_preset: str,
-    options: Any,
+    options: SweepOptions,
 ) -> int:
     """Serve the command line of a sweep; returns the exit status.
 
@@ -28,14 +27,14 @@ def sweep_job(
         make_plan: The kind of sweep.
         description: For `--help`.
         default_preset: Name of the run configuration.
-        options: Defaults of the job's own keys.
+        options: Defaults of the keys below `sweep`.
     """
     return command.main(
         job,
         functools.partial(run_sweep_job, make_plan=make_plan),
         description=description,
         default_preset=default_preset,
-        options=options,
+        options=JobOptions(sweep=options),
         check=make_plan,
         plan=functools.partial(describe_sweep, make_plan=make_plan),
     )
@@ -56,5 +55,5 @@ def objective_job(job: str, *, space: str, description: str, default_preset: str
         description="Train every point of a search space, or search it, on any preset that has its keys "
         f"(sweep.space). {description}",
         default_preset=default_preset,
-        options=ObjectiveOptions(sweep=ObjectiveSweepOptions(space=space)),
+        options=ObjectiveSweepOptions(space=space),
     )

@@ -2,11 +2,10 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from vse.cli.command import Request
-from vse.cluster.runtime import Config as RayConfig
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.report.build import command_of
@@ -68,14 +67,6 @@ class ObjectiveSweepOptions(SweepOptions):
     warm_start: str = knob(
         "", "hyperopt: finished sweep below sweeps/ to learn from, with runs configured alike otherwise"
     )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectiveOptions:
-    """Keys of the job."""
-
-    sweep: ObjectiveSweepOptions = field(default_factory=ObjectiveSweepOptions)
-    ray: RayConfig = field(default_factory=RayConfig)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -42,8 +42,8 @@ class SweepOptions(Caps):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
-    """Keys of the job."""
+class JobOptions:
+    """Keys of a job that sweeps. `sweep` are those of its kind of sweep."""
 
     sweep: SweepOptions = field(default_factory=SweepOptions)
     ray: RayConfig = field(default_factory=RayConfig)

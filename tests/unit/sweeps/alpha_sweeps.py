@@ -15,12 +15,13 @@ from vse.config import override
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps import alpha, engine
-from vse.sweeps.alpha import AlphaOptions, make_plan
+from vse.sweeps.alpha import AlphaSweepOptions, make_plan
 from vse.sweeps.budget import Meter
 from vse.sweeps.dry_run import describe_sweep
 from vse.sweeps.engine import Sweep, run_sweep_job
 from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.plan import JobOptions
 from vse.sweeps.proposals import Proposer
 
 ATTACKS = ("object", "attribute", "relation")
@@ -99,7 +100,7 @@ def request(folder: Path, **changes: Any) -> Request:
         workspace=str(folder / "workspace"),
         preset="univse_tiny",
         config=presets.preset("univse_tiny"),
-        options=override(AlphaOptions(), options),
+        options=override(JobOptions(sweep=AlphaSweepOptions()), options),
         changed=frozenset(),
         tracking=None,
     )

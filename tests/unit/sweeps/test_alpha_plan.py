@@ -11,8 +11,9 @@ from vse.cli.command import Request
 from vse.config import flatten, override
 from vse.errors import InputError
 from vse.storage.folder import Folder
-from vse.sweeps.alpha import ALPHA, AlphaOptions, make_plan
+from vse.sweeps.alpha import ALPHA, AlphaSweepOptions, make_plan
 from vse.sweeps.ledger import Ledger, sweep_name
+from vse.sweeps.plan import JobOptions
 from vse.sweeps.resources import Resources
 
 
@@ -25,7 +26,7 @@ def request(preset: str = "univse_scenes", **changes: Any) -> Request:
         workspace="/nowhere",
         preset=preset,
         config=override(presets.preset(preset), config),
-        options=override(AlphaOptions(), options),
+        options=override(JobOptions(sweep=AlphaSweepOptions()), options),
         changed=frozenset(given),
         tracking=None,
     )

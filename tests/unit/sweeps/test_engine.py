@@ -20,7 +20,7 @@ from vse.sweeps import engine
 from vse.sweeps.engine import Sweep, failures_line, run_sweep_job
 from vse.sweeps.failures import FailureKind
 from vse.sweeps.ledger import Entry
-from vse.sweeps.plan import Options, Outcome, Report, SweepCall, SweepOptions, SweepPlan
+from vse.sweeps.plan import JobOptions, Outcome, Report, SweepCall, SweepOptions, SweepPlan
 from vse.sweeps.resources import Resources
 from vse.sweeps.space import Space
 from vse.tracking.shipping import ship_all
@@ -114,7 +114,7 @@ def asked(workspace: str, ray: RayConfig | None = None) -> Request:
         workspace=workspace,
         preset=None,
         config=CONFIG,
-        options=Options(ray=ray or RayConfig()),
+        options=JobOptions(ray=ray or RayConfig()),
         changed=frozenset(),
         tracking=None,
     )

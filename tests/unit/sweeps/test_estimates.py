@@ -15,12 +15,13 @@ from vse.stages.extract import extract_features
 from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.sweeps import alpha, estimates
-from vse.sweeps.alpha import AlphaOptions
+from vse.sweeps.alpha import AlphaSweepOptions
 from vse.sweeps.dry_run import describe_sweep
 from vse.sweeps.engine import Sweep
 from vse.sweeps.estimates import estimate
 from vse.sweeps.ledger import Ledger, sweep_name
 from vse.sweeps.objective import make_plan
+from vse.sweeps.plan import JobOptions
 from vse.sweeps.resources import Resources
 from vse.workspace.layout import Workspace
 
@@ -71,7 +72,7 @@ def test_a_dry_run_times_steps_and_writes_nothing(tmp_path: Path) -> None:
     assert "s per trial (timed here: " in line
     assert "steps per epoch" in line
     assert listing(tmp_path) == before
-    swept = dataclasses.replace(asked, job="sweep_alpha", options=AlphaOptions())
+    swept = dataclasses.replace(asked, job="sweep_alpha", options=JobOptions(sweep=AlphaSweepOptions()))
     lines = [each for each in describe_sweep(swept, alpha.make_plan) if each.startswith("cost")]
     assert lines[0].startswith("cost of univse: 3 trials of about ")
     assert lines[1].startswith("cost of vsepp: unknown, ")  # it reads other features, which are not there

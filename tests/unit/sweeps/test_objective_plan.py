@@ -15,7 +15,8 @@ from vse.storage.folder import Folder
 from vse.sweeps.dry_run import describe_sweep
 from vse.sweeps.estimates import estimate
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
-from vse.sweeps.objective import ObjectiveOptions, ObjectivePlan, check_point, make_plan
+from vse.sweeps.objective import ObjectivePlan, ObjectiveSweepOptions, check_point, make_plan
+from vse.sweeps.plan import JobOptions
 from vse.sweeps.resources import Resources
 from vse.sweeps.warm_start import warm_points
 from vse.workspace.layout import Workspace
@@ -28,13 +29,12 @@ def describe_plan(asked: Request) -> list[str]:
 def request(preset: str = "univse_tiny", workspace: str = "/nowhere", space: str = "eta", **changes: Any) -> Request:
     given = {key.replace("__", "."): value for key, value in changes.items()}
     options = {key: value for key, value in given.items() if key.split(".")[0] in ("sweep", "ray")}
-    config = {key: value for key, value in given.items() if key not in options}
     return Request(
         job="sweep_eta",
         workspace=workspace,
         preset=preset,
-        config=override(presets.preset(preset), config),
-        options=override(ObjectiveOptions(), {"sweep.space": space, **options}),
+        config=override(presets.preset(preset), {key: value for key, value in given.items() if key not in options}),
+        options=override(JobOptions(sweep=ObjectiveSweepOptions(space=space)), options),
         changed=frozenset(given),
         tracking=None,
     )
