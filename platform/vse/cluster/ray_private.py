@@ -43,9 +43,17 @@ TRAIN_NAMES = (
 )
 
 
-def _private(name: str) -> Any:
-    assert name in (*NAMES, *TRAIN_NAMES), name
-    module, _, attribute = name.rpartition(".")
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+_WHOLE = {_last(name): name for name in (*NAMES, *TRAIN_NAMES)}
+
+
+def _private(attribute: str) -> Any:
+    """One of `NAMES` or `TRAIN_NAMES` by its last part."""
+    name = _WHOLE[attribute]
+    module = name.rpartition(".")[0]
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError):
@@ -69,18 +77,18 @@ def warn_of_version() -> None:
 
 def train_internals() -> Any:
     """Ray Train's classes of `TRAIN_NAMES` by their own names: ends of worker groups, and what decides on retries."""
-    return SimpleNamespace(**{name.rpartition(".")[2]: _private(name) for name in TRAIN_NAMES})
+    return SimpleNamespace(**{name: _private(name) for name in map(_last, TRAIN_NAMES)})
 
 
 def address_of_cluster() -> str:
     """The address that `ray.init(address="auto")` would join. Raises ConnectionError if there is no cluster."""
-    return _private(NAMES[0])("auto") or ""
+    return _private("canonicalize_bootstrap_address")("auto") or ""
 
 
 def apply_uv_setting() -> None:
     """Make Ray read $RAY_ENABLE_UV_RUN_RUNTIME_ENV again: it does so at import, which may have been earlier, since a
     search space imports Tune."""
-    _private(NAMES[2])
+    _private("RAY_ENABLE_UV_RUN_RUNTIME_ENV")
     wanted = os.environ.get("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0").lower() in ("1", "true")
     importlib.import_module(_CONSTANTS).RAY_ENABLE_UV_RUN_RUNTIME_ENV = wanted  # type: ignore[attr-defined]
 
@@ -91,14 +99,14 @@ def loopback_options(folder: Path) -> dict[str, Any]:
     Ray replaces 127.0.0.1 by the machine's address and listens on all of them, unless it knows that there are no other
     nodes. The variable for that is read at import, which may have been earlier.
     """
-    _private(NAMES[1])
+    _private("ENABLE_RAY_CLUSTER")
     importlib.import_module(_CONSTANTS).ENABLE_RAY_CLUSTER = False  # type: ignore[attr-defined]
     return {"_temp_dir": str(folder), "_node_ip_address": "127.0.0.1"}
 
 
 def raylet_socket() -> Path | None:
     """The socket of the node process that this driver is connected to; None if that runs on another machine."""
-    node = _private(NAMES[3]).node  # None with ray://
+    node = _private("global_worker").node  # None with ray://
     socket = Path(node.raylet_socket_name) if node is not None else None
     return socket if socket is not None and socket.exists() else None
 
@@ -114,9 +122,9 @@ def remove_orphaned_placement_groups() -> int:
     import ray
     from ray.util.placement_group import PlacementGroup, remove_placement_group
 
-    table = _private(NAMES[5])
+    table = _private("PlacementGroupTableData")
     job, removed = ray.get_runtime_context().get_job_id(), 0
-    for text in _private(NAMES[4])._connect_and_get_accessor().get_placement_group_table():
+    for text in _private("state")._connect_and_get_accessor().get_placement_group_table():
         group = table.FromString(text)
         if group.creator_job_id.hex() != job or group.is_detached or group.state == table.REMOVED:
             continue
@@ -134,14 +142,14 @@ def keep_credentials_from_trials() -> None:
     Trials use the credentials of their node, as all other workers do: those of the environment in which Ray was
     started, or of an instance profile.
     """
-    names: set[str] = _private(NAMES[6])
+    names: set[str] = _private("ENV_VARS_TO_PROPAGATE")
     names.difference_update([name for name in names if name.startswith("AWS_")])
 
 
 def check_cluster_file(config: Mapping[str, Any]) -> None:
     """What `ray up` checks of a cluster file. Raises whatever it raises."""
-    prepare: Callable[[Any], Any] = _private(NAMES[7])
-    _private(NAMES[8])(prepare(config))
+    prepare: Callable[[Any], Any] = _private("prepare_config")
+    _private("validate_config")(prepare(config))
 
 
 def says_node_lost(error: str) -> bool:
