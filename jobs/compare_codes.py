@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.config import override
-from vse.report.gaussian import RESULTS, CodesOptions, add_system, check
+from vse.report.files import RESULTS
+from vse.report.gaussian import CodesOptions, add_system, check
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training

@@ -28,7 +28,7 @@ def started(event: str, args: tuple[Any, ...]) -> str:
 
 
 def _watch(event: str, args: tuple[Any, ...]) -> None:
-    if (event in STARTS or event == "socket.bind") and (what := started(event, args)):
+    if what := started(event, args):
         _started.append(what)
 
 

@@ -111,7 +111,7 @@ def train(
     changed = _changed(presets.preset(config) if isinstance(config, str) else config, overrides)
     check_objective(changed)
     place = _workspace(workspace)
-    origin = Origin(config, tuple(sorted(set(_keys(overrides)) - {"seed"}))) if isinstance(config, str) else None
+    origin = Origin(config, tuple(sorted(_dotted(overrides).keys() - {"seed"}))) if isinstance(config, str) else None
     result = run_training(changed, place, origin=origin, report=on_epoch)
     return _opened(place, result.run)
 
@@ -147,7 +147,7 @@ def evaluate(
     if unknown := sorted(set(tasks) - set(TASKS)):
         raise InputError(f"tasks={unknown[0]}: unknown; known are {', '.join(TASKS)}")
     defaults = MeasureOptions(device="auto") if "attacks" in tasks else MeasureOptions(device="auto", attacks=())
-    chosen = validate(override(defaults, dict(zip(_keys(options), options.values(), strict=True))))
+    chosen = validate(override(defaults, _dotted(options)))
     return measure_run(opened.folder, opened.workspace, chosen)
 
 
@@ -172,7 +172,7 @@ def load(run: str | Run, workspace: str | os.PathLike[str] | Workspace = "worksp
         (2, 64)
     """
     opened = _run(run, workspace)
-    return Embedder.of_run(opened.workspace, opened.name, dict(zip(_keys(overrides), overrides.values(), strict=True)))
+    return Embedder.of_run(opened.workspace, opened.name, _dotted(overrides))
 
 
 def runs(workspace: str | os.PathLike[str] | Workspace = "workspace") -> list[Run]:
@@ -205,10 +205,10 @@ def _opened(workspace: Workspace, name: str) -> Run:
     )
 
 
-def _keys(overrides: Mapping[str, Any]) -> list[str]:
-    return [key.replace("__", ".") for key in overrides]
+def _dotted(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by key of the configuration, in which two underscores stand for the dot."""
+    return {key.replace("__", "."): value for key, value in overrides.items()}
 
 
 def _changed(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
-    changes = dict(zip(_keys(overrides), overrides.values(), strict=True))
-    return validate(override(config, spelled_out(config, changes)))
+    return validate(override(config, spelled_out(config, _dotted(overrides))))

@@ -10,8 +10,9 @@ from vse.config import dotted, fingerprint, flatten, knob, typed
 from vse.display import markdown
 from vse.errors import DamagedError, InputError
 from vse.report import curve, response
-from vse.report.alpha_page import RESULTS, write_report
+from vse.report.alpha_page import write_report
 from vse.report.description import files_text, page_link
+from vse.report.files import RESULTS
 from vse.report.response_page import BEST, write_response
 from vse.report.runs_page import read_reported, write_runs
 from vse.storage.folder import Folder

@@ -8,6 +8,8 @@ from typing import Any
 
 from vse.storage.folder import Folder
 
+RESULTS = "results.json"  # the numbers of a report, for programs
+
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Lines for spreadsheets."""

@@ -11,12 +11,11 @@ from vse.config import flatten, knob
 from vse.errors import InputError
 from vse.evaluation.gaussianity import KeepsCodes
 from vse.evaluation.intervals import interval
-from vse.report.files import json_text
+from vse.report.files import RESULTS, json_text
 from vse.storage.folder import Folder
 from vse.training.compatibility import check_objective
 from vse.training.config import RunConfig
 
-RESULTS = "results.json"
 SPLIT = "test"
 SCHEMA_VERSION = 1
 SIDES = ("images", "captions")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vse.evaluation.intervals import interval
-from vse.report.files import csv_text, json_text, write_files
+from vse.report.files import RESULTS, csv_text, json_text, write_files
 from vse.report.importance import Importance, importance
 from vse.report.page import Provenance, count, provenance, render
 from vse.report.response import OBJECTIVE, Point, ResponseResults
@@ -13,7 +13,6 @@ from vse.report.response_figures import importance_figure, interaction_figure, r
 from vse.report.style import inline
 from vse.storage.folder import Folder
 
-RESULTS = "results.json"
 BEST = "best.json"
 SHOWN = ("val/rsum", "test/rsum", "test/i2t/r1", "test/t2i/r1")
 MOST_ROWS = 60

@@ -5,7 +5,7 @@ from typing import Any
 
 from vse.display.markdown import commands, table
 from vse.report.description import files_text, page_link
-from vse.report.files import json_text, write_files
+from vse.report.files import RESULTS, json_text, write_files
 from vse.report.page import provenance
 from vse.report.pairs_figure import pairs_figure
 from vse.report.study_figure import study_figure
@@ -14,7 +14,7 @@ from vse.storage.folder import Folder
 from vse.studies.study import StudyArm
 from vse.workspace.layout import Workspace
 
-RESULTS, TABLE, PAGE = "results.json", "table.csv", "report.html"
+TABLE, PAGE = "table.csv", "report.html"
 SYSTEMS, PAIRS = "systems", "pairs"
 
 
