@@ -12,6 +12,8 @@ from vse.features.store import FeatureStore, commit
 from vse.storage.folder import Folder
 from vse.storage.lease import LEASE_SECONDS
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def address():
@@ -20,7 +22,6 @@ def address():
         yield s3.address(place)
 
 
-@pytest.mark.process
 def test_files_folders_and_manifests(address):
     folder = Folder.open(address).child("a", "b")
     assert folder.uri.startswith("s3://bucket/work-space/a/b?")
@@ -45,7 +46,6 @@ def test_files_folders_and_manifests(address):
     assert folder.names() == ()
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("kind", ["local", "s3"])
 def test_a_tag_changes_with_what_is_written(address, tmp_path, kind):
     folder = Folder.open(tmp_path if kind == "local" else address).child("tags")

@@ -71,6 +71,14 @@ def test_what_another_job_sent_is_found(registered: Path) -> None:
 
 _LOAD = """
 import json, sys
+from importlib.machinery import PathFinder
+
+class Required(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name in sys.argv[2:] else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Required
 before = set(sys.modules)
 import mlflow.pyfunc
 model = mlflow.pyfunc.load_model(sys.argv[1])
@@ -84,11 +92,12 @@ print(json.dumps({"vectors": vectors, "code": vse.__file__, "packages": packages
 
 
 def load(workspace: Path, folder: Path, address: str = "models:/univse-scenes@selected") -> dict[str, Any]:
-    """The model of a workspace in a process that knows this project from nowhere but the model."""
+    """The model of a workspace in a process that knows this project from nowhere but the model, and has no package
+    but the required ones and theirs: a library may import another one if it happens to be installed."""
     values = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     values |= {"MLFLOW_TRACKING_URI": embedded_uri(str(workspace)), "JAXTYPING_DISABLE": "1"}
     result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _LOAD, address],
+        [sys.executable, "-W", "ignore", "-c", _LOAD, address, *sorted(_distributed() - _closure(REQUIREMENTS))],
         cwd=folder,
         env=values,
         capture_output=True,
