@@ -1,8 +1,8 @@
-"""Word vectors of the training captions themselves, for those who have no file: factors of their co-occurrences.
+"""Word vectors from the training captions themselves: factors of their co-occurrence statistics.
 
 Levy and Goldberg (2014): word2vec's skip-gram with negative sampling factorises a matrix of pointwise mutual
-information; here the positive part of that matrix is factorised by itself, which takes no chance and no library of its
-own. No outside text enters, so a model that uses these vectors has seen the training captions only.
+information; here the positive part of that matrix is factorised directly, which is deterministic. No outside text is
+used: a model with these vectors has seen the training captions only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,9 @@ from vse.errors import InputError
 from vse.text.tokens import words as token_words
 from vse.text.word_vectors import WordVectors
 
-if TYPE_CHECKING:  # SciPy is imported where vectors are made: every training knows this module, and few make any
+if (
+    TYPE_CHECKING
+):  # SciPy is imported by the functions that need it: every training imports this module, few make vectors
     from scipy import sparse
 
 REVISION = 2
@@ -28,22 +30,22 @@ def caption_vectors_fingerprint(texts: Sequence[str]) -> str:
 
 
 def caption_vectors(texts: Sequence[str], words: Sequence[str]) -> WordVectors:
-    """Vectors (words, at most 300) of mean square length 1; words that the captions lack are zero and not found.
+    """Vectors of `words`, (words, at most 300), of mean square length 1; zero and not found for words not in `texts`.
 
-    Raises InputError where the captions hold fewer than three words, or no two that keep company.
+    Raises InputError if the captions hold fewer than three words, or no two that occur together.
     """
     digits = fingerprint([caption_vectors_fingerprint(texts), list(words)])
-    known = sorted({word for text in texts for word in token_words(text)})
-    if len(known) < 3:
+    vocabulary = sorted({word for text in texts for word in token_words(text)})
+    if len(vocabulary) < 3:
         raise InputError("text.word_vectors=captions: the training captions have fewer than three different words")
-    information = positive_information(cooccurrences(texts, known))
+    information = positive_information(cooccurrences(texts, vocabulary))
     if not information.count_nonzero():  # ARPACK has no eigenvectors of nothing
         raise InputError(
             "text.word_vectors=captions: no two words occur in one training caption more often than by chance (is "
             "each a single word?), so vectors cannot be made; name a file of vectors instead, text.word_vectors=FILE"
         )
     rows = factors(information, DIM)
-    place = {word: k for k, word in enumerate(known)}
+    place = {word: k for k, word in enumerate(vocabulary)}
     found = np.array([word in place for word in words], dtype=bool)
     vectors = np.zeros((len(words), rows.shape[1]), dtype=np.float32)
     vectors[found] = rows[[place[word] for word in words if word in place]]

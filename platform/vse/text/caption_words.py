@@ -88,71 +88,15 @@ COMPOUNDS = _listed(
     "banana apple christmas plane jet fishing swimming sewing washing roller cardboard bunk laptop phone "
     "television tv screen fishing lounge flower"
 )
-QUANTITIES = (
-    "group",
-    "group",
-    "couple",
-    "bunch",
-    "pair",
-    "row",
-    "herd",
-    "flock",
-    "number",
-    "variety",
-    "lot",
-    "crowd",
-    "set",
-    "line",
-    "team",
-    "assortment",
-    "collection",
-    "display",
+QUANTITIES = _listed(
+    "group group couple bunch pair row herd flock number variety lot crowd set line team assortment collection display"
 )
-CONTAINERS = (
-    "bowl",
-    "plate",
-    "glass",
-    "cup",
-    "slice",
-    "piece",
-    "pile",
-    "basket",
-    "vase",
-    "bottle",
-    "box",
-    "stack",
-    "tray",
-    "bag",
-    "pot",
-    "mug",
-    "bunch",
-    "loaf",
-    "can",
-    "jar",
-    "bucket",
-    "platter",
-    "picture",
-    "statue",
+CONTAINERS = _listed(
+    "bowl plate glass cup slice piece pile basket vase bottle box stack tray bag pot mug bunch loaf can jar bucket "
+    "platter picture statue"
 )
-CONTENTS = (
-    *FOOD[:40],
-    "food",
-    "soup",
-    "wine",
-    "flower",
-    "water",
-    "book",
-    "milk",
-    "coffee",
-    "juice",
-    "beer",
-    "fruit",
-    "toy",
-    "luggage",
-    "cat",
-    "bird",
-    "man",
-    "clothes",
+CONTENTS = FOOD[:40] + _listed(
+    "food soup wine flower water book milk coffee juice beer fruit toy luggage cat bird man clothes"
 )
 LOCATIONS = _listed("front top side middle back edge corner center end bottom left right left right")
 PICTURES = ("picture", "photo", "photograph", "view", "image", "painting", "drawing", "shot", "portrait", "scene")

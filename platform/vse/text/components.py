@@ -18,7 +18,7 @@ Conventions, fixed here because the paper leaves them open:
   (`vse.text.negation`).
 
 What a caption says beyond its components, the second adjective of a noun and the first noun of a compound, is kept
-beside them: neither may serve as a negative of its image.
+with them: neither may serve as a negative of its image.
 """
 
 from collections.abc import Iterator
@@ -74,8 +74,8 @@ class Modifier:
 class Components:
     """What a caption names, every occurrence in order of its tokens.
 
-    nouns and modifiers are what it says beside these, each once: nouns that are no objects, as lemma and in the form
-    they have, and modifiers of objects that are no attributes of theirs.
+    `nouns` and `modifiers` hold what else it says, each once: nouns that are not objects (as lemma and as written), and
+    modifiers of objects that are not their attributes.
     """
 
     objects: tuple[Object, ...]
@@ -94,8 +94,10 @@ def extract(parse: Parse) -> Components:
         return EMPTY
     reader = _Reader(Tree(parse))
     objects = tuple(Object(parse[i].lemma, i) for i in range(len(parse)) if reader.is_object(i))
-    found = {i: reader.attribute(i) for i in (o.token for o in objects)}
-    attributes = tuple(Attribute(reader.form(a), parse[i].lemma, a, i) for i, a in found.items() if a is not None)
+    attribute_of = {i: reader.attribute(i) for i in (o.token for o in objects)}
+    attributes = tuple(
+        Attribute(reader.form(a), parse[i].lemma, a, i) for i, a in attribute_of.items() if a is not None
+    )
     unique: dict[tuple[int, int], Relation] = {}
     for subject, word, tokens, obj in reader.relations():
         if reader.is_object(subject) and reader.is_object(obj) and subject != obj:
@@ -234,7 +236,7 @@ class _Reader:
         return [noun for subjects in found for subject in subjects for noun in self.nouns(subject)]
 
     def _wearer(self, noun: int) -> list[int]:
-        """Whoever wears `noun`, where it is a garment: those do nothing ("boys in suits holding a board")."""
+        """The wearers of `noun` if it is a garment, which does nothing itself ("boys in suits holding a board")."""
         head, case = self.tree.head(noun), [self.parse[word].lemma for word in self.tree.case(noun)]
         if self.tree.clear and self.tree.role(noun) == "pobj" and head is not None:
             case, head = [self.parse[head].lemma], self.tree.head(head)
@@ -285,7 +287,7 @@ class _Reader:
             yield from self._link(subjects, "be", (i if copula is None else copula,), self.nouns(i))
 
     def _of_adjective(self, i: int) -> Iterator[_Link]:
-        """ "full of bananas", "close to a wall", "next to a bus" where "next" is the head."""
+        """ "full of bananas", "close to a wall", "next to a bus" with "next" as the head."""
         subjects, head = self._subjects(i), self.tree.head(i)
         if self.parse[i].pos == "ADV" and head is not None and self.tree.is_verb(head):
             word, tokens = self.parse[head].lemma, (head,)  # "returns the ball back to him": the verb says it

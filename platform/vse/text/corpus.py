@@ -1,6 +1,6 @@
 """Parsed captions on disk: one row per distinct text with its whole parse and the components derived from it.
 
-Parquet shards, readable with any Arrow reader, named by what they hold; a manifest names those that belong together.
+Parquet shards, readable with any Arrow reader and named after their contents, and a manifest that lists them.
 """
 
 import io
@@ -48,10 +48,10 @@ SCHEMA = pa.schema([("text", _WORD), *((name, pa.list_(kind)) for name, kind in 
 
 def table_of(texts: Sequence[str], parses: Sequence[Parse]) -> pa.Table:
     """One row per text: the parse, and its components as `extract` finds them."""
-    found = [extract(parse) for parse in parses]
+    extracted = [extract(parse) for parse in parses]
     rows: dict[str, list[Sequence[Any]]] = {
         "tokens": list(parses),
-        **{name: [getattr(components, name) for components in found] for name in _COLUMNS if name != "tokens"},
+        **{name: [getattr(components, name) for components in extracted] for name in _COLUMNS if name != "tokens"},
     }
     columns = [_list_column(rows[name], kind) for name, kind in _COLUMNS.items()]
     return pa.table([pa.array(texts, _WORD), *columns], schema=SCHEMA)
@@ -111,7 +111,7 @@ class Language:
 
     @classmethod
     def open(cls, folder: Folder) -> "Language":
-        """The committed corpus in `folder`. Raises InputError where there is none, or it is not whole."""
+        """The committed corpus in `folder`. Raises InputError if there is none or it is incomplete."""
         found = cls.find(folder)
         if found is None:
             raise InputError(f"{folder}: holds no complete parsed captions; run jobs/parse_captions.py")

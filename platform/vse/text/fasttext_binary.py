@@ -90,7 +90,7 @@ def _model(path: str, stream: BufferedReader, wanted: object) -> _Model:
         raise InputError(f"{path}: a quantised fastText model; word vectors need the full one")
     num_rows, width = _unpack(stream, "<2q")
     if width != dim or num_rows != num_words + bucket:
-        raise ValueError(f"a matrix of {num_rows} x {width} where {num_words + bucket} x {dim} was announced")
+        raise ValueError(f"a matrix of {num_rows} x {width}; expected {num_words + bucket} x {dim}")
     at = stream.tell()
     if stream.seek(0, 2) < at + num_rows * dim * 4:
         raise ValueError("it ends inside the matrix")

@@ -101,14 +101,14 @@ class LemmaTable:
         return cls(exceptions, suffixes)
 
     def lemma(self, form: str, pos: str, tag: str = "") -> str:
-        """Lower-case base form of `form` used as `pos` (UPOS); itself where no rule applies or `tag` says base form."""
+        """Lower-case base form of `form` used as `pos` (UPOS); `form` itself if no rule applies."""
         form = _normal(form)
         kind = _CLASSES.get(pos)
         if kind is None:
             return form
-        known = self.exceptions.get(kind, {}).get(form)
-        if known is not None:
-            return known
+        exception = self.exceptions.get(kind, {}).get(form)
+        if exception is not None:
+            return exception
         if tag in ("VB", "VBP"):
             return form
         rules = self.suffixes.get(kind, {})

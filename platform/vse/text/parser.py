@@ -50,7 +50,7 @@ class Parser:
         pipeline: str = knob(SHIPPED, "the shipped en_vse, an installed spaCy pipeline (en_core_web_sm), or a folder")
 
     def __init__(self, config: Config) -> None:
-        """Load the pipeline. Raises InputError where there is none of that name or it lacks tagger or parser."""
+        """Load the pipeline. Raises InputError if there is none of that name, or if it lacks a tagger or a parser."""
         self.config = config
         self._nlp, self._folder = _load(config.pipeline)
         table = self._folder / LEMMAS_FILE
@@ -62,7 +62,7 @@ class Parser:
         return _fingerprint(self._nlp.meta, self._folder)
 
     def parse(self, text: str) -> Parse:
-        """The parse of one caption; empty where the text has no visible token."""
+        """The parse of one caption; empty if the text has no visible token."""
         return self.parse_all([text])[0]
 
     def parse_all(self, texts: Sequence[str], batch_size: int = 128) -> list[Parse]:
@@ -97,7 +97,7 @@ class Parser:
 
 
 def _words(pieces: tuple[Token, ...]) -> list[str]:
-    """Token texts; in lower case where most begin with a capital, which is a way of typing and no sign of names."""
+    """Token texts, in lower case if most begin with a capital: such a caption is in title case, not full of names."""
     words = [piece.text for piece in pieces]
     letters = [word for word in words if word[0].isalpha()]
     if len(letters) >= 4 and sum(word[0].isupper() for word in letters) > 0.6 * len(letters):
@@ -168,8 +168,8 @@ def shared_parser(config: Parser.Config) -> Parser:
 
 
 def parser_fingerprint(config: Parser.Config) -> str:
-    """`Parser.fingerprint`. That of the shipped pipeline is read from its files: who finds its parses made already
-    need not load spaCy to know so."""
+    """`Parser.fingerprint`. For the shipped pipeline it is computed from the files, without loading spaCy, which a job
+    does not need if the parses exist already."""
     if config.pipeline == SHIPPED:
         return _shipped_fingerprint()
     return shared_parser(config).fingerprint

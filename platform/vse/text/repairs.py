@@ -71,7 +71,7 @@ class _Draft:
         return self.tokens[i].pos in _NOUN
 
     def first(self, i: int) -> int:
-        """Where the phrase of token `i` begins."""
+        """First token of the phrase of token `i`."""
         while before := [k for k in self.children(i) if k < i]:
             i = min(before)
         return i
@@ -93,7 +93,7 @@ def repaired(parse: Parse, lemma_of: Lemma) -> Parse:
 
 
 def _by_tag(draft: _Draft) -> None:
-    """Where coarse part of speech and fine tag disagree, the tag is right if the tree agrees with it; "left" is a verb
+    """If coarse part of speech and fine tag disagree, the tag is right if the tree agrees with it; "left" is a verb
     only with a subject."""
     for i, token in enumerate(draft.tokens):
         if token.pos == "VERB" and token.tag in ("NN", "NNS"):
@@ -186,7 +186,7 @@ def _main_verbs(draft: _Draft) -> None:
 
 
 def _clause_before(draft: _Draft, verb: int, taken: int, first: int) -> int | None:
-    """The verb of the clause between the true subject and `taken`, where the tree has this error."""
+    """The verb of the clause between the true subject and `taken`, or None if the tree does not have this error."""
     if draft.children(verb, "cc", "mark") and draft.tokens[verb].dep != "conj":
         return None
     if first != taken:  # two subjects
@@ -207,7 +207,7 @@ def _clause_before(draft: _Draft, verb: int, taken: int, first: int) -> int | No
 
 
 def _give_back(draft: _Draft, noun: int, verb: int, clause: int) -> None:
-    """Make a noun the object of its clause, or its oblique where a preposition precedes it."""
+    """Make a noun the object of its clause, or its oblique if a preposition precedes it."""
     before = draft.first(noun) - 1
     word = draft.tokens[before]
     if before > clause and (word.tag in ("IN", "RP", "TO") or word.pos == "ADP") and word.head in (verb, clause):

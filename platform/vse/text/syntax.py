@@ -32,7 +32,7 @@ class Tree:
         self._no_conjuncts = frozenset(self._stranded.values())
 
     def _stranded_subject(self, i: int) -> int | None:
-        """The noun before a finite verb without subject, where a parser took it for a conjunct of the noun before
+        """The noun before a finite verb without subject, if a parser took it for a conjunct of the noun before
         "and": "a dog sits on a mat and a cat sits on a chair"."""
         helpers = [child for child in self.below(i, "aux", "cop") if child < i]
         before = min([i, *helpers]) - 1
@@ -43,7 +43,7 @@ class Tree:
         return before if subject and self.role(i) != "acl" and self.head(before) != i else None
 
     def label(self, i: int) -> str:
-        """The label of token `i` with its subtype, in Universal Dependencies terms where there is such a term."""
+        """The label of token `i` with its subtype, in Universal Dependencies terms if there is such a term."""
         dep = self.parse[i].dep
         return _CLEAR.get(dep, dep) if self.clear else dep
 
@@ -63,16 +63,15 @@ class Tree:
         return [child for child in self.children[i] if self.role(child) in roles]
 
     def is_noun(self, i: int) -> bool:
-        """A noun by its coarse part of speech; by its fine tag where the coarse one is an exclamation ("Man on a
-        bench") or unknown, or where the token fills a nominal's place. Not one that rules a clause, as mistagged
-        verbs do."""
+        """A noun by its coarse part of speech; by its fine tag if the coarse one is an exclamation ("Man on a bench")
+        or unknown, or if the token has a nominal role. Not one that rules a clause, as mistagged verbs do."""
         token = self.parse[i]
         if token.pos in ("NOUN", "PROPN"):
             return not self._rules_clause(i)
         return token.tag in ("NN", "NNS") and (token.pos in ("INTJ", "X") or self.role(i) in _NOMINAL)
 
     def is_verb(self, i: int) -> bool:
-        """A verb with a clause of its own: no auxiliary, no copula beside a predicate, no prenominal participle."""
+        """A verb with a clause of its own: no auxiliary, no copula next to a predicate, no prenominal participle."""
         token = self.parse[i]
         if token.pos == "VERB":
             return self.role(i) not in ("amod", "aux", "cop", "case", "compound") and not self.is_noun(i)
@@ -165,7 +164,7 @@ class Tree:
 
     def antecedent(self, i: int) -> int:
         """The noun that a relative pronoun stands for, by the tree or, for "which" and "who" outside a relative clause,
-        the last one before it; the token itself where there is none."""
+        the last one before it; or the token itself."""
         j, seen = i, set()
         while (head := self.head(j)) is not None and j not in seen:
             if self.label(j) == "acl:relcl":

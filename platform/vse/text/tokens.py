@@ -78,8 +78,8 @@ class Token:
 def nfc(text: str) -> str:
     """A text in Unicode's composed form, in which \u00e9 is one letter however it was typed.
 
-    Whoever reads captions from outside passes them through here, so that one word has one spelling in vocabularies,
-    vectors and parses; what is tokenised keeps the offsets of the text that is given.
+    Readers of captions apply it, so that a word has one spelling in vocabularies, vectors and parses. `tokenize` does
+    not: its offsets refer to the text as it was passed.
     """
     return unicodedata.normalize("NFC", text)
 
@@ -117,8 +117,8 @@ def _unescaped(entity: re.Match[str]) -> str:
 
 def pictographs(text: str) -> tuple[str, ...]:
     """The pictographs of a text, which are no tokens of it, in order."""
-    found = (match.group() for match in _PICTOGRAPHS.finditer(text))
-    return tuple(each for each in found if unicodedata.category(each[0])[0] == "S")
+    matches = (match.group() for match in _PICTOGRAPHS.finditer(text))
+    return tuple(each for each in matches if unicodedata.category(each[0])[0] == "S")
 
 
 def _is_pictograph(token: str) -> bool:

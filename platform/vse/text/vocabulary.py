@@ -62,25 +62,29 @@ class Vocabulary:
         """Read what `to_json` wrote; raises InputError naming `where` for anything else."""
         try:
             data = json.loads(text)
-            found, counts = data["words"], data["counts"]
-            if not all(isinstance(w, str) for w in found) or not all(type(n) is int for n in counts):
+            words_read, counts = data["words"], data["counts"]
+            if not all(isinstance(w, str) for w in words_read) or not all(type(n) is int for n in counts):
                 raise TypeError("words must be text and counts integers")
-            if len(found) != len(counts) or len(set(found)) != len(found) or set(found) & set(SPECIAL):
+            if len(words_read) != len(counts) or len(set(words_read)) != len(counts) or set(words_read) & set(SPECIAL):
                 raise ValueError("words must differ and have one count each")
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{where}: not a vocabulary file: {error}") from None
-        return cls(tuple(found), tuple(counts))
+        return cls(tuple(words_read), tuple(counts))
 
 
 def build_vocabulary(
     captions: Iterable[str], min_count: float = 1, extra: Mapping[str, int] | None = None
 ) -> Vocabulary:
-    """The vocabulary of training captions.
+    """Build the vocabulary of training captions.
 
-    A word is taken if it was seen `min_count` times where that is 1 or more, or, below 1, in a share of at least
-    `min_count` times the number of captions. `extra` brings further words (lemmas of parsed components) with counts of
-    their own, under the same rule; a word of both has the larger count. Raises InputError for a negative `min_count`,
-    or one above 1 that is not a whole number.
+    Args:
+        captions: texts.
+        min_count: smallest count of a word if 1 or more; below 1, the smallest share of the number of captions.
+        extra: further words (lemmas of parsed components) with their counts, under the same rule. A word in both has
+            the larger count.
+
+    Raises:
+        InputError: `min_count` is negative, or above 1 and not a whole number.
     """
     if min_count < 0 or (min_count > 1 and min_count != int(min_count)):
         raise InputError(f"min_count={min_count}: must be a whole number >= 1, or a share of the captions below 1")

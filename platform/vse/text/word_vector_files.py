@@ -1,8 +1,8 @@
 """Files of word vectors, read as a stream: text (GloVe, .vec), word2vec's binary form, fastText's .bin; numpy's .npz.
 
-Memory holds the rows of wanted words and one buffer, whatever the file's size (of an .npz its arrays). The form is told
-from the content, not from the name. Packed files (.gz, .zip) are read packed; a file in an archive of several is named
-`archive.zip/member`. A file on S3 is copied to this node first.
+Memory holds the rows of wanted words and one buffer, whatever the file's size (of an .npz its arrays). The format is
+recognised by the content, not by the name. Packed files (.gz, .zip) are read packed; a file in an archive of several is
+named `archive.zip/member`. A file on S3 is copied to this node first.
 """
 
 import codecs
@@ -24,7 +24,7 @@ from vse.storage.paths import local_path
 from vse.storage.placeholders import placeholder, refuse_placeholder
 from vse.text import fasttext_binary
 
-_HEAD = 1 << 20  # bytes looked at to tell the form; the longest line of text we accept
+_HEAD = 1 << 20  # bytes read to recognise the format; the longest line of text we accept
 _BLOCK = 1 << 22
 _NO_SUBWORDS = "not a fastText .bin; only that format holds subwords for unknown words"
 _WRONG_HEADER = "a header with another number of words or dimensions than the file has"
@@ -33,7 +33,7 @@ _NPZ = {"words.npy", "vectors.npy"}
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Vectors of wanted words in single precision: (wanted, dim), zero where the file lacks the word.
+    """Vectors of wanted words in single precision: (wanted, dim), zero if the file lacks the word.
 
     `found` (wanted,) bool; `composed` marks rows that fastText put together from pieces of a word it does not list.
     """
@@ -45,7 +45,7 @@ class Rows:
 
 
 class Kept:
-    """Rows of wanted words as they come by; a word that comes twice keeps its first, more frequent, entry."""
+    """Collects the rows of wanted words. Of repeated words the first, more frequent entry counts."""
 
     def __init__(self, place: Mapping[str, int], dim: int) -> None:
         self.place = {word.encode("utf-8", "surrogatepass"): k for word, k in place.items()}
@@ -58,7 +58,7 @@ class Kept:
         return k is not None and not self.found[k]
 
     def put(self, word: bytes, vector: np.ndarray) -> None:
-        """Keep a row. Raises ValueError where it is not finite."""
+        """Keep a row. Raises ValueError if it is not finite."""
         if not np.isfinite(vector).all():
             raise ValueError("a number that is not finite")
         k = self.place[word]
@@ -70,10 +70,16 @@ class Kept:
 
 
 def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -> Rows:
-    """Rows of the words of `wanted` (word -> row, rows 0 to n - 1). Raises InputError in one line for any other file.
+    """Read the rows of some words.
 
-    subwords: in a fastText .bin, words it does not list are composed of their character n-grams (Bojanowski et al.,
-    2017); other forms hold no n-grams and refuse the option.
+    Args:
+        path: file, `archive.zip/member`, or address on S3.
+        wanted: word -> row, rows 0 to n - 1.
+        subwords: compose words that a fastText .bin does not list of their character n-grams (Bojanowski et al.,
+            2017). Other formats hold no n-grams and refuse the option.
+
+    Raises:
+        InputError: the file is missing, damaged or of another kind; one line.
     """
     try:
         if (arrays := _npz(path)) is not None:
@@ -82,8 +88,8 @@ def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -
             if stream.peek(_HEAD).startswith(codecs.BOM_UTF8):
                 stream.read(len(codecs.BOM_UTF8))
             head = stream.peek(_HEAD)[:_HEAD]
-            if (told := placeholder(head)) or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                raise InputError(f"{path}: {told or 'is UTF-16 text; expected UTF-8'}")
+            if (reason := placeholder(head)) or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise InputError(f"{path}: {reason or 'is UTF-16 text; expected UTF-8'}")
             if head[:4] == fasttext_binary.MAGIC:
                 return _fasttext(path, stream, wanted, subwords)
             if subwords:
@@ -165,7 +171,7 @@ def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int], s
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[io.BufferedReader]:
-    """The bytes of a file of vectors, unpacked. Raises InputError where it is missing or one of several is meant."""
+    """The bytes of a file of vectors, unpacked. Raises InputError if it is missing, or an archive of several files."""
     with contextlib.ExitStack() as stack:
         address, member = split_path(path)
         file = named_files.local(address)
@@ -185,9 +191,9 @@ def opened(path: str) -> Iterator[io.BufferedReader]:
 
 
 def split_path(path: str) -> tuple[str, str | None]:
-    """(path or address of the file, the member of it that is meant or None). Raises InputError where there is none.
+    """(path or address of the file, its member that is meant or None). Raises InputError if there is no such file.
 
-    A member of an archive on S3 is told by the archive's name alone, which ends in .zip.
+    On S3 an archive is recognised by its name, which ends in .zip.
     """
     refuse_placeholder(path)
     if named_files.is_file(path):
@@ -308,8 +314,9 @@ def _first_width(path: str, line: bytes) -> int:
 
 
 def _explain(path: str, number: int, line: bytes, dim: int, said: str) -> None:
-    """Nothing where the surplus fields are part of the word; otherwise raises InputError with what is wrong. said: by
-    whom the dimension was, other lines if empty."""
+    """Raise InputError for a line of another width, unless the surplus fields are part of the word.
+
+    `said`: the source of the expected dimension; earlier lines if empty."""
     fields = line.split(b" ")
     surplus = fields[1:-dim]
     if len(fields) > dim + 1 and _numbers(fields[-dim:]) is not None and _numbers(surplus) is None:
@@ -322,7 +329,7 @@ def _explain(path: str, number: int, line: bytes, dim: int, said: str) -> None:
 def _numbers(fields: list[bytes]) -> np.ndarray | None:
     """Finite numbers, or None."""
     try:
-        found = np.array(fields, dtype=np.float32)
+        numbers = np.array(fields, dtype=np.float32)
     except ValueError:
         return None
-    return found if len(found) and np.isfinite(found).all() else None
+    return numbers if len(numbers) and np.isfinite(numbers).all() else None

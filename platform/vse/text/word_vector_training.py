@@ -1,4 +1,4 @@
-"""Word vectors from captions, for those who have none: skip-gram with negative sampling and subwords (fastText)."""
+"""Train word vectors on captions: skip-gram with negative sampling, with subwords as an option (fastText)."""
 
 import gzip
 import json
@@ -36,8 +36,8 @@ def read_captions(path: str) -> Iterator[str]:
     """Captions of a text file (one a line), of a .csv or .tsv with a column `caption`, or of a .jsonl whose objects
     have one; any of them also gzipped.
 
-    They come in composed Unicode, as those of data sets do. Raises InputError naming the file where it is missing,
-    damaged or has no such column, and the line of a row or object that is none.
+    They are in composed Unicode, like the captions of data sets. Raises InputError naming the file if it is missing,
+    damaged or has no such column, and the line if a row or an object is malformed.
     """
     refuse_placeholder(path)
     file = local_path(path)
@@ -80,10 +80,10 @@ def _objects(lines: Iterable[str], path: str) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                found = json.loads(line)
+                record = json.loads(line)
             except (ValueError, RecursionError):
-                found = None
-            caption = found.get("caption") if isinstance(found, dict) else None
+                record = None
+            caption = record.get("caption") if isinstance(record, dict) else None
             if not isinstance(caption, str):
                 raise InputError(
                     f"{path}: line {number}: expected one JSON object per line, with a string as its caption"
@@ -94,7 +94,7 @@ def _objects(lines: Iterable[str], path: str) -> Iterator[str]:
 def train_word_vectors(captions: Iterable[str], config: VectorConfig) -> tuple[list[str], np.ndarray]:
     """(words, vectors (words, dim)) over the tokens that vocabulary and parser use too, most frequent words first.
 
-    Raises InputError where no word is frequent enough to get one.
+    Raises InputError if no word is frequent enough.
     """
     sentences = [list(words(caption)) for caption in captions]
     counts = Counter(chain.from_iterable(sentences))

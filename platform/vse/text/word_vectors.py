@@ -1,4 +1,4 @@
-"""Word vectors from files, restricted to a vocabulary, kept beside the data set, with a report of what they cover."""
+"""Word vectors from files, restricted to a vocabulary and stored with the data set, with a report of their coverage."""
 
 import io
 import json
@@ -25,7 +25,7 @@ _WORDS = "words.json"
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Rows of a vocabulary: `vectors` (words, dim) float32, zero where `found` is False.
+    """Rows of a vocabulary: `vectors` (words, dim) float32, zero if `found` is False.
 
     `composed` marks words that fastText made of character n-grams. `fingerprint` names file and vocabulary.
     """
@@ -95,14 +95,14 @@ def coverage(vectors: WordVectors, counts: Mapping[str, int]) -> Coverage:
 
     Missing words come most frequent first, ties in alphabetical order.
     """
-    known = vectors.row
-    missing = sorted((w for w in counts if w not in known), key=lambda w: (-counts[w], w))
+    row = vectors.row
+    missing = sorted((w for w in counts if w not in row), key=lambda w: (-counts[w], w))
     return Coverage(
         words=len(counts),
         found=len(counts) - len(missing),
-        composed=sum(bool(vectors.composed[known[w]]) for w in counts if w in known),
+        composed=sum(bool(vectors.composed[row[w]]) for w in counts if w in row),
         tokens=sum(counts.values()),
-        tokens_found=sum(n for w, n in counts.items() if w in known),
+        tokens_found=sum(n for w, n in counts.items() if w in row),
         missing=tuple(missing),
     )
 
@@ -118,7 +118,7 @@ def file_digits(path: str) -> str:
 
 
 def vectors_fingerprint(path: str, words: Sequence[str], *, subwords: bool = False, contents: str = "") -> str:
-    """Eight digits that name the rows of these words in this file. contents: its `file_digits` where they are known."""
+    """Eight digits that name the rows of these words in this file. contents: its `file_digits` if known."""
     return fingerprint(["word_vectors", REVISION, contents or file_digits(path), list(words), subwords])
 
 
@@ -130,12 +130,21 @@ def word_vectors(
     place: Callable[[str], Folder] | None = None,
     contents: str = "",
 ) -> WordVectors:
-    """The rows of `words` (all different) in a file of vectors: GloVe or .vec text, word2vec binary, fastText .bin.
+    """The rows of `words` in a file of vectors: GloVe or .vec text, word2vec binary, fastText .bin, numpy .npz.
 
-    place: says for a fingerprint in which folder the rows are kept, such as `partial(workspace.language, dataset)`; the
-    file is then read once for a vocabulary. contents: the file's `file_digits` where they are known; kept rows are then
-    found without it. subwords: see `read_rows`. Raises InputError in one line for a file that
-    is missing, damaged, of another kind, or that holds none of the words.
+    Args:
+        path: file, `archive.zip/member`, or address on S3.
+        words: all different.
+        subwords: see `read_rows`.
+        place: maps a fingerprint to the folder that stores the rows, for example
+            `partial(workspace.language, dataset)`; the file is then read once for a vocabulary.
+        contents: the file's `file_digits` if known; stored rows are then used without the file.
+
+    Returns:
+        Vectors, zero for words that the file lacks.
+
+    Raises:
+        InputError: the file is missing, damaged, of another kind, or holds none of the words.
     """
     digits = vectors_fingerprint(path, words, subwords=subwords, contents=contents)
     if place is None:
@@ -177,13 +186,13 @@ def _open(folder: Folder, digits: str) -> WordVectors | None:
     try:
         vectors, found, composed = (load_array(folder, name, manifest) for name in _ARRAYS)
         words: list[Any] = json.loads(read_committed(folder, manifest, _WORDS))
-    except (FileNotFoundError, InputError):  # damaged: made again of the file
+    except (FileNotFoundError, InputError):  # damaged: read the file again
         return None
     return WordVectors(tuple(words), vectors, found, composed, manifest["form"], digits)
 
 
 def save_array(folder: Folder, name: str, values: np.ndarray) -> dict[str, Any]:
-    """One array as .npy, without pickle; returns its manifest entry, for which a store would send it back whole."""
+    """Write one array as .npy, without pickle, and return its manifest entry."""
     sink = io.BytesIO()
     np.save(sink, values, allow_pickle=False)
     data = sink.getvalue()
@@ -194,8 +203,8 @@ def save_array(folder: Folder, name: str, values: np.ndarray) -> dict[str, Any]:
 def load_array(
     folder: Folder, name: str, manifest: Mapping[str, Any] | None = None, *, mapped: bool = False
 ) -> np.ndarray:
-    """What `save_array` wrote, verified where its manifest is given, as `read_committed` does; `mapped` leaves it on a
-    local disk until it is used."""
+    """Read what `save_array` wrote, verified against the manifest if one is given; `mapped` maps a local file into
+    memory."""
     if mapped and folder.is_local:
         return np.load(folder.local(name), mmap_mode="r", allow_pickle=False)
     data = folder.read_bytes(name) if manifest is None else read_committed(folder, manifest, name)

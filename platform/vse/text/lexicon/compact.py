@@ -1,6 +1,6 @@
 """The shipped sub-lexicon: the noun relations and concreteness of some thousands of visual words of WordNet 3.0.
 
-What it holds, it holds completely: every sense of a word and everything above it, so it answers as the whole does.
+It holds every sense of its words and all their hypernyms, so that it answers as the whole database does.
 """
 
 import json
@@ -17,7 +17,7 @@ from vse.text.lexicon.wordnet import NOUN, read_sense_counts, read_wordnet
 
 SHIPPED = "shipped"
 FILE = Path(__file__).parent / "nouns.json"
-# What words may be asked to be (`is_a`), whether captions use these words or not.
+# Arguments of `is_a` in this project, kept whether captions use these words or not.
 _ANCHORS = (
     *("physical_entity", "abstraction", "person", "body_part", "group", "location", "event", "substance", "animal"),
     *("clothing", "footwear", "hairdressing", "jewelry", "eyeglasses", "headdress", "bag", "food", "artifact"),
@@ -90,10 +90,10 @@ def knowledge(lexicon: str = SHIPPED, concreteness: str = "", share: float = PUB
     `share` sets the threshold of concreteness of a database or a file; the shipped one has its own. Raises InputError
     for a directory or a file that is not there or not what it should be.
     """
-    found = read_compact() if lexicon == SHIPPED else None
-    nouns = found.lexicon if found is not None else read_wordnet(lexicon)
+    shipped = read_compact() if lexicon == SHIPPED else None
+    nouns = shipped.lexicon if shipped is not None else read_wordnet(lexicon)
     if concreteness:
         return Knowledge(nouns, Concreteness.calibrated(read_scores(concreteness), concreteness, share))
-    if found is not None:
-        return found
+    if shipped is not None:
+        return shipped
     return Knowledge(nouns, Concreteness.calibrated(wordnet_scores(lexicon), lexicon, share))

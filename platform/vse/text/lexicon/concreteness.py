@@ -45,7 +45,7 @@ class Concreteness:
 
     @property
     def share(self) -> float:
-        """Share of the words that reach the threshold: more than was asked for where scores tie."""
+        """Share of the words that reach the threshold: more than the requested share if scores tie."""
         return sum(score >= self.threshold for score in self.scores.values()) / max(len(self.scores), 1)
 
     @classmethod
@@ -94,7 +94,7 @@ def read_scores(path: str) -> dict[str, float]:
 def save_scores(path: Path, scores: Mapping[str, float]) -> None:
     """Lines `word<TAB>score`, the most concrete first, as `read_scores` reads them; ties in alphabetical order.
 
-    Scores keep six digits behind the point. Raises InputError where the file cannot be written.
+    Scores keep six digits behind the point. Raises InputError if the file cannot be written.
     """
     lines = (f"{word}\t{scores[word]:.6f}\n" for word in sorted(scores, key=lambda word: (-scores[word], word)))
     try:
@@ -141,7 +141,7 @@ def learned_scores(
 ) -> dict[str, float]:
     """Sum of cosines with concrete seed words minus the sum with abstract ones (Turney et al., EMNLP 2011, section 3).
 
-    Seeds without a vector are passed over. Raises InputError where one side has none left.
+    Seeds without a vector are ignored. Raises InputError if one side has none left.
     """
     names = list(vectors)
     matrix = np.stack([np.asarray(vectors[name], dtype=np.float64) for name in names]) if names else np.zeros((0, 1))
@@ -150,10 +150,10 @@ def learned_scores(
     row = {name: k for k, name in enumerate(names)}
     sides = []
     for side, seeds in (("concrete", concrete), ("abstract", abstract)):
-        known = [row[seed] for seed in dict.fromkeys(seeds) if seed in row]
-        if not known:
+        rows = [row[seed] for seed in dict.fromkeys(seeds) if seed in row]
+        if not rows:
             raise InputError(f"learned concreteness: no {side} seed word has a vector")
-        sides.append(unit[known].sum(0))
+        sides.append(unit[rows].sum(0))
     return dict(zip(names, (unit @ (sides[0] - sides[1])).tolist(), strict=True))
 
 
@@ -161,7 +161,7 @@ def agreement(one: Concreteness, other: Concreteness, words: Iterable[str] | Non
     """How two sources agree on the words that both score (all, or some of `words`).
 
     words: how many; spearman: rank correlation; same: share with the same verdict; kappa: Cohen's, beyond chance;
-    only_first and only_second: shares that one alone calls concrete. NaN where it is not defined.
+    only_first and only_second: shares that one alone calls concrete. NaN if it is not defined.
     """
     shared = set(one.scores) & set(other.scores)
     names = sorted(shared if words is None else shared & {word.lower() for word in words})

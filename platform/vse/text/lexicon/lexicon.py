@@ -24,7 +24,7 @@ class Lexicon:
         exceptions: Mapping[str, str],
         source: str,
     ) -> None:
-        """exceptions: irregular plural -> singular. source: where it comes from, for messages."""
+        """exceptions: irregular plural -> singular. source: its origin, for messages."""
         self._words = {word: tuple(synsets) for word, synsets in words.items()}
         self._parents = {synset: tuple(above) for synset, above in parents.items()}
         self._exceptions, self.source = dict(exceptions), source
@@ -54,12 +54,12 @@ class Lexicon:
         )
 
     def lemma(self, noun: str) -> str | None:
-        """The lemma that a word or its plural is listed under, None where it is not listed."""
+        """The lemma that a word or its plural is listed under, or None."""
         word = noun.lower().replace(" ", "_")
         if word in self._words:
             return word
-        if (known := self._exceptions.get(word)) in self._words:
-            return known
+        if (singular := self._exceptions.get(word)) in self._words:
+            return singular
         stems = (word[: -len(end)] + other for end, other in _ENDINGS if word.endswith(end))
         return next((stem for stem in stems if stem in self._words), None)
 
@@ -68,7 +68,7 @@ class Lexicon:
         return self._exceptions.get(form)
 
     def synsets(self, noun: str) -> tuple[int, ...]:
-        """Senses of a noun, the most frequent first; none where the lexicon does not have it."""
+        """Senses of a noun, the most frequent first; empty if the lexicon does not have it."""
         lemma = self.lemma(noun)
         return () if lemma is None else self._words[lemma]
 
@@ -77,14 +77,14 @@ class Lexicon:
         if not transitive:
             return frozenset(self._parents.get(synset, ()))
         if synset not in self._above:
-            found: set[int] = set()
+            reached: set[int] = set()
             todo = list(self._parents.get(synset, ()))
             while todo:
                 above = todo.pop()
-                if above not in found:
-                    found.add(above)
+                if above not in reached:
+                    reached.add(above)
                     todo += self._parents.get(above, ())
-            self._above[synset] = frozenset(found)
+            self._above[synset] = frozenset(reached)
         return self._above[synset]
 
     def shares_synset(self, one: str, other: str) -> bool:

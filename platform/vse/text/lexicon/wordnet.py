@@ -19,7 +19,7 @@ NOUN = "1"  # how sense keys number parts of speech
 
 
 def read_wordnet(directory: str = DEBIAN) -> Lexicon:
-    """All nouns of the database in `directory`. Raises InputError where it is absent or not such a database."""
+    """All nouns of the database in `directory`. Raises InputError if it is absent or not such a database."""
     folder = Path(directory)
     for name in ("data.noun", "index.noun", "noun.exc"):
         if not (folder / name).is_file():
@@ -36,7 +36,7 @@ def read_wordnet(directory: str = DEBIAN) -> Lexicon:
 def read_sense_counts(directory: str = DEBIAN) -> dict[str, dict[str, Counter[int]]]:
     """lemma -> part of speech (as sense keys number it) -> sense number from 1 -> occurrences in tagged texts.
 
-    Raises InputError naming the file, and the line of what is no count.
+    Raises InputError naming the file, and the line if it is not a count.
     """
     path = Path(directory, "cntlist.rev")
     if not path.is_file():
@@ -50,21 +50,21 @@ def read_sense_counts(directory: str = DEBIAN) -> dict[str, dict[str, Counter[in
 def single_words(directory: str = DEBIAN) -> set[str]:
     """Lemmas of any part of speech that are one word of letters: what a list of general English would hold.
 
-    Raises InputError where the index of one is missing or no text.
+    Raises InputError if an index is missing or not text.
     """
-    found = set()
+    lemmas: set[str] = set()
     for kind in ("noun", "verb", "adj", "adv"):
         path = Path(directory, f"index.{kind}")
         if not path.is_file():
             raise InputError(f"{directory}: no whole WordNet database here (index.{kind} is missing)")
-        found.update(_read(path, lambda line: line.split(" ", 1)[0]))
-    return {lemma for lemma in found if lemma.isalpha()}
+        lemmas.update(_read(path, lambda line: line.split(" ", 1)[0]))
+    return {lemma for lemma in lemmas if lemma.isalpha()}
 
 
 def _read(path: Path, entry: Callable[[str], Entry]) -> Iterator[Entry]:
     """The entries of a file without the licence at its head, whose lines begin with a blank.
 
-    Raises InputError naming file and line where `entry` can make nothing of one.
+    Raises InputError naming file and line if `entry` cannot read a line.
     """
     refuse_placeholder(str(path))
     try:

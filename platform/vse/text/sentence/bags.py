@@ -1,4 +1,4 @@
-"""Captions as bags of word vectors: rows of known words, one after another, and where each caption begins."""
+"""Captions as bags of word vectors: the concatenated rows of known words, and the offset of each caption."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from vse.text.tokens import words
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Rows of the known tokens of some captions: caption k has `rows[starts[k] : starts[k + 1]]`, maybe none."""
+    """Rows of the known tokens of some captions: caption k has `rows[starts[k] : starts[k + 1]]`; it may be empty."""
 
     rows: Int[np.ndarray, " tokens"]
     starts: Int[np.ndarray, " bounds"]
@@ -40,9 +40,9 @@ class Bags:
 
 def bags_of(texts: Sequence[str], row: Mapping[str, int]) -> Bags:
     """Rows of the words of each text, in order; words that have no row are left out."""
-    found = [[row[word] for word in words(text) if word in row] for text in texts]
-    flat = np.array([k for rows in found for k in rows], dtype=np.int64)
-    starts = np.concatenate([[0], np.cumsum([len(rows) for rows in found], dtype=np.int64)]).astype(np.int64)
+    rows = [[row[word] for word in words(text) if word in row] for text in texts]
+    flat = np.array([k for caption in rows for k in caption], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(caption) for caption in rows], dtype=np.int64)]).astype(np.int64)
     return Bags(flat, starts)
 
 

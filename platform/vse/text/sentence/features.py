@@ -1,4 +1,4 @@
-"""Fitted sentence features: any text in, one vector out. Kept as plain arrays under a manifest."""
+"""Fitted sentence features: one vector for any text. Stored as plain arrays with a manifest."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -26,9 +26,9 @@ _PCA = ("mean", "components", "variance")
 
 @dataclass(frozen=True, eq=False)
 class SentenceFeatures:
-    """Mean of word vectors, or a Fisher vector under `mixture`; then `pca`, where there is one.
+    """Mean of word vectors, or a Fisher vector under `mixture`, followed by `pca` if there is one.
 
-    Words without a vector are passed over; a text without any known word is the zero vector before `pca`.
+    Words without a vector are ignored. A text without any known word is the zero vector before `pca`.
     """
 
     words: tuple[str, ...]
@@ -65,13 +65,13 @@ class SentenceFeatures:
         return fisher_vectors(self.mixture, self.vectors, self._responsibilities, bags, self.power)
 
     def encode(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dim"]:
-        """(len(texts), dim) in single precision, in order. Attacked and unseen captions go the same way."""
-        found = np.empty((len(texts), self.dim), dtype=np.float32)
+        """(len(texts), dim) in single precision, in order. Attacked and unseen captions are encoded in the same way."""
+        encoded = np.empty((len(texts), self.dim), dtype=np.float32)
         at = 0
         for block in self.blocks(self.bags(texts)):
-            found[at : at + len(block)] = block if self.pca is None else self.pca.project(block)
+            encoded[at : at + len(block)] = block if self.pca is None else self.pca.project(block)
             at += len(block)
-        return found
+        return encoded
 
     def blocks(self, bags: Bags) -> Iterator[np.ndarray]:
         """Unreduced vectors, block by block."""
@@ -92,7 +92,7 @@ class SentenceFeatures:
 
     @classmethod
     def open(cls, folder: Folder) -> "SentenceFeatures":
-        """What `save` wrote; raises InputError where the folder holds no complete sentence features."""
+        """Read what `save` wrote. Raises InputError if the folder holds no complete sentence features."""
         manifest = folder.manifest_alone()
         if manifest is None or manifest.get("kind") != "sentence":
             raise InputError(f"{folder.uri}: holds no complete sentence features")

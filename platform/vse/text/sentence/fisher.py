@@ -1,9 +1,9 @@
 """Fisher vectors of bags of words under a mixture (Perronnin and Dance, 2007; Klein et al., 2015 for Laplacians).
 
 The gradient of a caption's mean log-likelihood by locations and scales, each divided by the square root of the
-diagonal Fisher information of one word: w/sigma^2 and 2w/sigma^2 where a dimension is Gaussian, w/s^2 twice where it is
-Laplacian. Gradients by the weights are left out, as published. Then a signed power and unit length (Perronnin et al.,
-2010).
+diagonal Fisher information of one word: w/sigma^2 and 2w/sigma^2 for a Gaussian dimension, w/s^2 twice for a
+Laplacian one. Gradients by the weights are left out, as published. Then a signed power and unit length (Perronnin et
+al., 2010).
 """
 
 import numpy as np

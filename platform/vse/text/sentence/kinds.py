@@ -41,7 +41,7 @@ class NoSentence:
 
 
 class _Fitted:
-    """What the fitted kinds share: the known words, and components of the training captions' vectors."""
+    """Base of the fitted kinds: words with a vector, and principal components of the training captions' vectors."""
 
     def _fit(
         self,
@@ -52,11 +52,11 @@ class _Fitted:
         scratch: Path | None,
         power: float = 1.0,
     ) -> SentenceFeatures:
-        known = [word for word, found in zip(vectors.words, vectors.found, strict=True) if found]
+        covered = [word for word, is_found in zip(vectors.words, vectors.found, strict=True) if is_found]
         rows = vectors.vectors[vectors.found]
         digits = sentence_fingerprint(config, train_texts, vectors)
-        features = SentenceFeatures(tuple(known), rows, None, power, None, digits)
-        counts = np.bincount(features.bags(train_texts).rows, minlength=len(known))
+        features = SentenceFeatures(tuple(covered), rows, None, power, None, digits)
+        counts = np.bincount(features.bags(train_texts).rows, minlength=len(covered))
         if not counts.any():
             raise InputError("text.sentence: the word vectors contain no word of the training captions")
         features = replace(features, mixture=self._mixture(rows[counts > 0], counts[counts > 0].astype(np.float64)))
@@ -85,7 +85,7 @@ class Mean(_Fitted):
         self.config = config
 
     def fit(self, train_texts: Sequence[str], vectors: WordVectors, scratch: Path | None = None) -> SentenceFeatures:
-        """Mean vectors, reduced to components of the training captions where `dims` says so."""
+        """Mean vectors, reduced to `dims` principal components of the training captions unless `dims` is 0."""
         return self._fit(self.config, train_texts, vectors, self.config.dims, scratch)
 
 

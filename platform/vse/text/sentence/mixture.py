@@ -22,8 +22,8 @@ _NOTHING = 1e-15  # a share of a component's words below rounding
 class Mixture:
     """K components over D dimensions.
 
-    Where `laplacian`, `location` is a median and `scale` a mean absolute deviation; elsewhere they are mean and
-    standard deviation.
+    For dimensions with `laplacian`, `location` is the median and `scale` the mean absolute deviation. For the others
+    they are mean and standard deviation.
     """
 
     weights: Float[np.ndarray, " K"]
@@ -33,12 +33,12 @@ class Mixture:
 
     def log_joint(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n K"]:
         """log w_k + log p_k(x) of every vector under every component."""
-        found = np.empty((len(x), len(self.weights)))
+        joint = np.empty((len(x), len(self.weights)))
         for k, (location, scale, laplacian) in enumerate(zip(self.location, self.scale, self.laplacian, strict=True)):
             distance = np.abs(x - location) / scale
             density = np.where(laplacian, -distance - np.log(2.0), -0.5 * distance**2 - 0.5 * _LOG_2PI)
-            found[:, k] = np.log(self.weights[k]) + (density - np.log(scale)).sum(axis=1)
-        return found
+            joint[:, k] = np.log(self.weights[k]) + (density - np.log(scale)).sum(axis=1)
+        return joint
 
     def responsibilities(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n K"]:
         """Posterior probability of every component for every vector; rows sum to one."""
@@ -64,11 +64,23 @@ def fit_mixture(
     tolerance: float = 1e-5,
     least_scale: float = 1e-2,
 ) -> tuple[Mixture, list[float]]:
-    """The mixture fitted by EM to vectors with how often each occurs, and the mean log-likelihood at every step.
+    """Fit a mixture by EM to vectors weighted by their counts.
 
-    A word type with count c stands for c equal tokens, which gives what EM over all tokens gives. Ends when a step
-    gains less than `tolerance`. `least_scale`, in standard deviations of a dimension over all tokens, keeps components
-    from closing on one frequent word. There are never more components than vectors.
+    A word with count c stands for c equal tokens, so the result is that of EM over all tokens.
+
+    Args:
+        x: one vector for each word.
+        counts: weight of each word.
+        num_components: K; at most the number of vectors.
+        kind: which densities the dimensions may have.
+        seed: seed of the first assignment.
+        iterations: EM steps at most.
+        tolerance: EM ends when a step adds less to the mean log-likelihood.
+        least_scale: smallest scale, in standard deviations of a dimension over all tokens. It prevents components
+            from collapsing on one frequent word.
+
+    Returns:
+        The mixture, and the mean log-likelihood at every step.
     """
     x, counts = x.astype(np.float64), counts.astype(np.float64)
     num_components = min(num_components, len(x))

@@ -1,7 +1,7 @@
-"""Principal components of more rows than fit into memory: rows come in blocks, and come again when asked again.
+"""Principal components of more rows than fit into memory. The rows are read in blocks, several times.
 
-With more rows than columns the covariance is summed over the blocks; with fewer, rows go to a file on the local disk
-and their inner products give the same components. Memory: the smaller of columns^2 and rows^2, and a block.
+With more rows than columns the covariance is summed over the blocks. With fewer, rows are written to a file on the
+local disk and their inner products give the same components. Memory: the smaller of columns^2 and rows^2, and a block.
 """
 
 import tempfile
@@ -33,9 +33,15 @@ class PCA:
 
 
 def fit_pca(blocks: Blocks, dims: int, scratch: Path | None = None) -> PCA:
-    """At most min(dims, rows - 1) components of the rows that `blocks()` yields, fewer where they have no variance.
+    """Fit principal components to rows that are read in blocks.
 
-    scratch: a local folder for rows where they are fewer than columns; the system's temporary one by default.
+    Args:
+        blocks: called several times; yields all rows each time, as arrays of shape (n, columns).
+        dims: number of components; at most rows - 1 are kept, and none without variance.
+        scratch: local folder for the rows if they are fewer than the columns; by default the temporary folder.
+
+    Returns:
+        The components in order of falling variance.
     """
     mean, num_rows = _mean(blocks)
     assert num_rows > 1, "components need two rows"
