@@ -41,8 +41,8 @@ def main(folder: str) -> None:
     train({**trials[0], "workspace": f"{folder}/undisturbed"})  # data and features, so that trials only train
     with running_ray(Config(address=str(cluster.address))):
         from tests.unit.sweeps.running import run_sweep
+        from vse.sweeps.budget import Resources
         from vse.sweeps.ledger import Entry, Ledger
-        from vse.sweeps.resources import Resources
 
         ledger = Ledger(Folder.open(f"{folder}/w/sweeps/lost"))
 

@@ -43,8 +43,8 @@ def main(folder: str) -> None:
         cluster.add_node(num_cpus=1, num_gpus=1)
     with running_ray(Config(address=str(cluster.address))):
         from tests.unit.sweeps.running import run_sweep
+        from vse.sweeps.budget import Resources
         from vse.sweeps.ledger import Ledger
-        from vse.sweeps.resources import Resources
 
         trials, need, ends, marker = [{"x": x} for x in range(TRIALS)], Resources(gpus=1), [], f"{folder}/sick"
         one = Ledger(Folder.open(f"{folder}/one"))

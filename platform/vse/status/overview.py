@@ -15,7 +15,7 @@ from vse.features.shards import read_receipts
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import read_each
 from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, Ledger
-from vse.sweeps.standing import read_standing
+from vse.sweeps.progress import read_standing
 from vse.tracking.shipping import Shipper
 from vse.training.origin import TAG
 from vse.workspace import journal

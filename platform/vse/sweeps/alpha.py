@@ -22,7 +22,7 @@ from vse.report.build import command_of
 from vse.report.curve import AlphaResults, Arm, by_seed
 from vse.report.description import alpha_headline, alpha_text, files_text, page_link
 from vse.report.tables import alpha_table
-from vse.sweeps.caps import Budget
+from vse.sweeps.budget import Budget
 from vse.sweeps.ledger import Entry
 from vse.sweeps.plan import (
     ARM,

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +23,12 @@ from vse.stages.attack import attack_split, some_adversaries
 from vse.stages.local_inputs import check_reach
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
+from vse.sweeps.budget import Meter, Resources
 from vse.sweeps.estimates import estimate_before_trials, expectation
 from vse.sweeps.experiment import run_proposed
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.ledger import Entry, Ledger, open_sweep, sole_owner, trial_id
+from vse.sweeps.ledger import Entry, FailureKind, Ledger, open_sweep, sole_owner, trial_id, typical_seconds
 from vse.sweeps.plan import SweepCall, SweepPlan
 from vse.sweeps.proposals import Proposer
-from vse.sweeps.resources import Resources
 from vse.sweeps.tracked import TrackedRuns
 from vse.sweeps.trial import WORDS
 from vse.tracking.shipping import Shipper
@@ -195,8 +195,9 @@ class Sweep:
     def propose(self, proposer: Proposer, total: int, call: SweepCall) -> bool:
         """True if the proposer came to its end, False if a cap did. What refused a trial is kept in `refused`."""
         plan, need = self.plan, self.plan.need()
-        expected = functools.partial(self.expected_seconds, call.material)
-        meter = plan.budget().meter(self.ledger.costs(), need, self.ledger, expected)
+        meter = Meter(plan.budget(), self.ledger.costs(), typical_seconds(self.ledger, need))
+        if meter.expected is None and math.isfinite(meter.budget.left(())):
+            meter.expected = self.expected_seconds(call.material)
         if not meter.allows():
             return False
         self.tracked.reopen()

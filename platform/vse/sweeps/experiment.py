@@ -23,15 +23,12 @@ from vse.cluster.placement import capacity
 from vse.cluster.runtime import LIFECYCLE, SPOT
 from vse.display.progress import Progress
 from vse.storage.scratch import scratch_folder
-from vse.sweeps.budget import Meter
-from vse.sweeps.hand_out import AVOIDED, HandOut
+from vse.sweeps.budget import DRIVER_CPUS, Budget, Caps, Meter, Resources
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.proposals import Proposer
+from vse.sweeps.nodes import SickNodes, Waiting
+from vse.sweeps.proposals import AVOIDED, HandOut, Proposer
 from vse.sweeps.recorder import Listener, Recorder
-from vse.sweeps.resources import DRIVER_CPUS, Resources
-from vse.sweeps.sick_nodes import SickNodes
 from vse.sweeps.trial_process import Function, run_function
-from vse.sweeps.waiting import Waiting
 
 _ENVIRONMENT = {  # in addition to what vse.cluster.runtime sets
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
@@ -82,7 +79,8 @@ def run_proposed(
         StorageError: Results or trials cannot be written, after the same.
         PlacementError: No node came for any trial.
     """
-    meter, need = meter or Meter(), need or Resources()
+    need = need or Resources()
+    meter = meter or Meter(Budget(Caps(), need))
     sick = SickNodes(functools.partial(_one_node_alone, need))
     kept_to = _kept_to(need)
 

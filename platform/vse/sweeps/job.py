@@ -1,15 +1,22 @@
-"""The body that all jobs of sweeps share."""
+"""The command lines of sweeps: the body that all jobs share, and what `--dry-run` prints."""
 
 import functools
+import math
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from vse.cli import command
 from vse.cli.command import Request
-from vse.sweeps.dry_run import describe_sweep
-from vse.sweeps.engine import run_sweep_job
+from vse.config import fingerprint
+from vse.stages.local_inputs import check_training
+from vse.sweeps import engine
+from vse.sweeps.estimates import Estimate, estimate
+from vse.sweeps.ledger import Entry, Ledger, sweep_name, typical_seconds
 from vse.sweeps.objective import ObjectiveSweepOptions
 from vse.sweeps.objective import make_plan as make_objective_plan
-from vse.sweeps.plan import JobOptions, SweepOptions, SweepPlan
+from vse.sweeps.plan import MATERIAL, JobOptions, SweepOptions, SweepPlan
+from vse.workspace.layout import Workspace
 
 
 def sweep_job(
@@ -31,7 +38,7 @@ def sweep_job(
     """
     return command.main(
         job,
-        functools.partial(run_sweep_job, make_plan=make_plan),
+        functools.partial(engine.run_sweep_job, make_plan=make_plan),
         description=description,
         default_preset=default_preset,
         options=JobOptions(sweep=options),
@@ -57,3 +64,108 @@ def objective_job(job: str, *, space: str, description: str, default_preset: str
         default_preset=default_preset,
         options=ObjectiveSweepOptions(space=space),
     )
+
+
+SHOWN = 200  # trials that are listed one by one
+
+
+def describe_sweep(request: Request, make_plan: Callable[[Request], SweepPlan]) -> list[str]:
+    """The sweep trial by trial, its cost and duration, and what is checked for it; the body of `--dry-run`.
+
+    Args:
+        request: What the user asked for.
+        make_plan: The kind of sweep.
+
+    Raises:
+        InputError: As the sweep does before it starts.
+    """
+    plan = make_plan(request)
+    need, workspace = plan.need(), Workspace.open(request.workspace)
+    name = sweep_name(plan.name, plan.definition())
+    ledger = Ledger(workspace.sweep(name))
+    lines = [f"sweep {name}: {plan.question}"]
+    listed, to_run = _trials(plan, ledger)
+    lines += listed[:SHOWN]
+    if len(listed) > SHOWN:
+        lines.append(f"  and {len(listed) - SHOWN} more")
+    lines += plan.search_lines(ledger, workspace)
+    to_run[""] += plan.drawn(ledger) * len(plan.seeds)
+    count = to_run.total()
+    finished, failed = (sum(entry.state == state for entry in ledger) for state in ("finished", "failed"))
+    lines.append(f"{count} trial{'' if count == 1 else 's'} to run, {finished} finished, {failed} failed")
+    lines.append(f"rule: {plan.rule}")
+    at_once = need.at_once(engine.most(request, need), engine.side_by_side(request, plan.config.train))
+    how = "its workers by Ray Train" if need.nested else "in Tune's own process"
+    lines.append(f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {how}; {at_once} side by side")
+    lines += _cost_lines(plan, request, workspace, ledger, to_run, at_once)
+    lines += plan.budget().lines(ledger.costs())
+    checks = check_training(
+        request.config, request.workspace, request.options.ray, parsed=bool(plan.attacked), splits=plan.measured
+    )
+    return [*lines, *checks]
+
+
+def _trials(plan: SweepPlan, ledger: Ledger) -> tuple[list[str], Counter[str]]:
+    """A line for every listed trial, and how many are to run by the name of what they are estimated as.
+
+    The data may be unread yet: the last trial of a point and seed stands for it, whatever data it read.
+    """
+
+    def without_data(changes: dict[str, Any]) -> str:
+        return fingerprint({key: value for key, value in changes.items() if key != MATERIAL})
+
+    known = {without_data(entry.changes): entry for entry in ledger}
+    lines, to_run = [], Counter[str]()
+    for changes in plan.trials(ledger, ""):
+        entry = known.get(without_data(changes))
+        state = _state(plan, entry)
+        to_run[plan.estimated_as(changes)] += _is_included(plan, entry, state)
+        lines.append(f"  {plan.trial_label(changes)}: {state}")
+    return lines, to_run
+
+
+def _state(plan: SweepPlan, entry: Entry | None) -> str:
+    if entry is None:
+        return "to run"
+    if entry.stopped:
+        return "to go on, ended early" if plan.whole else "finished, ended early"
+    return entry.state
+
+
+def _is_included(plan: SweepPlan, entry: Entry | None, state: str) -> bool:
+    """Whether a trial would run: it has not finished, and `sweep.run` includes it."""
+    failed = entry is not None and entry.state == "failed"
+    return (failed or state.startswith("to ")) and (
+        plan.options.run == "all" or failed == (plan.options.run == "failed")
+    )
+
+
+def _cost_lines(
+    plan: SweepPlan, request: Request, workspace: Workspace, ledger: Ledger, to_run: Counter[str], at_once: int
+) -> list[str]:
+    """What trials will take, by what they are estimated as, and all of them side by side."""
+    lines, about, seconds, wall = list[str](), "", 0.0, 0.0
+    for name, config in plan.estimated().items():
+        if not (count := to_run[name]):
+            continue
+        median = typical_seconds((entry for entry in ledger if plan.estimated_as(entry.changes) == name), plan.need())
+        each = (
+            Estimate(median, "median of this sweep's finished trials")
+            if median is not None
+            else estimate(config, plan.space.keys, workspace, request).without(plan.beside_training)
+        )
+        if each.seconds is None:
+            lines.append(f"{f'cost of {name}' if name else 'cost'}: unknown, {each.source}")
+            continue
+        if name:
+            lines.append(f"cost of {name}: {count} trials of about {each.seconds:.3g} s ({each.source})")
+        else:
+            about = f"about {each.seconds:.3g} s per trial ({each.source}), "
+        seconds += each.seconds * count
+        wall += each.seconds * math.ceil(count / at_once)
+    if seconds:
+        side_by_side = f"{wall / 60:.0f} min" if wall >= 120 else f"{wall:.0f} s"
+        text = f"cost: {about}{seconds / 3600:.2f} h of trials, {side_by_side} side by side"
+        text += plan.budget().priced(seconds)
+        lines.append(text + ("; at most, since trials are ended early" if not plan.whole else ""))
+    return lines

@@ -10,8 +10,10 @@ import functools
 import json
 import os
 import re
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import Any, Literal
 
 from vse.config import canonical, dotted, fingerprint
@@ -19,9 +21,41 @@ from vse.errors import InputError
 from vse.storage.checksums import as_json, with_checksum, without_checksum
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.resources import Resources
+from vse.sweeps.budget import Resources
 from vse.workspace.layout import Workspace
+
+
+class FailureKind(StrEnum):
+    """Why a trial ended without a result, as the ledger keeps it next to the message."""
+
+    ERROR = "error"  # its code raised
+    REFUSED = "refused"  # wrong input, or a disk or cluster that fails every trial
+    DIVERGED = "diverged"  # its training would diverge again
+    NODE_LOST = "node_lost"
+    NODE_FAULT = "node_fault"  # a full disk or a dead GPU of its node (see `sick_nodes`)
+    NO_RESOURCES = "no_resources"  # its workers found none while other trials had theirs
+    NOT_STARTED = "not_started"  # its process had not let go of the trial before
+    TAKEN_OVER = "taken_over"  # another job continued its run
+
+    def describe(self, message: str) -> str:
+        """The message with what the kind adds to it."""
+        return f"{_TEXTS[self]}: {message}" if self in _TEXTS else message
+
+    @property
+    def is_innocent(self) -> bool:
+        """Whether such an end says nothing about the trial itself."""
+        return self in (self.NODE_LOST, self.NODE_FAULT, self.NOT_STARTED, self.TAKEN_OVER)
+
+
+_TEXTS = {
+    FailureKind.DIVERGED: "the training diverged",
+    FailureKind.NODE_LOST: "the node of the trial was lost",
+    FailureKind.NODE_FAULT: "the node of the trial is at fault",
+    FailureKind.NO_RESOURCES: "no resources for its workers",
+    FailureKind.NOT_STARTED: "its process did not release the previous trial in time",
+    FailureKind.TAKEN_OVER: "another job took over its training",
+}
+
 
 FILE_NAME = "ledger.jsonl"
 DEFINITION = "definition.json"
@@ -61,6 +95,18 @@ class Entry:
     def stopped(self) -> bool:
         """Whether a scheduler ended it early."""
         return self.state == "finished" and bool(self.result.get("stopped"))
+
+    @property
+    def complete(self) -> bool:
+        """Whether it ran to its end and has a result."""
+        return self.state == "finished" and not self.stopped
+
+    @property
+    def length(self) -> float:
+        """Seconds from its beginning to its end: of its last attempt, or of its training over all restarts if that is
+        longer. `spent` includes other attempts too."""
+        trained = self.result.get("seconds", 0.0) if self.result.get("trained") else 0.0
+        return max(self.seconds, float(trained))
 
     @property
     def why(self) -> str:
@@ -259,6 +305,15 @@ def _mean(parts: Sequence[tuple[float, Resources]]) -> Resources:
         return last
     cpus, gpus = (sum(each) / total for each in zip(*((s * n.cpus, s * n.gpus) for s, n in parts), strict=True))
     return Resources(cpus=round(cpus, 6), gpus=round(gpus, 6), workers=last.workers)
+
+
+def typical_seconds(entries: Iterable[Entry], need: Resources) -> float | None:
+    """Median seconds of trials that ran to their end with these resources; None if there is none.
+
+    Workers and shares of GPUs may differ within a sweep, and with them the time of a trial.
+    """
+    seconds = [each.length for each in entries if each.complete and need.of_kind(each.need) and each.length > 0]
+    return statistics.median(seconds) if seconds else None
 
 
 def stem(preset: str | None) -> str:

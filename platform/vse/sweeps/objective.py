@@ -13,10 +13,9 @@ from vse.report.description import files_text, page_link, response_headline, res
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.report.response_page import BEST, write_response
 from vse.stages.pipeline import check
-from vse.sweeps.budget import length
-from vse.sweeps.caps import Budget
-from vse.sweeps.halving import halving
+from vse.sweeps.budget import Budget
 from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.methods import ParzenSearch, check_searchable, first_draws, halving, warm_points
 from vse.sweeps.objective_results import headline, judged, preset_file, response_results
 from vse.sweeps.plan import (
     MATERIAL,
@@ -35,10 +34,8 @@ from vse.sweeps.plan import (
     need_of,
 )
 from vse.sweeps.proposals import Proposer
-from vse.sweeps.search import ParzenSearch, check_searchable, first_draws
 from vse.sweeps.space import Space, canonical_point, check_space, expand, label, load_space, placements
 from vse.sweeps.trial import OBJECTIVES, objective_trial, trial_function
-from vse.sweeps.warm_start import warm_points
 from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, identity
 from vse.workspace.layout import Workspace
@@ -232,7 +229,7 @@ class ObjectivePlan(SweepPlan):
             params={key: value for key, value in entry.changes.items() if key != MATERIAL},
             metrics=metrics,
             headline=found.get("metrics", {}),
-            seconds=length(entry),
+            seconds=entry.length,
         )
 
     def outcome(self, call: SweepCall) -> Outcome:

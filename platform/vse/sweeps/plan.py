@@ -15,10 +15,9 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.config import fingerprint, knob
 from vse.errors import InputError
 from vse.storage.folder import Folder
-from vse.sweeps.caps import Budget, Caps
+from vse.sweeps.budget import Budget, Caps, Resources
 from vse.sweeps.ledger import Entry, Ledger, stem, trial_id
 from vse.sweeps.proposals import InTurn, Proposer
-from vse.sweeps.resources import Resources
 from vse.sweeps.space import Space, label
 from vse.training.config import RunConfig, TrainConfig
 from vse.workspace.layout import Workspace

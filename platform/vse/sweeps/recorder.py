@@ -14,17 +14,12 @@ from vse.cluster import ray_private
 from vse.cluster.memory_shortage import LOWER, memory_shortage
 from vse.display.progress import Progress
 from vse.errors import InputError, PlacementError, StorageError
-from vse.sweeps.budget import Meter
-from vse.sweeps.epochs import EpochCounter, Epochs
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.hand_out import AVOIDED
-from vse.sweeps.ledger import Entry, Ledger, trial_id
-from vse.sweeps.proposals import Proposer
-from vse.sweeps.resources import Resources
-from vse.sweeps.sick_nodes import SickNodes
-from vse.sweeps.standing import Standing
+from vse.sweeps.budget import Meter, Resources
+from vse.sweeps.ledger import Entry, FailureKind, Ledger, trial_id
+from vse.sweeps.nodes import SickNodes, Waiting
+from vse.sweeps.progress import EpochCounter, Epochs, Standing
+from vse.sweeps.proposals import AVOIDED, Proposer
 from vse.sweeps.trial_process import EPOCHS, PAYLOAD, PEAK, SAID, SO_FAR, WAITED
-from vse.sweeps.waiting import Waiting
 from vse.workspace.redaction import redact_text
 
 Listener = Callable[[Entry], None]
@@ -83,7 +78,7 @@ class Recorder(tune.Callback):
             if epochs.done > epochs.earlier:  # epochs of earlier attempts are reported before workers have resources
                 self.waiting.moved()
                 self._worked[name] = self.meter.elapsed(name)
-                self.meter.told(name, (epochs.done - epochs.earlier) / epochs.total)
+                self.meter.progressed(name, (epochs.done - epochs.earlier) / epochs.total)
         if result.get(SAID):
             self._show(text=str(result[SAID]))
 
@@ -185,18 +180,18 @@ class Recorder(tune.Callback):
 
     def _finish(self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> None:
         had = self._had(changes, seconds)
-        share = had.share_of(self.need)
-        self._ended(changes, lambda: self.ledger.finish(changes, result, seconds, had), share=share)
+        self._ended(changes, lambda: self.ledger.finish(changes, result, seconds, had), had)
 
     def _fail(self, changes: Mapping[str, Any], why: str, kind: FailureKind, held: Resources | None = None) -> None:
         """held: the resources it had while it ran, if it never got all that it needs."""
         seconds = self._seconds(changes)
         had = held or self._had(changes, seconds)
-        refused, share = kind == FailureKind.REFUSED, had.share_of(self.need)
-        self._ended(changes, lambda: self.ledger.fail(changes, why, seconds, had, kind), refused, share)
+        self._ended(
+            changes, lambda: self.ledger.fail(changes, why, seconds, had, kind), had, kind == FailureKind.REFUSED
+        )
 
     def _ended(
-        self, changes: Mapping[str, Any], record: Callable[[], Entry], refused: bool = False, share: float = 1.0
+        self, changes: Mapping[str, Any], record: Callable[[], Entry], had: Resources, refused: bool = False
     ) -> None:
         before = self.ledger.spent(changes)
         self.running.pop(trial_id(changes), None)
@@ -209,7 +204,7 @@ class Recorder(tune.Callback):
             self._refuse(error)
             self.broken = True
             return
-        self.meter.ended(entry, before, share)
+        self.meter.ended(entry.id, entry.spent - before, had, entry.length if entry.complete else None)
         retried = self.proposer.ended(entry, final=refused)
         self.epochs.ended(entry.id, retried=retried)
         self._show(0 if retried else 1, f"last {entry.id}")

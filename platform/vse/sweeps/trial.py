@@ -25,8 +25,8 @@ from vse.stages.measuring.stage import measure_run
 from vse.stages.trained import Trained, device_of, encode_adversaries, encode_split, load_run
 from vse.storage.checksums import entry_of
 from vse.storage.folder import Folder
-from vse.sweeps.epochs import Epochs
 from vse.sweeps.plan import ARM, MATERIAL, Function, SweepCall, label_of
+from vse.sweeps.progress import Epochs
 from vse.sweeps.trial_process import say, tell
 from vse.training.checkpoint import Checkpoints, read_progress
 from vse.training.config import RunConfig

@@ -14,7 +14,7 @@ from ray import tune
 from vse.cluster.runtime import enter_trial, in_trial
 from vse.display import progress
 from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError, TakenOver, storage_failure
-from vse.sweeps.epochs import Epochs
+from vse.sweeps.progress import Epochs
 
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 

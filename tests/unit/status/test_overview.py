@@ -15,9 +15,9 @@ from vse.errors import InputError
 from vse.status.overview import JournalCache, Status, StatusRow, read_status
 from vse.status.screen import chosen, clock, render, speed, summary
 from vse.storage.folder import Folder
+from vse.sweeps.budget import Resources
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.resources import Resources
-from vse.sweeps.standing import Standing
+from vse.sweeps.progress import Standing
 from vse.workspace.journal import Journal
 from vse.workspace.layout import Workspace
 

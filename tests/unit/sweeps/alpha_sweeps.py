@@ -17,10 +17,9 @@ from vse.storage.folder import Folder
 from vse.sweeps import alpha, engine
 from vse.sweeps.alpha import AlphaSweepOptions, make_plan
 from vse.sweeps.budget import Meter
-from vse.sweeps.dry_run import describe_sweep
 from vse.sweeps.engine import Sweep, run_sweep_job
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.job import describe_sweep
+from vse.sweeps.ledger import Entry, FailureKind, Ledger
 from vse.sweeps.plan import JobOptions
 from vse.sweeps.proposals import Proposer
 
@@ -71,7 +70,7 @@ def in_turn(
             refused, entry = error, ledger.fail(changes, str(error), SECONDS, kind=FailureKind.REFUSED)
         except RuntimeError as error:
             entry = ledger.fail(changes, f"RuntimeError: {error}", SECONDS)
-        meter.ended(entry, before)
+        meter.ended(entry.id, entry.spent - before, entry.need, entry.length if entry.complete else None)
         on_end(entry)
     if refused is not None:
         raise refused

@@ -6,11 +6,10 @@ from typing import Any
 import ray
 
 from vse.sweeps import experiment
-from vse.sweeps.budget import Meter
+from vse.sweeps.budget import Meter, Resources
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.proposals import InTurn
 from vse.sweeps.recorder import Listener
-from vse.sweeps.resources import Resources
 from vse.sweeps.trial_process import Function
 
 

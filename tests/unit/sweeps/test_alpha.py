@@ -14,10 +14,10 @@ from vse.errors import InputError, TrialsFailedError
 from vse.registry import name_of
 from vse.storage.folder import Folder
 from vse.sweeps import alpha, engine
+from vse.sweeps.budget import Resources
 from vse.sweeps.engine import Sweep
 from vse.sweeps.estimates import Estimate
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.resources import Resources
 from vse.workspace.journal import Journal, read
 
 

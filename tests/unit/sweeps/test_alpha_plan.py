@@ -12,9 +12,9 @@ from vse.config import flatten, override
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps.alpha import ALPHA, AlphaSweepOptions, make_plan
+from vse.sweeps.budget import Resources
 from vse.sweeps.ledger import Ledger, sweep_name
 from vse.sweeps.plan import JobOptions
-from vse.sweeps.resources import Resources
 
 
 def request(preset: str = "univse_scenes", **changes: Any) -> Request:

@@ -17,11 +17,10 @@ from vse.presets import preset
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 from vse.sweeps import engine
+from vse.sweeps.budget import Resources
 from vse.sweeps.engine import Sweep, failures_line, run_sweep_job
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.ledger import Entry
+from vse.sweeps.ledger import Entry, FailureKind
 from vse.sweeps.plan import JobOptions, Outcome, Report, SweepCall, SweepOptions, SweepPlan
-from vse.sweeps.resources import Resources
 from vse.sweeps.space import Space
 from vse.tracking.shipping import ship_all
 from vse.training.code import this_code

@@ -1,12 +1,14 @@
-"""What a trial will take, told by runs like it or by some of its steps; nothing is written where runs lie."""
+"""What a run will take, from runs like it or from some of its own steps. Nothing is written where runs lie."""
 
 import dataclasses
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.sweeps.test_objective_plan import describe_plan, request
+from vse import presets
 from vse.cli.command import Request
 from vse.config import override, to_dict
 from vse.stages import pipeline
@@ -16,22 +18,76 @@ from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.sweeps import alpha, estimates
 from vse.sweeps.alpha import AlphaSweepOptions
-from vse.sweeps.dry_run import describe_sweep
+from vse.sweeps.budget import Resources
 from vse.sweeps.engine import Sweep
-from vse.sweeps.estimates import estimate
+from vse.sweeps.estimates import Timing, estimate, time_training
+from vse.sweeps.job import describe_sweep
 from vse.sweeps.ledger import Ledger, sweep_name
 from vse.sweeps.objective import make_plan
 from vse.sweeps.plan import JobOptions
-from vse.sweeps.resources import Resources
+from vse.training.config import RunConfig, TrainConfig
+from vse.training.inputs import Material
+from vse.training.step import Stepper
 from vse.workspace.layout import Workspace
 
-SIZES = {"data__num_train": 40, "data__num_val": 10, "data__num_test": 4, "data__num_shifted": 0, "train__epochs": 3}
+SIZES = {"data.num_train": 40, "data.num_val": 10, "data.num_test": 4, "data.num_shifted": 0}
+
+
+def made(folder: Path, preset: str = "vsepp_tiny", **more: Any) -> tuple[RunConfig, Material]:
+    config = override(presets.preset(preset), {**SIZES, "train.batch_size": 32, **more})
+    return config, pipeline.prepare(config, Workspace.open(str(folder)))
+
+
+def test_parts_add_up_to_a_run() -> None:
+    parts = Timing(set_up=2.0, step=0.5, steps=4, validation=3.0, checkpoint=0.25)
+    assert parts.seconds(TrainConfig(epochs=5)) == 2.0 + 5 * (4 * 0.5 + 0.25) + 5 * 3.0
+    assert parts.seconds(TrainConfig(epochs=5, evaluate_every=2)) == 2.0 + 5 * 2.25 + 3 * 3.0  # the last counts
+    assert parts.seconds(TrainConfig(epochs=5, workers=2)) == 2.0 + 5 * (0.5 * 4 * 0.5 + 0.25) + 15.0
+
+
+def test_a_step_is_timed_without_its_warm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 20 ms beyond their own time, the first three of half a second."""
+    config, material = made(tmp_path)
+    step, count = Stepper.step, [0]
+
+    def slow(stepper: Stepper, *given: Any) -> Any:
+        count[0] += 1
+        time.sleep(0.5 if count[0] <= estimates.WARM_UP else 0.02)
+        return step(stepper, *given)
+
+    monkeypatch.setattr(Stepper, "step", slow)
+    found = time_training(config, material, seconds=0.4)
+    assert found is not None
+    captions = len(material.records.split("train").captions)
+    assert found.steps == -(-captions // 32)
+    assert 0.02 <= found.step < 0.15
+    assert found.validation > 0
+    assert found.checkpoint > 0
+
+
+def test_what_is_larger_is_scaled_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, material = made(tmp_path)
+    captions = len(material.records.split("train").captions)
+    monkeypatch.setattr(estimates, "TRAIN_IMAGES", 20)
+    monkeypatch.setattr(estimates, "validate", lambda family, val: time.sleep(0.01 * len(val)))
+    monkeypatch.setattr(estimates, "VAL_IMAGES", 5)
+    found = time_training(config, material, seconds=0.05)
+    assert found is not None
+    assert found.steps == -(-captions // 32)
+    assert found.validation == pytest.approx(0.01 * len(material.records.split("val").captions), rel=0.5)
+
+
+def test_a_fit_in_closed_form_has_no_steps(tmp_path: Path) -> None:
+    config, material = made(tmp_path, "cca_scenes")
+    assert time_training(config, material) is None
+
 
 MEASURED = "; evaluation under attack on validation comes on top"
 
 
 def small(workspace: Path, preset: str = "univse_tiny", **more: Any) -> Request:
-    return request(preset, str(workspace), **SIZES, ray__cpus=4, **more)
+    sizes = {key.replace(".", "__"): value for key, value in SIZES.items()}
+    return request(preset, str(workspace), **sizes, train__epochs=3, ray__cpus=4, **more)
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
@@ -40,8 +96,8 @@ def listing(folder: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vse.sweeps.timing.SECONDS", 0.1)
-    monkeypatch.setattr("vse.sweeps.timing.time_training.__defaults__", (0.1,))
+    monkeypatch.setattr("vse.sweeps.estimates.SECONDS", 0.1)
+    monkeypatch.setattr("vse.sweeps.estimates.time_training.__defaults__", (0.1,))
 
 
 def test_what_is_missing_and_what_makes_it(tmp_path: Path) -> None:

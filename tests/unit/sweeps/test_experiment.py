@@ -17,8 +17,7 @@ from vse.cluster.capacity import Capacity, Kind
 from vse.config import knob
 from vse.errors import InputError, PlacementError, StorageError
 from vse.storage.folder import Folder
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.ledger import RUNNING, Entry, Ledger
+from vse.sweeps.ledger import RUNNING, Entry, FailureKind, Ledger
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -127,10 +126,10 @@ def test_where_there_are_other_nodes_the_fault_of_one_ends_no_sweep(
     trouble: str, said: str, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.unit.sweeps.running import run_sweep
-    from vse.sweeps import experiment, sick_nodes
+    from vse.sweeps import experiment, nodes
 
     monkeypatch.setattr(experiment, "_one_node_alone", lambda need: False)
-    monkeypatch.setattr(sick_nodes, "PAUSE", 0.5)
+    monkeypatch.setattr(nodes, "PAUSE", 0.5)
     calls = tmp_path / "calls"
     calls.mkdir()
     work = functools.partial(trials.count, folder=str(calls))
@@ -167,7 +166,7 @@ def test_what_starts_workers_keeps_off_nodes_that_may_vanish(
     kinds: tuple[Kind, ...], workers: int, kept_to: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vse.sweeps import experiment
-    from vse.sweeps.resources import Resources
+    from vse.sweeps.budget import Resources
 
     monkeypatch.setattr(experiment, "capacity", lambda: Capacity(kinds))
     assert experiment._kept_to(Resources(cpus=2.0, workers=workers)) == kept_to
@@ -177,7 +176,7 @@ def test_what_starts_workers_keeps_off_nodes_that_may_vanish(
 def test_a_node_without_labels_is_none_that_may_vanish(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.unit.sweeps.running import run_sweep
     from vse.sweeps import experiment
-    from vse.sweeps.resources import Resources
+    from vse.sweeps.budget import Resources
 
     monkeypatch.setattr(experiment, "capacity", lambda: Capacity((PLAIN, ON_SPOT)))
     (entry,) = run_sweep(ledger, [{"x": 3.0}], trials.square, need=Resources(cpus=1.0, workers=2))
@@ -209,18 +208,18 @@ def test_what_runs_is_written_down_while_it_runs(ledger: Ledger, monkeypatch: py
 
 @pytest.mark.usefixtures("two_cpus")
 def test_a_first_epoch_tells_a_capped_sweep_what_trials_take(ledger: Ledger) -> None:
-    from vse.sweeps.budget import Meter
+    from vse.sweeps.budget import Budget, Caps, Meter, Resources
     from vse.sweeps.experiment import run_proposed
     from vse.sweeps.proposals import InTurn
 
-    meter, guesses = Meter(limit=100.0), list[float]()
+    meter, guesses = Meter(Budget(Caps(max_seconds=100.0), Resources())), list[float]()
 
-    def told(trial: str, share: float) -> None:
-        Meter.told(meter, trial, share)
+    def progressed(trial: str, share: float) -> None:
+        Meter.progressed(meter, trial, share)
         assert meter.expected is not None
         guesses.append(meter.expected)
 
-    meter.told = told  # type: ignore[method-assign]
+    meter.progressed = progressed  # type: ignore[method-assign]
     work = functools.partial(trials.two_epochs, seconds=2.0)
     assert run_proposed(ledger, InTurn([{"x": x} for x in range(3)]), work, at_once=2, meter=meter)
     assert len(ledger) == 3
@@ -233,7 +232,7 @@ def test_trials_that_no_node_comes_for_end_the_sweep(
 ) -> None:
     """An autoscaler's limits allow three GPUs, one is there, and two are asked for: Tune alone would wait for ever."""
     from tests.unit.sweeps.running import run_sweep
-    from vse.sweeps.resources import Resources
+    from vse.sweeps.budget import Resources
 
     monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "6")
     run_sweep(ledger, [{"x": 1.0}], trials.square, need=Resources(gpus=1))
@@ -280,7 +279,7 @@ def test_workers_that_wait_for_places_are_told_of(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from tests.unit.sweeps.running import run_sweep
-    from vse.sweeps.resources import Resources
+    from vse.sweeps.budget import Resources
 
     monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "4")
     need, work = Resources(cpus=128.0, workers=2), functools.partial(trials.workers_without_place, seconds=8.0)
@@ -303,7 +302,7 @@ def test_a_finished_sweep_needs_no_ray(ledger: Ledger) -> None:
 def test_a_scheduler_ends_trials_that_are_behind(ledger: Ledger) -> None:
     """Each trial tells three epochs; with one at a time the later ones are worse and end at the first rung."""
     from vse.sweeps.experiment import run_proposed
-    from vse.sweeps.halving import halving
+    from vse.sweeps.methods import halving
     from vse.sweeps.proposals import InTurn
 
     proposer = InTurn([{"x": x} for x in (4.0, 3.0, 5.0, 1.0)])
@@ -322,7 +321,7 @@ def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: st
     """Longer than Tune's own two seconds. Where even the time that is given is over, Tune drops the next trial without
     a word, and that one comes again."""
     from vse.sweeps.experiment import run_proposed
-    from vse.sweeps.halving import halving
+    from vse.sweeps.methods import halving
     from vse.sweeps.proposals import InTurn
 
     work = functools.partial(trials.lets_go_slowly, seconds=3.0, given=given)
@@ -337,17 +336,17 @@ def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: st
 
 @pytest.mark.usefixtures("two_cpus")
 def test_the_cap_lets_running_trials_end(ledger: Ledger) -> None:
-    from vse.sweeps.budget import Meter
+    from vse.sweeps.budget import Budget, Caps, Meter, Resources
     from vse.sweeps.experiment import run_proposed
     from vse.sweeps.proposals import InTurn
 
     asked = [{"x": x} for x in range(20)]
-    meter = Meter(limit=2.0)
+    meter = Meter(Budget(Caps(max_seconds=2.0), Resources()))
     work = functools.partial(trials.sleep, seconds=0.5)
     assert not run_proposed(ledger, InTurn(asked), work, at_once=2, meter=meter)
     assert 2 <= len(ledger) <= 4
     assert all(entry.state == "finished" for entry in ledger)
-    assert meter.spent == pytest.approx(sum(entry.seconds for entry in ledger))
+    assert sum(seconds for seconds, _ in meter.costs) == pytest.approx(sum(entry.seconds for entry in ledger))
     assert run_proposed(ledger, InTurn(ledger.pending(asked[:6])), work, at_once=2)
     assert len(ledger) == 6
 
@@ -357,7 +356,7 @@ def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
     from ray import tune
 
     from vse.sweeps.experiment import run_proposed
-    from vse.sweeps.search import ParzenSearch
+    from vse.sweeps.methods import ParzenSearch
     from vse.sweeps.space import Space
 
     def value_of(point: Mapping[str, Any]) -> float | None:
@@ -386,7 +385,7 @@ def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
 @pytest.mark.usefixtures("two_cpus")
 def test_trials_share_a_gpu_by_fraction(ledger: Ledger) -> None:
     from tests.unit.sweeps.running import run_sweep
-    from vse.sweeps.resources import Resources
+    from vse.sweeps.budget import Resources
 
     need = Resources(cpus=0.5, gpus=0.25)
     assert need.at_once({"CPU": 2.0, "GPU": 1.0}) == 4

@@ -12,9 +12,18 @@ import pytest
 from tests import s3
 from vse.errors import InputError, StorageError
 from vse.storage.folder import Folder
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.ledger import FILE_NAME, RUNNING, Ledger, open_sweep, sole_owner, stem, sweep_name, trial_id
-from vse.sweeps.resources import Resources
+from vse.sweeps.budget import Resources
+from vse.sweeps.ledger import (
+    FILE_NAME,
+    RUNNING,
+    FailureKind,
+    Ledger,
+    open_sweep,
+    sole_owner,
+    stem,
+    sweep_name,
+    trial_id,
+)
 from vse.workspace.layout import Workspace
 
 A, B, C = {"model.alpha": 0.1, "seed": 0}, {"model.alpha": 0.2, "seed": 0}, {"model.alpha": 0.3, "seed": 0}

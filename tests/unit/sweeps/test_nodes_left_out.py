@@ -10,8 +10,8 @@ import pytest
 from tests.unit.sweeps import trials
 from vse.cluster.capacity import Capacity, Kind
 from vse.storage.folder import Folder
+from vse.sweeps.budget import Resources
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.resources import Resources
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -27,12 +27,12 @@ def one_node() -> Iterator[None]:
 @pytest.mark.usefixtures("one_node")
 def test_trials_start_again_when_the_first_node_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.unit.sweeps.running import run_sweep
-    from vse.sweeps import experiment, sick_nodes
+    from vse.sweeps import experiment, nodes
 
     monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "20")
     monkeypatch.setattr(experiment, "_one_node_alone", lambda need: False)
-    monkeypatch.setattr(sick_nodes, "PAUSE", 0.5)
-    monkeypatch.setattr(sick_nodes, "AWAY", 5.0)
+    monkeypatch.setattr(nodes, "PAUSE", 0.5)
+    monkeypatch.setattr(nodes, "AWAY", 5.0)
     calls = tmp_path / "calls"
     calls.mkdir()
     ledger, work = Ledger(Folder.open(tmp_path / "sweep")), functools.partial(trials.count, folder=str(calls))

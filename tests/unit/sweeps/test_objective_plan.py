@@ -12,13 +12,13 @@ from vse.cli.command import Request
 from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.storage.folder import Folder
-from vse.sweeps.dry_run import describe_sweep
+from vse.sweeps.budget import Resources
 from vse.sweeps.estimates import estimate
+from vse.sweeps.job import describe_sweep
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
+from vse.sweeps.methods import warm_points
 from vse.sweeps.objective import ObjectivePlan, ObjectiveSweepOptions, check_point, make_plan
 from vse.sweeps.plan import JobOptions
-from vse.sweeps.resources import Resources
-from vse.sweeps.warm_start import warm_points
 from vse.workspace.layout import Workspace
 
 
@@ -109,7 +109,7 @@ def test_drawn_points_begin_with_the_initial_ones_and_extend() -> None:
 
 
 def limit(plan: ObjectivePlan) -> float:
-    return plan.budget().left((), plan.need())
+    return plan.budget().left(())
 
 
 def test_resources_and_the_cap() -> None:
@@ -238,7 +238,7 @@ def test_a_cap_counts_the_gpus_that_earlier_trials_had(tmp_path: Path) -> None:
     first, second = (dict(changes) for point in plan.listed[:2] for changes in plan.trials_of(point, "data"))
     ledger.finish(first, {"metrics": {}}, 9 * 3600.0, Resources(gpus=1))
     ledger.fail(second, "no", 3600.0, plan.need())
-    assert plan.budget().left(ledger.costs(), plan.need()) == pytest.approx((10 - 9 - 0.125) * 3600 / 0.125)
+    assert plan.budget().left(ledger.costs()) == pytest.approx((10 - 9 - 0.125) * 3600 / 0.125)
 
 
 def test_initial_points_of_a_search_are_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -6,18 +6,28 @@ from typing import Any
 import pytest
 from ray.tune.search import Searcher
 
-from vse.sweeps.budget import Meter
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.hand_out import AVOIDED, HandOut
-from vse.sweeps.ledger import Entry, trial_id
-from vse.sweeps.proposals import LOSSES, InTurn
-from vse.sweeps.sick_nodes import AWAY, ENDS, PAUSE, SickNodes
+from vse.sweeps.budget import Budget, Caps, Meter, Resources
+from vse.sweeps.ledger import Entry, FailureKind, trial_id
+from vse.sweeps.nodes import AWAY, ENDS, PAUSE, SickNodes
+from vse.sweeps.proposals import AVOIDED, LOSSES, HandOut, InTurn
 
 
 def ended(
     changes: dict[str, Any], state: Any = "finished", seconds: float = 1.0, failure: FailureKind | None = None
 ) -> Entry:
     return Entry(id=trial_id(changes), changes=changes, state=state, seconds=seconds, failure=failure, spent=seconds)
+
+
+def capped(seconds: float, expected: float | None = None) -> Meter:
+    return Meter(Budget(Caps(max_seconds=seconds), Resources()), expected=expected)
+
+
+def unlimited() -> Meter:
+    return Meter(Budget(Caps(), Resources()))
+
+
+def end(meter: Meter, entry: Entry) -> None:
+    meter.ended(entry.id, entry.spent, entry.need, entry.length if entry.complete else None)
 
 
 def test_in_their_order_and_again_after_a_failure() -> None:
@@ -56,7 +66,7 @@ def test_a_trial_waits_for_its_place_however_often_it_has_none() -> None:
 
 def test_tune_waits_while_a_running_trial_may_come_again() -> None:
     proposer = InTurn([{"x": 1}])
-    hand_out = HandOut(proposer, Meter())
+    hand_out = HandOut(proposer, unlimited())
     assert hand_out.suggest("a") == {"changes": {"x": 1}}
     assert hand_out.suggest("b") is None
     hand_out.on_trial_complete("a", error=True)
@@ -69,46 +79,46 @@ def test_tune_waits_while_a_running_trial_may_come_again() -> None:
 
 
 def test_the_cap_lets_nothing_new_start() -> None:
-    meter = Meter(limit=2.5, expected=1.0)
+    meter = capped(2.5, 1.0)
     hand_out = HandOut(InTurn([{"x": number} for number in range(5)]), meter)
     assert hand_out.suggest("a") == {"changes": {"x": 0}}
     assert hand_out.suggest("b") == {"changes": {"x": 1}}
     for name, number in (("a", 0), ("b", 1)):
         hand_out.on_trial_complete(name)
-        meter.ended(ended({"x": number}))
+        end(meter, ended({"x": number}))
     assert hand_out.suggest("c") == Searcher.FINISHED
     assert hand_out.held_back == {"x": 2}
     assert hand_out.suggest("d") == Searcher.FINISHED
 
 
 def test_what_the_cap_held_back_starts_where_others_end_sooner_than_expected() -> None:
-    meter = Meter(limit=2.5, expected=1.0)
+    meter = capped(2.5, 1.0)
     hand_out = HandOut(InTurn([{"x": number} for number in range(4)]), meter)
     assert [hand_out.suggest(name) for name in "ab"] == [{"changes": {"x": 0}}, {"changes": {"x": 1}}]
     assert hand_out.suggest("c") is None
     assert hand_out.held_back == {"x": 2}
     hand_out.on_trial_complete("a")
-    meter.ended(ended({"x": 0}, "failed", seconds=0.1))
+    end(meter, ended({"x": 0}, "failed", seconds=0.1))
     assert hand_out.suggest("c") == {"changes": {"x": 2}}
     assert hand_out.held_back is None
     for name, number in (("b", 1), ("c", 2)):
         hand_out.on_trial_complete(name)
-        meter.ended(ended({"x": number}))
+        end(meter, ended({"x": number}))
     assert hand_out.suggest("d") == Searcher.FINISHED
     assert hand_out.held_back == {"x": 3}
 
 
 def test_where_nothing_is_known_a_capped_sweep_waits_for_its_first_trial() -> None:
-    meter = Meter(limit=2.5)
+    meter = capped(2.5)
     hand_out = HandOut(InTurn([{"x": number} for number in range(5)]), meter)
     assert hand_out.suggest("a") == {"changes": {"x": 0}}
     assert hand_out.suggest("b") is None
     hand_out.on_trial_complete("a")
-    meter.ended(ended({"x": 0}))
+    end(meter, ended({"x": 0}))
     assert hand_out.suggest("b") == {"changes": {"x": 1}}
     assert hand_out.suggest("c") is None  # 1 + 1 expected + 1 are too much, but b may be over sooner
     hand_out.on_trial_complete("b")
-    meter.ended(ended({"x": 1}))
+    end(meter, ended({"x": 1}))
     assert hand_out.suggest("c") == Searcher.FINISHED
 
 
@@ -123,7 +133,7 @@ def test_trials_keep_from_sick_nodes_and_come_again() -> None:
     now = [0.0]
     sick = SickNodes(lambda: False, clock=lambda: now[0])
     proposer = InTurn([{"x": number} for number in range(5)])
-    hand_out = HandOut(proposer, Meter(), sick=sick)
+    hand_out = HandOut(proposer, unlimited(), sick=sick)
     assert hand_out.suggest("a") == {"changes": {"x": 0}}
     sick.ill("n1", "host-1", "StorageError", "full")
     assert proposer.ended(ended({"x": 0}, "failed", failure=FailureKind.NODE_FAULT))
@@ -143,7 +153,7 @@ def test_where_all_nodes_are_left_out_trials_wait_for_the_first_that_comes_back(
     now = [0.0]
     sick = SickNodes(lambda: False, clock=lambda: now[0])
     proposer = InTurn([{"x": 1}, {"x": 2}])
-    hand_out = HandOut(proposer, Meter(), sick=sick, elsewhere=lambda left_out: left_out != ["n1", "n2"])
+    hand_out = HandOut(proposer, unlimited(), sick=sick, elsewhere=lambda left_out: left_out != ["n1", "n2"])
     for node in ("n1", "n2"):
         sick.well(node)
         for _ in range(ENDS):
@@ -162,13 +172,13 @@ def test_where_nothing_is_left_nobody_waits_for_nodes_that_are_left_out() -> Non
     sick.ill("n1", "n1", "StorageError", "full")
     sick.ill("n1", "n1", "StorageError", "full")
     sick._rested = 0.0
-    hand_out = HandOut(InTurn([]), Meter(), sick=sick, elsewhere=lambda left_out: False)
+    hand_out = HandOut(InTurn([]), unlimited(), sick=sick, elsewhere=lambda left_out: False)
     assert hand_out.suggest("a") == Searcher.FINISHED
 
 
 def test_nothing_new_starts_where_results_have_no_place() -> None:
     broken: list[bool] = []
-    hand_out = HandOut(InTurn([{"x": 1}, {"x": 2}]), Meter(), lambda: bool(broken))
+    hand_out = HandOut(InTurn([{"x": 1}, {"x": 2}]), unlimited(), lambda: bool(broken))
     assert hand_out.suggest("a") == {"changes": {"x": 1}}
     broken.append(True)
     assert hand_out.suggest("b") == Searcher.FINISHED
@@ -178,7 +188,7 @@ def test_tune_may_save_it_whatever_the_proposer_holds() -> None:
     """Tune pickles its searcher when an experiment begins; open generators and locks below it must not matter."""
     proposer = InTurn([{"x": 1}])
     proposer.open = (number for number in range(3))  # type: ignore[attr-defined]
-    assert pickle.loads(pickle.dumps(HandOut(proposer, Meter()))).__dict__ == {}
+    assert pickle.loads(pickle.dumps(HandOut(proposer, unlimited()))).__dict__ == {}
 
 
 def test_a_training_that_diverged_is_not_retried() -> None:

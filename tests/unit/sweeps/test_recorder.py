@@ -12,9 +12,8 @@ from vse.cluster.memory_shortage import LOWER, memory_shortage
 from vse.display.progress import Progress
 from vse.errors import InputError, PlacementError, StorageError
 from vse.storage.folder import Folder
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.ledger import Ledger
-from vse.sweeps.resources import Resources
+from vse.sweeps.budget import Resources
+from vse.sweeps.ledger import FailureKind, Ledger
 
 
 @pytest.fixture
@@ -26,17 +25,18 @@ class Ends:
     """Of trials, as Tune tells a Recorder of them."""
 
     def __init__(self, ledger: Ledger, need: Resources | None = None, *, alone: bool = False) -> None:
-        from vse.sweeps.budget import Meter
+        from vse.sweeps.budget import Budget, Caps, Meter
+        from vse.sweeps.nodes import SickNodes, Waiting
         from vse.sweeps.proposals import InTurn
         from vse.sweeps.recorder import Recorder
-        from vse.sweeps.sick_nodes import SickNodes
-        from vse.sweeps.waiting import Waiting
 
         bar = Progress("trials", unit="trials").__enter__()
         self.sick = SickNodes(lambda: alone)
         self.now = 0.0
         waiting = Waiting({"CPU": 1.0}, deadline=900.0, clock=lambda: self.now, nodes=list)
-        self.meter, self.proposer = Meter(clock=lambda: self.now), InTurn([])
+        self.need = need or Resources()
+        self.meter = Meter(Budget(Caps(), self.need), clock=lambda: self.now)
+        self.proposer = InTurn([])
         self.untold: list[str] = []
         self.recorder = Recorder(
             ledger,
@@ -45,9 +45,13 @@ class Ends:
             self.meter,
             waiting,
             self.sick,
-            need or Resources(),
+            self.need,
             on_silent_failure=self.untold.append,
         )
+
+    def cpu_hours(self) -> float:
+        """What the trials cost so far."""
+        return sum(seconds * had.cpus for seconds, had in self.meter.costs) / 3600
 
     def start(self, x: str) -> None:
         self.recorder.on_trial_start(0, [], SimpleNamespace(config={"changes": {"x": x}}))
@@ -189,7 +193,7 @@ def test_a_trial_without_a_place_comes_again_while_another_is_in_a_long_epoch(le
     entry = ledger.get({"x": "surplus"})
     assert entry is not None
     assert (entry.spent, entry.need.cpus, entry.need.gpus) == (12 * 901.0, 0.1, 0.0)
-    assert (ends.meter.spent, ends.meter.spent_in_full) == (12 * 901.0, pytest.approx(12 * 901.0 * 0.1 / 4))
+    assert ends.cpu_hours() == pytest.approx(12 * 901.0 * 0.1 / 3600)
 
 
 def test_epochs_that_are_told_again_are_no_sign_of_a_place(ledger: Ledger) -> None:
@@ -213,7 +217,7 @@ def test_a_trial_that_lost_its_workers_had_what_it_needs(ledger: Ledger) -> None
     ends.now = 4400.0
     ends.end("a", "n", **NO_PLACE)
     assert not ends.recorder.broken  # it has moved since
-    assert (next(iter(ledger)).need.cpus, ends.meter.spent_in_full) == (4.0, 4400.0)
+    assert (next(iter(ledger)).need.cpus, ends.cpu_hours()) == (4.0, pytest.approx(4400.0 * 4 / 3600))
 
 
 def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledger: Ledger) -> None:
@@ -231,7 +235,7 @@ def test_a_trial_costs_its_drivers_share_while_its_workers_wait_for_places(ledge
     ends.recorder.keep_running()
     assert [(entry.spent, entry.need) for entry in ledger] == [(3600.0, Resources(cpus=3.025, gpus=1.5, workers=2))] * 2
     assert ends.recorder.need.of_kind(next(iter(Ledger(ledger.folder))).need)
-    assert (ends.meter.spent, ends.meter.spent_in_full) == (2 * 3600.0, pytest.approx(2 * 2700.0))
+    assert ends.cpu_hours() == pytest.approx(2 * (2700.0 * 4 + 900.0 * 0.1) / 3600)
     costs = Ledger(ledger.folder).costs()
     assert [seconds * need.gpus for seconds, need in costs] == [5400.0] * 3
 
@@ -241,4 +245,5 @@ def test_a_trial_of_one_worker_never_waits_without_what_it_needs(ledger: Ledger)
     ends.start("a")
     ends.now = 60.0
     ends.end("a", "n", result={}, seconds=60.0)
-    assert (next(iter(ledger)).need.cpus, next(iter(ledger)).need.gpus, ends.meter.spent_in_full) == (2.0, 1.0, 60.0)
+    assert (next(iter(ledger)).need.cpus, next(iter(ledger)).need.gpus) == (2.0, 1.0)
+    assert ends.cpu_hours() == pytest.approx(60.0 * 2 / 3600)

@@ -9,7 +9,7 @@ import ray
 from ray.util import placement_group, remove_placement_group
 
 from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError
-from vse.sweeps.epochs import Epochs
+from vse.sweeps.progress import Epochs
 from vse.sweeps.trial_process import say, tell
 
 

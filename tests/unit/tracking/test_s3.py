@@ -12,7 +12,7 @@ from vse.features.shards import write_shard
 from vse.status.overview import read_status
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.standing import Standing
+from vse.sweeps.progress import Standing
 from vse.tracking.shipping import embedded_uri, ship_all
 from vse.workspace import journal
 from vse.workspace.layout import Workspace

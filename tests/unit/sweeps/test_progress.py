@@ -1,4 +1,4 @@
-"""What onlookers read of a sweep is what its ledger and its driver know, and never costs the sweep anything."""
+"""The progress of a running sweep: epochs of running trials, and the file that `jobs/status.py` reads."""
 
 from pathlib import Path
 
@@ -6,9 +6,44 @@ import pytest
 
 from vse.display.progress import Parts, Progress
 from vse.storage.folder import Folder
-from vse.sweeps import standing
+from vse.sweeps import progress
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.standing import FILE_NAME, Standing, read_standing
+from vse.sweeps.progress import FILE_NAME, EpochCounter, Epochs, Standing, read_standing
+
+
+def test_epochs_of_running_and_ended_trials_add_up() -> None:
+    counter = EpochCounter()
+    counter.reported("a", Epochs(3, 10))
+    counter.reported("b", Epochs(1, 5))
+    assert (counter.parts.share, counter.parts.count) == (pytest.approx(0.5), 4)
+    counter.reported("a", Epochs(4, 10))
+    counter.ended("a")
+    assert (counter.parts.share, counter.parts.count) == (pytest.approx(0.2), 5)
+
+
+def test_epochs_of_earlier_processes_are_done_but_say_nothing_of_the_rate() -> None:
+    counter = EpochCounter()
+    counter.reported("a", Epochs(6, 10, 5))
+    parts = counter.parts
+    assert (parts.share, parts.earlier, parts.count) == (0.6, 0.5, 1)
+    counter.ended("a")
+    assert (counter.parts.share, counter.parts.earlier, counter.parts.count) == (0, 0.5, 1)
+
+
+def test_a_retried_trial_counts_its_epochs_once() -> None:
+    counter = EpochCounter()
+    counter.reported("a", Epochs(4, 10))
+    counter.ended("a", retried=True)
+    counter.reported("a", Epochs(7, 10, 4))
+    assert (counter.parts.share, counter.parts.count) == (0.7, 7)
+    counter.ended("a")
+    assert (counter.parts.earlier, counter.parts.count) == (0.4, 7)
+
+
+def test_a_trial_without_epochs_changes_nothing() -> None:
+    counter = EpochCounter()
+    counter.ended("measure")
+    assert (counter.parts.share, counter.parts.earlier, counter.parts.count) == (0, 0, 0)
 
 
 @pytest.fixture
@@ -18,9 +53,9 @@ def ledger(tmp_path: Path) -> Ledger:
 
 def test_it_is_written_now_and_then_and_at_the_end(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [50.0]
-    monkeypatch.setattr(standing.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     shown = []
-    monkeypatch.setattr(standing, "show_trials", lambda of, states: shown.append((of, dict(states))))
+    monkeypatch.setattr(progress, "show_trials", lambda of, states: shown.append((of, dict(states))))
     assert read_standing(ledger.folder) is None
     view, bar = Standing(ledger), Progress("train", total=3, unit="trials")
     bar.parts = Parts(share=0.75, count=6, unit="epochs")
@@ -64,7 +99,7 @@ def test_what_cannot_be_written_or_read_is_left_out(ledger: Ledger) -> None:
 
 def test_a_store_that_is_slow_is_written_to_rarely(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, writes = [0.0], []
-    monkeypatch.setattr(standing.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
 
     def write(name: str, content: object) -> None:
         writes.append(clock[0])

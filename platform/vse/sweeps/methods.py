@@ -9,18 +9,24 @@ position or value by label, because Tune's wrapper hangs on initial points of su
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import hyperopt
 from hyperopt import tpe
+from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.hyperopt import HyperOptSearch
 
-from vse.config import fingerprint
+from vse.config import canonical, fingerprint, flatten, override
 from vse.errors import InputError
-from vse.sweeps.failures import FailureKind
-from vse.sweeps.ledger import Entry, Ledger, trial_id
+from vse.presets import from_data
+from vse.sweeps.ledger import DEFINITION, Entry, FailureKind, Ledger, definition_of, trial_id
+from vse.sweeps.plan import MATERIAL, SEED, SweepPlan
 from vse.sweeps.proposals import Attempts
 from vse.sweeps.space import Space, alternatives, at_labels, canonical_point, choices, label, leaves, placements
+from vse.sweeps.trial_process import EPOCH, OBJECTIVE
+from vse.training.config import RunConfig, identity
+from vse.workspace.layout import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -208,3 +214,93 @@ def _expression(domains: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         elif choices(domain) is None:
             built[name] = HyperOptSearch.convert_search_space({name: domain})[name]
     return built
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The part of a trial that the scheduler reads."""
+
+    trial_id: str
+
+
+class _Halving(ASHAScheduler):
+    """Identifies a trial by its changes. Tune numbers attempts: a trial that is retried, as after its node was lost,
+    would stand at every rung once per attempt, and a good one would end all others."""
+
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        super().on_trial_add(tune_controller, _tried(trial))
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        return super().on_trial_result(tune_controller, _tried(trial), result)
+
+    def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
+        super().on_trial_complete(tune_controller, _tried(trial), result)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
+        super().on_trial_remove(tune_controller, _tried(trial))
+
+
+def _tried(trial: Any) -> Any:
+    return trial if isinstance(trial, _Told) else _Told(trial_id(trial.config["changes"]))
+
+
+def halving(epochs: int, grace: int, factor: float, entries: Iterable[Entry]) -> ASHAScheduler:
+    """A scheduler with rungs at grace, grace * factor, ... epochs that knows the finished trials of the ledger."""
+    scheduler = _Halving(
+        time_attr=EPOCH, metric=OBJECTIVE, mode="max", max_t=epochs, grace_period=grace, reduction_factor=factor
+    )
+    for entry in entries:
+        curve = entry.result.get("curve")
+        if entry.state == "finished" and curve:
+            _tell(scheduler, entry.id, curve if entry.stopped else curve[:-1])
+    return scheduler
+
+
+def _tell(scheduler: ASHAScheduler, name: str, curve: list[float]) -> None:
+    trial: Any = _Told(name)
+    nobody: Any = None  # no controller: nothing runs
+    scheduler.on_trial_add(nobody, trial)
+    for epoch, value in enumerate(curve, start=1):
+        scheduler.on_trial_result(nobody, trial, {EPOCH: epoch, OBJECTIVE: value})
+
+
+def warm_points(plan: SweepPlan, workspace: Workspace) -> list[tuple[dict[str, Any], float]]:
+    """(point, value) of the finished points of another sweep that lie in this one's space.
+
+    Raises InputError where there is no such sweep, or its runs differ in more than what either sweep searches.
+    """
+    name = plan.options.warm_start
+    folder = workspace.existing("sweeps", name, "sweep.warm_start")
+    theirs = definition_of(folder)
+    if not isinstance(theirs, dict) or not isinstance(theirs.get("config", {}), dict):
+        raise InputError(f"sweep.warm_start={name}: {folder}/{DEFINITION} is missing or damaged")
+    if theirs.get("kind") != "objective" or theirs.get("objective") != plan.options.objective:
+        found = theirs.get("objective", "nothing")
+        raise InputError(f"sweep.warm_start={name}: maximises {found}, this sweep {plan.options.objective}")
+    base = flatten(identity(plan.config))
+    other = from_data(theirs.get("config", {}), f"{folder}/{DEFINITION}")
+    for key, value in flatten(other).items():
+        if key not in plan.space.keys and base.get(key, value) != value:
+            raise InputError(f"sweep.warm_start={name}: its runs have {key}={value}, these {base.get(key)}")
+    values: dict[str, list[float]] = {}
+    points: dict[str, dict[str, Any]] = {}
+    for entry in Ledger(folder):
+        if entry.state == "finished" and not entry.stopped and "objective" in entry.result:
+            point = _here(plan, other, {k: v for k, v in entry.changes.items() if k not in (SEED, MATERIAL)})
+            if point is not None:
+                points.setdefault(fingerprint(point), point)
+                values.setdefault(fingerprint(point), []).append(entry.result["objective"])
+    return [(points[key], sum(found) / len(found)) for key, found in values.items()]
+
+
+def _here(plan: SweepPlan, other: RunConfig, point: dict[str, Any]) -> dict[str, Any] | None:
+    """A point of another sweep as one of this space, completed by that sweep's own configuration; None outside it, or
+    where that sweep searched something that is fixed here and not so."""
+    space, base = plan.space, flatten(identity(plan.config))
+    whole = flatten(override(other, point))
+    if any(base.get(key, value) != value for key, value in whole.items() if key not in space.keys):
+        return None
+    for changes in (point, {key: canonical(whole[key]) for key in space.keys if key in whole}):
+        if any(True for _ in placements(space.domains, changes)):
+            return changes
+    return None
