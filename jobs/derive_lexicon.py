@@ -19,7 +19,7 @@ from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class LexiconOptions:
     """Keys of this job."""
 
     wordnet: str = knob(DEBIAN, "directory of a WordNet 3.0 database", reads="folder")
@@ -47,14 +47,14 @@ def run(request: Request) -> str:
         path.write_bytes(data)
     except OSError as error:
         raise InputError(f"out={path}: cannot be written ({error.strerror})") from None
-    found, whole = compact.read_compact(path), read_wordnet(options.wordnet)
+    derived, whole = compact.read_compact(path), read_wordnet(options.wordnet)
     nouns = {word: count for word, count in counts.items() if word in whole}
-    covered = sum(count for word, count in nouns.items() if word in found.lexicon)
+    covered = sum(count for word, count in nouns.items() if word in derived.lexicon)
     headline = {
-        "words": len(found.lexicon),
+        "words": len(derived.lexicon),
         "bytes": len(data),
-        "threshold": found.concreteness.threshold,
-        "share_concrete": found.concreteness.share,
+        "threshold": derived.concreteness.threshold,
+        "share_concrete": derived.concreteness.share,
         "coverage_of_caption_nouns": covered / max(sum(nouns.values()), 1),
     }
     summary = write_summary(
@@ -62,7 +62,7 @@ def run(request: Request) -> str:
         job="derive_lexicon",
         started=started,
         options=options,
-        fingerprints={"lexicon": found.lexicon.fingerprint},
+        fingerprints={"lexicon": derived.lexicon.fingerprint},
         headline=headline,
         outputs={"lexicon": path},
     )
@@ -83,7 +83,7 @@ if __name__ == "__main__":
             "derive_lexicon",
             run,
             description="Noun relations and concreteness of visual words, from a WordNet 3.0 database.",
-            options=Options(),
+            options=LexiconOptions(),
             plan=plan,
         )
     )

@@ -32,7 +32,7 @@ from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class ConcretenessOptions:
     """Keys of this job."""
 
     vectors: str = knob("", "file of word vectors: GloVe, word2vec or fastText, text or binary, packed or not")
@@ -44,7 +44,7 @@ class Options:
         "", "directory of a WordNet 3.0 database: its single words are scored and compared too", reads="folder"
     )
     against: tuple[str, ...] = knob(
-        (), "files word<TAB>score to compare with, beside the shipped lexicon", reads="file"
+        (), "files word<TAB>score to compare with, besides the shipped lexicon", reads="file"
     )
     share: float = knob(PUBLISHED_SHARE, "share of a source's words that count as concrete", above=0, high=1)
     out: str = knob("", "file to write; empty: concreteness/learned.txt in the workspace", writes="file")
@@ -61,22 +61,22 @@ def run(request: Request) -> str:
     for path in options.against:
         others[Path(path).name] = Concreteness.calibrated(read_scores(path), path, options.share)
     rows = read_rows(options.vectors, {word: k for k, word in enumerate(wanted)})
-    known = {word: rows.vectors[k] for k, word in enumerate(wanted) if rows.found[k]}
+    vectors = {word: rows.vectors[k] for k, word in enumerate(wanted) if rows.found[k]}
     folder = Workspace.open(request.workspace).check_writable().root.child("concreteness")
     path = local_path(options.out) if options.out else folder.local("learned.txt")
-    save_scores(path, learned_scores(known))
+    save_scores(path, learned_scores(vectors))
     learned = Concreteness.calibrated(read_scores(str(path)), str(path), options.share)
     headline = {
         "words": len(learned.scores),
-        "without_vector": len(wanted) - len(known),
-        "concrete_seeds": sum(seed in known for seed in CONCRETE_SEEDS),
-        "abstract_seeds": sum(seed in known for seed in ABSTRACT_SEEDS),
+        "without_vector": len(wanted) - len(vectors),
+        "concrete_seeds": sum(seed in vectors for seed in CONCRETE_SEEDS),
+        "abstract_seeds": sum(seed in vectors for seed in ABSTRACT_SEEDS),
         "threshold": learned.threshold,
         "share_concrete": learned.share,
     }
     for name, other in others.items():
-        found = agreement(learned, other) | _at_quantile(learned, other, options.share)
-        headline |= {f"{name}/{key}": value for key, value in found.items()}
+        measures = agreement(learned, other) | _at_quantile(learned, other, options.share)
+        headline |= {f"{name}/{key}": value for key, value in measures.items()}
     summary = write_summary(
         folder,
         job="learn_concreteness",
@@ -101,8 +101,8 @@ def _at_quantile(one: Concreteness, other: Concreteness, share: float) -> dict[s
         Concreteness.calibrated({word: each.scores[word] for word in shared}, each.source, share)
         for each in (one, other)
     )
-    found = agreement(first, second)
-    return {f"{key}_at_quantile": found[key] for key in ("same", "kappa")}
+    measures = agreement(first, second)
+    return {f"{key}_at_quantile": measures[key] for key in ("same", "kappa")}
 
 
 def plan(request: Request) -> Iterable[str]:
@@ -111,8 +111,8 @@ def plan(request: Request) -> Iterable[str]:
     yield f"{len(_wanted(options, wordnet_scores(options.wordnet) if options.wordnet else {}))} words to look up"
 
 
-def _wanted(options: Options, wordnet: Iterable[str]) -> list[str]:
-    """The seeds and every word to score, in alphabetical order. Raises InputError where nothing is named."""
+def _wanted(options: ConcretenessOptions, wordnet: Iterable[str]) -> list[str]:
+    """The seeds and every word to score, in alphabetical order. Raises InputError if nothing is named."""
     if not options.vectors:
         raise InputError("vectors: name a file of word vectors")
     if not options.captions and not options.wordnet:
@@ -128,7 +128,7 @@ if __name__ == "__main__":
             "learn_concreteness",
             run,
             description="Concreteness from word vectors and seed words, for `text.contrast.concreteness`.",
-            options=Options(),
+            options=ConcretenessOptions(),
             plan=plan,
         )
     )

@@ -20,7 +20,7 @@ from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class BackboneOptions:
     """Keys of this job."""
 
     output: str = knob("", "weights file; empty: small_backbone.safetensors in the workspace's report", writes="file")
@@ -70,7 +70,7 @@ if __name__ == "__main__":
             "pretrain_backbone",
             run,
             description="Train the small backbone on object labels of rendered scenes.",
-            options=Options(),
+            options=BackboneOptions(),
             plan=plan,
         )
     )

@@ -19,7 +19,7 @@ from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class ContrastPageOptions:
     """Keys of this job."""
 
     captions: tuple[str, ...] = knob(
@@ -57,8 +57,8 @@ def run(request: Request) -> str:
     return summary
 
 
-def _read(options: Options) -> list[tuple[str, ...]]:
-    """The captions of each image. Raises InputError where no file is named or one cannot be read."""
+def _read(options: ContrastPageOptions) -> list[tuple[str, ...]]:
+    """The captions of each image. Raises InputError if no file is named or one cannot be read."""
     if not options.captions:
         raise InputError("captions: name at least one file")
     return [image for path in options.captions for image in read_images(path)]
@@ -78,7 +78,7 @@ if __name__ == "__main__":
             run,
             description="Captions with noun, numeral and relation adversaries, to be read by people.",
             default_preset="vsec_scenes",
-            options=Options(),
+            options=ContrastPageOptions(),
             plan=plan,
         )
     )

@@ -17,7 +17,7 @@ from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class ParserOptions:
     """Keys of this job."""
 
     treebank: str = knob("", "folder of UD English EWT (*-train, *-dev, *-test .conllu or .gz)", reads="folder")
@@ -54,7 +54,7 @@ def plan(request: Request) -> Iterable[str]:
         yield f"{split}: {path}"
 
 
-def _treebank(options: Options) -> Path:
+def _treebank(options: ParserOptions) -> Path:
     if not options.treebank:
         raise InputError("treebank: name the folder of UD English EWT (*-train, *-dev, *-test .conllu or .conllu.gz)")
     return local_path(options.treebank)
@@ -66,7 +66,7 @@ if __name__ == "__main__":
             "train_parser",
             run,
             description="Train the shipped caption parser (some ten minutes on one core).",
-            options=Options(),
+            options=ParserOptions(),
             plan=plan,
         )
     )

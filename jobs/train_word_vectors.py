@@ -16,7 +16,7 @@ from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class WordVectorOptions:
     """Keys of this job."""
 
     captions: tuple[str, ...] = knob(
@@ -55,6 +55,6 @@ if __name__ == "__main__":
             "train_word_vectors",
             run,
             description="Skip-gram word vectors from captions, for `text.word_vectors`.",
-            options=Options(),
+            options=WordVectorOptions(),
         )
     )
