@@ -35,7 +35,7 @@ def describe_beginning(journal: Journal, config: RunConfig, folder: Folder, size
         )
     else:
         again = origin.command(config, workspace[1])
-        told.append(f"Preset {escaped(origin)}")
+        told.append(f"Preset {escaped(str(origin))}")
     told += [f"Part of {run(parent)}"] * bool(parent)
     journal.describe("asked", "\n\n".join(told))
     evaluate = shlex.join(["python", "jobs/evaluate.py", f"run={folder.name}", *workspace])
