@@ -1,6 +1,8 @@
 """Components by name: sources, backbones, families, objectives. A component registers itself, with its own Config."""
 
 import difflib
+import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -82,3 +84,13 @@ def name_of(kind: str, config: ComponentConfig) -> str:
 def build(kind: str, config: ComponentConfig, *args: Any, **kwargs: Any) -> Any:
     """Construct the component that owns `config` as `cls(config, *args, **kwargs)`."""
     return component(kind, name_of(kind, config))(config, *args, **kwargs)
+
+
+def import_modules(package: str) -> None:
+    """Import every module of a package, so that the components defined in it are registered.
+
+    Args:
+        package: full name of the package, such as `vse.models`. Its `__init__` calls this with `__name__`.
+    """
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")

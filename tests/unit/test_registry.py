@@ -1,6 +1,8 @@
 """Components by name."""
 
+import importlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -112,3 +114,19 @@ def test_a_component_needs_a_configuration_of_the_right_kind(config: object) -> 
     with pytest.raises(AssertionError, match="Config"):
         register("colour", "bare")(type("Bare", (), {} if config is None else {"Config": config}))
     assert registry.names("colour") == ()
+
+
+def test_a_new_module_of_a_package_registers_its_components(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "colours"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from vse.registry import import_modules\n\nimport_modules(__name__)\n", encoding="utf-8"
+    )
+    (package / "red.py").write_text(
+        "from vse.registry import ComponentConfig, register\n\n\n"
+        "@register('colour', 'red')\nclass Red:\n    class Config(ComponentConfig):\n        pass\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("colours")
+    assert registry.names("colour") == ("red",)

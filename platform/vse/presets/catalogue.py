@@ -8,7 +8,6 @@ the same image or text are not negatives (`objective.mask=none` is as published)
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from functools import partial
 from typing import Any
 
 from vse import registry
@@ -22,8 +21,10 @@ from vse.registry import ComponentConfig
 from vse.training.config import FeatureConfig, RunConfig, TextConfig
 
 Changes = Mapping[str, object]
+Make = Callable[[], RunConfig]
 
-_PRESETS: dict[str, Callable[[], RunConfig]] = {}
+FLICKR30K: Changes = {"data.file": "dataset_flickr30k.json"}
+_PRESETS: dict[str, Make] = {}
 _SMALLEST = {"model.dim": 64}  # other sizes do not fall below 32
 
 
@@ -32,25 +33,28 @@ def _add(name: str, make: Callable[[], RunConfig]) -> None:
     _PRESETS[name] = make
 
 
-def published(make: Callable[[], RunConfig]) -> Callable[[], RunConfig]:
-    """Decorator: the function's name is the preset's name."""
-    _add(make.__name__, make)
-    return make
+def register_preset(*twins: str, flickr30k: Changes = FLICKR30K) -> Callable[[Make], Make]:
+    """Decorator: registers a preset under the name of the function, and the same system on other data.
 
-
-def variants(*names: str) -> Callable[[Callable[[], RunConfig]], Callable[[], RunConfig]]:
-    """Decorator of a preset: the same system on small data, by the names given.
-
-    `<system>_scenes` is trained on rendered scenes (`on_scenes`), `<system>_flickr8k` on Flickr8k (`on_photographs`),
-    and `<system>_small` on few scenes (`on_few_scenes` of the preset `<system>_scenes`).
+    Args:
+        *twins: full names of presets that follow from this one, so that a text search for any name ends at its
+            definition. `<system>_scenes` trains on rendered scenes (`on_scenes`), `<system>_small` on a few of them
+            (`on_few_scenes` of the preset `<system>_scenes`), `<system>_flickr8k` on Flickr8k (`on_photographs`), and
+            `<system>_flickr30k` on Flickr30k.
+        flickr30k: keys in which `<system>_flickr30k` differs from this preset.
     """
 
-    def decorate(make: Callable[[], RunConfig]) -> Callable[[], RunConfig]:
-        for name in names:
+    def decorate(make: Make) -> Make:
+        _add(make.__name__, make)
+        for name in twins:
             system, _, data = name.rpartition("_")
-            move = {"scenes": on_scenes, "flickr8k": on_photographs, "small": on_few_scenes}[data]
-            source = partial(preset, f"{system}_scenes") if data == "small" else make
-            _add(name, lambda move=move, source=source: move(source()))
+            makers: dict[str, Make] = {
+                "scenes": lambda: on_scenes(make()),
+                "small": lambda system=system: on_few_scenes(preset(f"{system}_scenes")),
+                "flickr8k": lambda: on_photographs(make()),
+                "flickr30k": lambda: override(make(), flickr30k),
+            }
+            _add(name, makers[data])
         return make
 
     return decorate

@@ -5,13 +5,12 @@ from dataclasses import replace
 from vse.config import override
 from vse.models.order import Order
 from vse.objectives.ranking import Ranking
-from vse.presets.catalogue import published, variants
+from vse.presets.catalogue import register_preset
 from vse.presets.vsepp import vsepp_coco
 from vse.training.config import OptimConfig, RunConfig, TrainConfig
 
 
-@variants("order_scenes", "order_small", "order_flickr8k")
-@published
+@register_preset("order_scenes", "order_small", "order_flickr8k")
 def order_coco() -> RunConfig:
     """As its authors' code: squared violation of absolute values, margin 0.05, sum, Adam 1e-3 throughout.
 
@@ -29,8 +28,7 @@ def order_coco() -> RunConfig:
     )
 
 
-@variants("order0_scenes", "order0_small", "order0_flickr8k")
-@published
+@register_preset("order0_scenes", "order0_small", "order0_flickr8k")
 def order0_coco() -> RunConfig:
     """Order0 of VSE++'s code: the root of the violation, absolute values, margin 0.05, sum, 1e-3."""
     return override(
@@ -45,8 +43,7 @@ def order0_coco() -> RunConfig:
     )
 
 
-@variants("orderpp_scenes", "orderpp_small", "orderpp_flickr8k")
-@published
+@register_preset("orderpp_scenes", "orderpp_small", "orderpp_flickr8k")
 def orderpp_coco() -> RunConfig:
     """Order++ of VSE++'s code: hardest negatives, margin 0.2, 2e-4, and no absolute values."""
     return override(vsepp_coco(), {"model": "order", "model.form": "root", "model.absolute": False})

@@ -6,13 +6,12 @@ from vse.config import override
 from vse.data.coco import Coco
 from vse.models.relational import Relational
 from vse.objectives.relational import RelationalLoss
-from vse.presets.catalogue import published, variants
+from vse.presets.catalogue import register_preset
 from vse.presets.vsepp import RESNET152, vsepp_coco
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConfig
 
 
-@variants("relational_basic_scenes", "relational_basic_small", "relational_basic_flickr8k")
-@published
+@register_preset("relational_basic_scenes", "relational_basic_small", "relational_basic_flickr8k")
 def relational_basic_coco() -> RunConfig:
     """Chapter 3: COCO 2017, whole pictures scaled, 2e-5, 1e-5 from epoch 9, 2e-6 from epoch 15 of 20, last weights.
 
@@ -33,15 +32,13 @@ def relational_basic_coco() -> RunConfig:
     )
 
 
-@variants("relational_pool_scenes", "relational_pool_small", "relational_pool_flickr8k")
-@published
+@register_preset("relational_pool_scenes", "relational_pool_small", "relational_pool_flickr8k")
 def relational_pool_coco() -> RunConfig:
     """§2.5.1, weighed as in §3.4: 0.2 L_global + 0.8 L_pool, margin of the pools 0.2; their number is ours."""
     return override(relational_basic_coco(), {"model.structure": "pool", "objective.global_weight": 0.2})
 
 
-@variants("relational_attention_scenes", "relational_attention_small", "relational_attention_flickr8k")
-@published
+@register_preset("relational_attention_scenes", "relational_attention_small", "relational_attention_flickr8k")
 def relational_attention_coco() -> RunConfig:
     """§2.5.2, weighed as in §3.4: L_global + 0.15 L_ca, margin of the nodes 0.2."""
     return override(relational_basic_coco(), {"model.structure": "attention"})

@@ -11,13 +11,18 @@ from vse.config import override
 from vse.data.precomp import Precomp
 from vse.features.arrays import ReadyMade
 from vse.models.scan import SCAN
-from vse.presets.catalogue import published, variants
+from vse.presets.catalogue import Changes, register_preset
 from vse.presets.vsepp import vsepp_coco
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConfig
 
+# On Flickr30k the rate is divided by ten at epoch 15 of 30.
+FLICKR30K_SCHEDULE: Changes = {"optim.every": 15, "train.epochs": 30}
+FLICKR30K: Changes = {"model.i2t_lse": 5.0, "optim.lr": 2e-4, **FLICKR30K_SCHEDULE}
 
-@variants("scan_t2i_lse_scenes", "scan_t2i_lse_small", "scan_t2i_lse_flickr8k")
-@published
+
+@register_preset(
+    "scan_t2i_lse_scenes", "scan_t2i_lse_small", "scan_t2i_lse_flickr8k", "scan_t2i_lse_flickr30k", flickr30k=FLICKR30K
+)
 def scan_t2i_lse_coco() -> RunConfig:
     """t-i LSE (λ₁ = 9, λ₂ = 6): 36 regions of 2048, hardest negatives, Adam 5e-4 divided by ten at epoch 10 of 20."""
     return replace(
@@ -30,53 +35,31 @@ def scan_t2i_lse_coco() -> RunConfig:
     )
 
 
-@variants("scan_t2i_avg_scenes", "scan_t2i_avg_small", "scan_t2i_avg_flickr8k")
-@published
+@register_preset(
+    "scan_t2i_avg_scenes", "scan_t2i_avg_small", "scan_t2i_avg_flickr8k", "scan_t2i_avg_flickr30k", flickr30k=FLICKR30K
+)
 def scan_t2i_avg_coco() -> RunConfig:
     """t-i AVG (λ₁ = 9)."""
     return override(scan_t2i_lse_coco(), {"model.aggregate": "mean"})
 
 
-@variants("scan_i2t_lse_scenes", "scan_i2t_lse_small", "scan_i2t_lse_flickr8k")
-@published
+@register_preset(
+    "scan_i2t_lse_scenes", "scan_i2t_lse_small", "scan_i2t_lse_flickr8k", "scan_i2t_lse_flickr30k", flickr30k=FLICKR30K
+)
 def scan_i2t_lse_coco() -> RunConfig:
     """i-t LSE (λ₁ = 4, λ₂ = 20; on Flickr30k 5)."""
     return override(scan_t2i_lse_coco(), {"model.direction": "i2t"})
 
 
-@variants("scan_i2t_avg_scenes", "scan_i2t_avg_small", "scan_i2t_avg_flickr8k")
-@published
+@register_preset(
+    "scan_i2t_avg_scenes", "scan_i2t_avg_small", "scan_i2t_avg_flickr8k", "scan_i2t_avg_flickr30k", flickr30k=FLICKR30K
+)
 def scan_i2t_avg_coco() -> RunConfig:
     """i-t AVG (λ₁ = 4)."""
     return override(scan_i2t_lse_coco(), {"model.aggregate": "mean"})
 
 
-@published
-def scan_t2i_lse_flickr30k() -> RunConfig:
-    """t-i LSE (λ₁ = 9, λ₂ = 6) on Flickr30k: Adam 2e-4 divided by ten at epoch 15 of 30."""
-    return override(scan_t2i_lse_coco(), _FLICKR30K)
-
-
-@published
-def scan_t2i_avg_flickr30k() -> RunConfig:
-    """t-i AVG (λ₁ = 9) on Flickr30k."""
-    return override(scan_t2i_avg_coco(), _FLICKR30K)
-
-
-@published
-def scan_i2t_lse_flickr30k() -> RunConfig:
-    """i-t LSE (λ₁ = 4, λ₂ = 5) on Flickr30k."""
-    return override(scan_i2t_lse_coco(), _FLICKR30K)
-
-
-@published
-def scan_i2t_avg_flickr30k() -> RunConfig:
-    """i-t AVG (λ₁ = 4) on Flickr30k."""
-    return override(scan_i2t_avg_coco(), _FLICKR30K)
-
-
-@variants("scan_both_scenes", "scan_both_small", "scan_both_flickr8k")
-@published
+@register_preset("scan_both_scenes", "scan_both_small", "scan_both_flickr8k")
 def scan_both_coco() -> RunConfig:
     """t-i AVG + i-t AVG in one model, trained on the mean of both scores.
 
@@ -84,6 +67,3 @@ def scan_both_coco() -> RunConfig:
     knob at inference.
     """
     return override(scan_t2i_avg_coco(), {"model.direction": "both"})
-
-
-_FLICKR30K: dict[str, object] = {"model.i2t_lse": 5.0, "optim.lr": 2e-4, "optim.every": 15, "train.epochs": 30}

@@ -7,12 +7,12 @@ from vse.config import override
 from vse.data.karpathy import Karpathy
 from vse.models.univse import UniVSE
 from vse.objectives.univse import UniVSELoss
-from vse.presets.catalogue import TINY, Changes, ablates, published, variants
+from vse.presets.catalogue import TINY, Changes, ablates, register_preset
 from vse.presets.vsepp import vsepp_coco, vsepp_flickr8k, vsepp_scenes
 from vse.training.config import OptimConfig, RunConfig, TrainConfig
 
 
-@published
+@register_preset()
 def univse_coco() -> RunConfig:
     """UniVSE as published (§3.5, A.1-A.3): Adam 1e-3 for six epochs, then halved at each down to 1e-5.
 
@@ -64,8 +64,7 @@ def univse_rel() -> Changes:
     return _only("eta_r")
 
 
-@variants("univse_small")
-@published
+@register_preset("univse_small")
 def univse_scenes() -> RunConfig:
     """UniVSE on rendered scenes with the shipped backbone; sizes and schedule are ours."""
     return replace(
@@ -75,7 +74,7 @@ def univse_scenes() -> RunConfig:
     )
 
 
-@published
+@register_preset()
 def univse_flickr8k() -> RunConfig:
     """UniVSE on Flickr8k (or a part of it) with a MobileNetV2; sizes and schedule are ours."""
     return replace(
@@ -85,7 +84,7 @@ def univse_flickr8k() -> RunConfig:
     )
 
 
-@published
+@register_preset()
 def univse_tiny() -> RunConfig:
     """Seconds, for tests: UniVSE on 60 scenes."""
     return override(univse_scenes(), {**TINY, "model.modifier_dim": 16, "model.basic_dim": 32})

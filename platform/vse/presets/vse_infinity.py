@@ -6,13 +6,12 @@ from vse.data.precomp import Precomp
 from vse.features.arrays import ReadyMade
 from vse.models.vse_infinity import VSEInfinity
 from vse.objectives.ranking import Ranking
-from vse.presets.catalogue import published, variants
+from vse.presets.catalogue import register_preset
 from vse.presets.vsepp import vsepp_coco
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConfig
 
 
-@variants("vse_infinity_scenes", "vse_infinity_small", "vse_infinity_flickr8k")
-@published
+@register_preset("vse_infinity_scenes", "vse_infinity_small", "vse_infinity_flickr8k")
 def vse_infinity_coco() -> RunConfig:
     """Region features and a GRU: AdamW 5e-4 divided by ten at epoch 15 of 25, decay 0.01, first epoch with the sum.
 

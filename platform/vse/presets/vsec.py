@@ -4,13 +4,12 @@ from dataclasses import replace
 
 from vse.models.vsec import VSEC
 from vse.objectives.vsec import VSECLoss
-from vse.presets.catalogue import Changes, ablates, published, variants
+from vse.presets.catalogue import Changes, ablates, register_preset
 from vse.presets.vsepp import vsepp_coco, vsepp_flickr8k
 from vse.training.config import OptimConfig, RunConfig
 
 
-@variants("vsec_scenes", "vsec_small")
-@published
+@register_preset("vsec_scenes", "vsec_small")
 def vsec_coco() -> RunConfig:
     """VSE-C (+all): Adam 1e-3, a tenth after every 15 epochs, batch 128 (Appendix B); 30 epochs are the public code's.
 
@@ -50,7 +49,7 @@ def vsec_relation() -> Changes:
     return {"objective.kinds": ("relation",)}
 
 
-@published
+@register_preset()
 def vsec_flickr8k() -> RunConfig:
     """VSE-C on Flickr8k (or a part of it) with a MobileNetV2; sizes and schedule are ours."""
     return replace(vsepp_flickr8k(), model=VSEC.Config(dim=256, word_dim=100), objective=VSECLoss.Config(warmup=5))
