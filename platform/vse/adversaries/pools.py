@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from vse.adversaries.word_lists import CORRECTED_ATTRIBUTES, NO_RELATION, NOT_CONCRETE, PUBLISHED_ATTRIBUTES
+from vse.adversaries.word_lists import SHARED
 from vse.config import fingerprint, knob
 from vse.errors import InputError
 from vse.text.components import Components, Relation
@@ -143,7 +143,7 @@ def build_pools(captions: Iterable[tuple[Parse, Components]], config: PoolConfig
     attributes = config.attributes
     if attributes == "auto":
         attributes = "frequent" if num_captions < FREQUENT_BELOW else "corrected"
-    lists = {"frequent": None, "published": PUBLISHED_ATTRIBUTES, "corrected": CORRECTED_ATTRIBUTES}
+    lists = {"frequent": None, "published": SHARED.published_attributes, "corrected": SHARED.corrected_attributes}
     whole = counts.pool(least, lists[attributes])
     if not config.held_out:
         return WordPools(training=whole, attack_only=whole)
@@ -195,12 +195,12 @@ class _Counts:
                 phrase = " ".join(token.text.lower() for token in parse[span[0] : span[1]])
             self.relations[item.word][slot, phrase] += 1
 
-    def pool(self, least: int, listed: tuple[str, ...] | None) -> Pool:
+    def pool(self, least: int, listed: Container[str] | None) -> Pool:
         learned = {word for word, count in self.texts.items() if count >= min(least, LEAST)}
         nouns = [
             self._noun(word, forms, learned)
             for word, forms in _frequent(self.nouns, least)
-            if word not in NOT_CONCRETE and _plain(word) and self._usual(word, forms)
+            if word not in SHARED.not_concrete and _plain(word) and self._usual(word, forms)
         ]
         attributes = [
             AttributeEntry(word=word, count=forms.total(), form=form)
@@ -215,7 +215,7 @@ class _Counts:
                 if phrase:
                     by_slot[slot][phrase] += count
             best = {slot: form for slot in sorted(by_slot) if (form := _commonest(by_slot[slot], learned)) is not None}
-            if best and word not in NO_RELATION and _plain(word):
+            if best and word not in SHARED.no_relation and _plain(word):
                 relations.append(RelationEntry(word=word, count=forms.total(), forms=best))
         named = tuple(entry for entry in nouns if entry.singular is not None or entry.plural is not None)
         return Pool(nouns=named, attributes=tuple(attributes), relations=tuple(relations))

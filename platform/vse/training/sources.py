@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -29,7 +30,10 @@ class Sources:
         for source in SOURCES:
             place = folder / source
             for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-                texts[".".join(file.relative_to(folder).with_suffix("").parts)] = file.read_text(encoding="utf-8")
+                text, lists = file.read_text(encoding="utf-8"), file.with_suffix(".toml")
+                if lists.exists():  # the word lists of the module, as one more statement
+                    text += f"\n{tomllib.loads(lists.read_text(encoding='utf-8'))!r}\n"
+                texts[".".join(file.relative_to(folder).with_suffix("").parts)] = text
         return cls(texts)
 
     def digest(self, module: str) -> str:

@@ -35,7 +35,7 @@ def versions() -> dict[str, str]:
 def code_digits() -> str:
     """The same of a checkout and of what was installed from it. Read once: what is edited later is not what runs."""
     found, package = hashlib.sha256(), Path(__file__).parents[1]
-    for file in sorted(package.rglob("*.py")):
+    for file in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
         found.update(f"{file.relative_to(package).as_posix()}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
     return found.hexdigest()[:8]
 

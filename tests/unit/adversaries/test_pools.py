@@ -13,7 +13,7 @@ from vse.adversaries.pools import (
     noun_phrase_start,
     relation_span,
 )
-from vse.adversaries.word_lists import CORRECTED_ATTRIBUTES, PUBLISHED_ATTRIBUTES
+from vse.adversaries.word_lists import SHARED
 from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
@@ -97,10 +97,10 @@ def test_forms_that_were_hardly_seen_stay_out():
 
 
 def test_lists_of_attributes():
-    assert len(PUBLISHED_ATTRIBUTES) == 37
-    assert "morden" in PUBLISHED_ATTRIBUTES
-    assert "blue" not in PUBLISHED_ATTRIBUTES
-    assert {"blue", "modern"} <= set(CORRECTED_ATTRIBUTES)
+    assert len(SHARED.published_attributes) == 37
+    assert "morden" in SHARED.published_attributes
+    assert "blue" not in SHARED.published_attributes
+    assert {"blue", "modern"} <= set(SHARED.corrected_attributes)
     captions = pairs(ALL)
     published = build_pools(captions, PoolConfig(minimum=1, attributes="published", held_out=False)).training
     assert published.words()["attributes"] == ("brown", "orange", "wooden")

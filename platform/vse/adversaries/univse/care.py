@@ -21,25 +21,19 @@ from vse.adversaries.pools import (
 )
 from vse.adversaries.univse.edits import Barred, Change, Editor, with_similar
 from vse.adversaries.vsec.agreement import agreeing_verbs
-from vse.adversaries.vsec.lists import AMBIENT, POOR
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.mentions import ImageMentions, Relatedness
 from vse.adversaries.vsec.reading import has_a
 from vse.adversaries.vsec.rules import Rules
 from vse.adversaries.vsec.words import NUMBERS, is_mass, is_visible, takes_article
-from vse.adversaries.word_lists import (
-    ATTRIBUTE_KINDS,
-    CLOSE_ATTRIBUTES,
-    HARDLY_OF_THINGS,
-    NEVER_OF_LIVING,
-    VAGUE_RELATIONS,
-)
+from vse.adversaries.word_lists import SHARED
 from vse.text.components import Attribute, Components
 from vse.text.lexicon.compact import Knowledge, knowledge
 from vse.text.parse import Parse
 from vse.text.parsed_caption import ParsedCaption
 from vse.text.syntax import Tree
 
-_KIND_OF = {word: kind for kind, words in ATTRIBUTE_KINDS.items() for word in words}
+_KIND_OF = {word: kind for kind, words in SHARED.attribute_kinds.items() for word in words}
 
 
 class Care:
@@ -58,7 +52,7 @@ class Care:
 
     def _is_plain(self, entry: NounEntry) -> bool:
         lexicon, word = self.known.lexicon, entry.word
-        if word in AMBIENT | POOR or word not in lexicon or not is_visible(word, self.known.concreteness):
+        if word in LISTS.ambient | LISTS.poor or word not in lexicon or not is_visible(word, self.known.concreteness):
             return False
         return not lexicon.is_a(word, "body_part", senses=2) and (takes_article(entry) or is_mass(entry))
 
@@ -75,7 +69,7 @@ class Care:
 def _seen(entry: RelationEntry) -> RelationEntry:
     """The entry with the forms that can be seen to be false and stand by themselves: none of "fallen a head"."""
     forms: Mapping[str, str] = {}
-    if entry.word not in VAGUE_RELATIONS:
+    if entry.word not in SHARED.vague_relations | SHARED.no_relation:
         forms = {slot: form for slot, form in entry.forms.items() if " " in form or not form.endswith(("ed", "en"))}
     return RelationEntry(word=entry.word, count=entry.count, forms=forms)
 
@@ -106,11 +100,11 @@ class CarefulEditor(Editor):
         if kind is None:
             others = [i for i in self.tree.below(pair.noun_token, "amod") if i != pair.token]
             return [] if others else self._strange_to(pair.noun)  # not "a purple red jacket"
-        close = with_similar([pair.word], CLOSE_ATTRIBUTES)
+        close = with_similar([pair.word], SHARED.close_attributes)
         return [entry for entry in self.attributes if _KIND_OF[entry.word] == kind and entry.word not in close]
 
     def _strange_to(self, noun: str) -> list[AttributeEntry]:
-        never = NEVER_OF_LIVING if self.care.is_living(noun) else HARDLY_OF_THINGS
+        never = SHARED.never_of_living if self.care.is_living(noun) else SHARED.hardly_of_things
         return [entry for entry in self.attributes if entry.word in never]
 
     def _append_noun(self, index: int, word: str, entry: NounEntry) -> Change | None:

@@ -25,7 +25,7 @@ from vse.adversaries.pools import (
     relation_slot,
     relation_span,
 )
-from vse.adversaries.word_lists import SIMILAR_ATTRIBUTES, SIMILAR_NOUNS, SIMILAR_RELATIONS
+from vse.adversaries.word_lists import SHARED
 from vse.text.components import Attribute, Components, Relation
 from vse.text.inflector import inflector
 from vse.text.parse import Parse
@@ -69,17 +69,17 @@ def with_similar(words: Iterable[str], groups: Sequence[frozenset[str]]) -> froz
 
 def barred_nouns(mentioned: Iterable[str]) -> frozenset[str]:
     """Nouns that are not irrelevant to an image whose captions have these lemmas."""
-    return with_similar(mentioned, SIMILAR_NOUNS)
+    return with_similar(mentioned, SHARED.similar_nouns)
 
 
 def barred_attributes(mentioned: Iterable[str]) -> frozenset[str]:
     """Attributes too similar to these (B.2's groups and a few more)."""
-    return with_similar(mentioned, SIMILAR_ATTRIBUTES)
+    return with_similar(mentioned, SHARED.similar_attributes)
 
 
 def barred_relations(mentioned: Iterable[str]) -> frozenset[str]:
     """Relation words that may mean the same as these."""
-    return with_similar(mentioned, SIMILAR_RELATIONS)
+    return with_similar(mentioned, SHARED.similar_relations)
 
 
 class Editor:

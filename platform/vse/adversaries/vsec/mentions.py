@@ -5,15 +5,15 @@ from functools import cached_property
 
 from vse.adversaries.pools import is_plural
 from vse.adversaries.univse.edits import with_similar
-from vse.adversaries.vsec.lists import ENCLOSED, ENCLOSURES, PERSONAL
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.rules import Rules
 from vse.adversaries.vsec.words import DIGITS, NUMBERS, is_visible
-from vse.adversaries.word_lists import NOT_CONCRETE, SIMILAR_NOUNS
+from vse.adversaries.word_lists import SHARED
 from vse.text.lexicon.compact import Knowledge
 from vse.text.parsed_caption import ParsedCaption
 from vse.text.tokens import words as token_words
 
-_PEOPLE = next(group for group in SIMILAR_NOUNS if "person" in group) | {"player", "team", "audience", "couple"}
+_PEOPLE = next(g for g in SHARED.similar_nouns if "person" in g) | {"player", "team", "audience", "couple"}
 _DOERS = ("er", "or", "ist", "man", "woman")
 
 
@@ -38,12 +38,12 @@ class Relatedness:
         return doer or noun in _PEOPLE or self._lexicon.is_a(noun, "person")
 
     def _is_personal(self, noun: str) -> bool:
-        return any(self._lexicon.is_a(noun, kind, senses=2) for kind in PERSONAL)
+        return any(self._lexicon.is_a(noun, kind, senses=2) for kind in LISTS.personal)
 
     def named(self, word: str) -> int:
         """Candidates that a word of any part of speech names, or that look like it."""
         if word not in self._named:
-            near = with_similar([word], SIMILAR_NOUNS) if self._rules.image_wide else {word}
+            near = with_similar([word], SHARED.similar_nouns) if self._rules.image_wide else {word}
             self._named[word] = sum(1 << self._index[w] for w in near if w in self._index)
         return self._named[word]
 
@@ -56,12 +56,12 @@ class Relatedness:
     def is_visible(self, noun: str) -> bool:
         """Whether a noun, frequent or not, names something to see."""
         if noun not in self._visible:
-            self._visible[noun] = noun not in NOT_CONCRETE and is_visible(noun, self._concreteness)
+            self._visible[noun] = noun not in SHARED.not_concrete and is_visible(noun, self._concreteness)
         return self._visible[noun]
 
     def is_enclosure(self, noun: str) -> bool:
         """Whether something can be outside of what the noun names, and be seen to be."""
-        return noun in ENCLOSED or any(self._lexicon.is_a(noun, kind, senses=2) for kind in ENCLOSURES)
+        return noun in LISTS.enclosed or any(self._lexicon.is_a(noun, kind, senses=2) for kind in LISTS.enclosures)
 
     def has_front(self, noun: str) -> bool:
         """Whether the noun names something with a front of its own: "behind a boat" is not said from the camera."""
@@ -133,7 +133,7 @@ class ImageMentions:
         several = {"group", "couple", "crowd", "team", "several", "many", "people", "pair", "family", "others"}
         if any(token.text.lower() in several for caption in self._captions for token in caption.parse):
             found |= _PEOPLE
-        return with_similar(found, SIMILAR_NOUNS)
+        return with_similar(found, SHARED.similar_nouns)
 
     def may_be_several(self, noun: str) -> bool:
         """Whether another caption speaks of more than one of what `noun` names."""

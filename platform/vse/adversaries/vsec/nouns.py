@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from vse.adversaries.pools import determiner_of, is_plural
-from vse.adversaries.vsec.lists import MASS
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.reading import Reading
 from vse.adversaries.vsec.slots import Slot
 from vse.text.components import Object
@@ -55,7 +55,7 @@ def _slots(reading: Reading, item: Object) -> Iterator[Slot]:
     elif determiner:
         quantity = reading.lower[reading.phrase_start(item)] in ("some", "much", "any", "more", "enough", "all")
         yield slot(start, "singular", "mass" if quantity else "singular")
-    elif item.word in reading.words.counted and item.word not in MASS:
+    elif item.word in reading.words.counted and item.word not in LISTS.mass:
         if not reading.has_article:
             yield slot(start, "singular", "counted")  # captions that leave articles out: "dog on bed"; not "in hand"
     else:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from vse.adversaries.pools import is_plural
 from vse.adversaries.vsec.agreement import agree
 from vse.adversaries.vsec.inflection import plural_noun, singular_noun
-from vse.adversaries.vsec.lists import COLORS, MASS, PLURAL_PRONOUNS, SINGULAR_PRONOUNS, UNCOUNTED
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.reading import Reading
 from vse.adversaries.vsec.slots import Fixed, Slot
 from vse.adversaries.vsec.words import ARTICLES, DIGITS, NUMBERS
-from vse.adversaries.word_lists import NOT_CONCRETE
+from vse.adversaries.word_lists import SHARED
 from vse.text.components import Object
 
 
@@ -21,7 +21,9 @@ def numeral_slots(reading: Reading) -> Iterator[Slot]:
 
 
 def _countable(reading: Reading, item: Object) -> bool:
-    if item.word in UNCOUNTED | COLORS | NOT_CONCRETE or reading.caption.parse[item.token].tag.startswith("NNP"):
+    if item.word in LISTS.uncounted | LISTS.colors | SHARED.not_concrete:
+        return False
+    if reading.caption.parse[item.token].tag.startswith("NNP"):
         return False
     return not reading.rules.agreement or reading.visible(item)
 
@@ -80,12 +82,12 @@ def _inflected(reading: Reading, item: Object, numeral: int, plural: bool) -> tu
     """The noun and its verbs in the other number; None where other words would have to change too."""
     parsed, forms = reading.caption.parse[item.token], reading.words.forms
     form = (plural_noun if plural else singular_noun)(parsed.text, item.word, forms)
-    if form is None or (plural and item.word in MASS) or not reading.is_free(item.token, item.token + 1):
+    if form is None or (plural and item.word in LISTS.mass) or not reading.is_free(item.token, item.token + 1):
         return None
     noun: Fixed = (item.token, item.token + 1, form)
     if not reading.rules.agreement:
         return (noun,)
-    pronouns = SINGULAR_PRONOUNS if plural else PLURAL_PRONOUNS
+    pronouns = LISTS.singular_pronouns if plural else LISTS.plural_pronouns
     between = reading.lower[numeral + 1 : item.token]
     if pronouns.intersection(reading.lower[item.token :]) or {"a", "an", "another", "each"}.intersection(between):
         return None

@@ -3,19 +3,7 @@
 from collections.abc import Iterator
 
 from vse.adversaries.pools import noun_phrase_start
-from vse.adversaries.vsec.lists import (
-    BESIDE,
-    DEVICES,
-    DRESS,
-    NOT_AFTER,
-    OVERHEAD,
-    PARTICLES,
-    PHRASAL,
-    SLOPES,
-    TERRAIN,
-    TETHERS,
-    WATERS,
-)
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.overlap import LISTED
 from vse.adversaries.vsec.reading import Reading
 from vse.adversaries.vsec.rules import Rules
@@ -89,13 +77,13 @@ def _preposition(reading: Reading, item: Object) -> tuple[int, int] | None:
     token = reading.caption.parse[last - 1]
     if token.pos != "ADP" or last < 2 or reading.tree.below(last - 1, "fixed"):
         return None
-    if not NOT_AFTER.isdisjoint((reading.lower[last - 2], reading.caption.parse[last - 2].lemma)):
+    if not LISTS.not_after.isdisjoint((reading.lower[last - 2], reading.caption.parse[last - 2].lemma)):
         return None
     if reading.lower[last - 1] == "on" and reading.caption.parse[last - 2].lemma in _HANGING:
         return None  # what hangs on a bar is under it too
     if reading.lower[last - 1] == "at" and not _is_place(reading, item):
         return None
-    if reading.lower[last - 1] in PARTICLES and reading.caption.parse[last - 2].lemma in PHRASAL:
+    if reading.lower[last - 1] in LISTS.particles and reading.caption.parse[last - 2].lemma in LISTS.phrasal:
         return None
     if reading.lower[last - 1] == "by" and _is_agent(reading, item):
         return None
@@ -122,24 +110,24 @@ def _is_place(reading: Reading, item: Object) -> bool:
 def _suiting(reading: Reading, item: Object, word: str) -> frozenset[str]:
     """Alternatives that can be seen to be false for this noun: what is in a shirt or in water may be under it too."""
     every = frozenset(reading.words.prepositions)
-    if word in ("with", "without") or item.word in DRESS or reading.related.is_worn(item.word):
+    if word in ("with", "without") or item.word in LISTS.dress or reading.related.is_worn(item.word):
         return every & {"without"}
     every -= {"without"}
     away = every & {"away from"}
-    if item.word in TETHERS:
+    if item.word in LISTS.tethers:
         return away
-    if item.word in WATERS:
+    if item.word in LISTS.waters:
         return away | (every & _UNDER if word in _LIFTED else frozenset())
-    if item.word in SLOPES:
+    if item.word in LISTS.slopes:
         upon = _UNDER - {"below"} | ({"up"} if word == "down" else frozenset())
         return away | (every & upon) if word in _UPON else away
-    if item.word in TERRAIN:
+    if item.word in LISTS.terrain:
         return away | (every & (_UNDER - {"below"}))
     if word == "behind" and reading.related.has_front(item.word):
         every -= {"in front of"}  # as the camera sees it
-    if item.word in DEVICES:
+    if item.word in LISTS.devices:
         every -= {"on", "atop"}
-    if word.split()[0] in BESIDE and item.word in OVERHEAD:
+    if word.split()[0] in LISTS.beside and item.word in LISTS.overhead:
         every -= _UNDER
     if reading.related.is_enclosure(item.word):
         return every

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vse.adversaries.pools import compound_start, determiner_of, is_plural, noun_phrase_start
-from vse.adversaries.vsec.lists import MASS
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.mentions import ImageMentions, Relatedness
 from vse.adversaries.vsec.rules import Rules
 from vse.adversaries.vsec.slots import is_free
@@ -89,7 +89,7 @@ class Reading:
     def is_bare(self, token: int) -> bool:
         """Whether a noun is a singular that should have an article and has none."""
         parsed = self.caption.parse[token]
-        counted = parsed.lemma in self.words.counted and parsed.lemma not in MASS
+        counted = parsed.lemma in self.words.counted and parsed.lemma not in LISTS.mass
         return counted and not is_plural(self.caption.parse, token) and not determiner_of(self.caption.parse, token)
 
     def shares_determiner(self, item: Object) -> bool:

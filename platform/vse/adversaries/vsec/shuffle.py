@@ -5,7 +5,7 @@ from itertools import combinations
 
 from vse.adversaries.pools import determiner_of, is_plural
 from vse.adversaries.vsec.agreement import agreeing_verbs, has_loose_clause
-from vse.adversaries.vsec.lists import MASS, RIDDEN, SYMMETRIC, TERRAIN, TETHERS, WATERS
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.reading import Reading
 from vse.adversaries.vsec.slots import NOTHING, Slot
 from vse.text.components import Object
@@ -91,9 +91,9 @@ def _symmetric(reading: Reading, phrases: list[_Phrase], a: int, b: int) -> bool
     one, other = phrases[a], phrases[b]
     if reading.lower[other[1] - 1] in _WEAK or reading.lower[max(0, one[1] - 1)] in _BESIDE:
         return True  # "two bears at a table with honey", "near a curb outside a store"
-    if (one[0].word in RIDDEN or _is_place(reading, one)) and _is_place(reading, other):
+    if (one[0].word in LISTS.ridden or _is_place(reading, one)) and _is_place(reading, other):
         return True  # "in the sand on the beach", "on skis in the snow"
-    if other[0].word in TETHERS:
+    if other[0].word in LISTS.tethers:
         return True  # "a dog on a leash"
     before = [reading.caption.parse[phrase[1] - 1] for phrase in (one, other) if phrase[1] > 0]
     if len(before) == 2 and before[0].pos == "ADP" and before[0].text.lower() == before[1].text.lower():
@@ -109,13 +109,13 @@ def _symmetric(reading: Reading, phrases: list[_Phrase], a: int, b: int) -> bool
         words.append({*reading.lower[one[2] : other[1]], *(t.lemma for t in reading.caption.parse[one[2] : other[1]])})
     if reading.tree.role(other[0].token) == "conj" or other[0].token in reading.tree.conjuncts(one[0].token):
         return True
-    return any(found <= _COPULA or not found.isdisjoint(SYMMETRIC) for found in words)
+    return any(found <= _COPULA or not found.isdisjoint(LISTS.symmetric) for found in words)
 
 
 def _is_place(reading: Reading, phrase: _Phrase) -> bool:
     """Whether a noun phrase says where, so that two of them may be said either way round."""
     word = phrase[0].word
-    return word in TERRAIN | WATERS | TETHERS or reading.related.is_enclosure(word)
+    return word in LISTS.terrain | LISTS.waters | LISTS.tethers or reading.related.is_enclosure(word)
 
 
 def _differ(reading: Reading, a: _Phrase, b: _Phrase) -> bool:
@@ -151,7 +151,7 @@ def _whole(reading: Reading, phrase: _Phrase) -> bool:
     token = phrase[0].token
     if reading.is_bare(token) or reading.shares_determiner(phrase[0]):
         return False
-    singular = not is_plural(reading.caption.parse, token) and phrase[0].word not in MASS
+    singular = not is_plural(reading.caption.parse, token) and phrase[0].word not in LISTS.mass
     if singular and reading.has_article and not determiner_of(reading.caption.parse, token):
         return False  # "ankle deep"
     if not _AMONG.isdisjoint(before) or (before and before[0] in _BE and _is_participle(reading, phrase[2])):

@@ -14,12 +14,12 @@ from functools import cached_property
 
 from vse.adversaries.pools import LEAST, NounEntry, PoolConfig, build_pools
 from vse.adversaries.univse.edits import article
-from vse.adversaries.vsec.lists import AMBIENT, COUNTED_TOO, MASS, PLACES, PLURAL_ONLY, POOR, VISIBLE
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.overlap import LISTED, PHRASES, published_alternatives
 from vse.adversaries.vsec.overlap import sensible_alternatives as sensible
 from vse.adversaries.vsec.rules import Rules
 from vse.adversaries.vsec.slots import NOTHING
-from vse.adversaries.word_lists import NOT_CONCRETE
+from vse.adversaries.word_lists import SHARED
 from vse.config import fingerprint
 from vse.errors import InputError
 from vse.text.components import Components
@@ -82,7 +82,7 @@ class Contrast:
             "singular": lambda e: takes_article(e) or is_mass(e),
             "counted": takes_article,
             "mass": is_mass,
-            "plural": lambda e: e.plural is not None and (e.word not in MASS or e.word in COUNTED_TOO),
+            "plural": lambda e: e.plural is not None and (e.word not in LISTS.mass or e.word in LISTS.counted_too),
         }
         return {name: sum(1 << k for k, e in enumerate(self.nouns) if fits(e)) for name, fits in kinds.items()}
 
@@ -102,23 +102,23 @@ class Contrast:
 
 def takes_article(entry: NounEntry) -> bool:
     """Whether `a` goes with the noun."""
-    if (entry.word in MASS and entry.word not in COUNTED_TOO) or entry.word in PLURAL_ONLY:
+    if (entry.word in LISTS.mass and entry.word not in LISTS.counted_too) or entry.word in LISTS.plural_only:
         return False
     return entry.singular is not None and entry.countable and (entry.determiner == "a" or entry.plural is not None)
 
 
 def is_mass(entry: NounEntry) -> bool:
     """Whether the noun stands without an article."""
-    if entry.singular is None or entry.word in PLURAL_ONLY:
+    if entry.singular is None or entry.word in LISTS.plural_only:
         return False
-    if entry.word in PLACES:
+    if entry.word in LISTS.places:
         return False
-    return entry.word in MASS or (not entry.countable and entry.plural is None and entry.determiner == "")
+    return entry.word in LISTS.mass or (not entry.countable and entry.plural is None and entry.determiner == "")
 
 
 def is_visible(noun: str, concreteness: Concreteness) -> bool:
     """Whether a noun counts as concrete: by its score, that of its singular, or a short list of exceptions."""
-    return noun in VISIBLE or concreteness.is_concrete(_PLURALS.get(noun, noun))
+    return noun in LISTS.visible or concreteness.is_concrete(_PLURALS.get(noun, noun))
 
 
 class ContrastWords:
@@ -158,7 +158,7 @@ class ContrastWords:
         return frozenset(e.word for e in self._halves["all"] if self._concrete(e.word) and self._known(e.word))
 
     def _concrete(self, word: str) -> bool:
-        return is_visible(word, self.knowledge.concreteness) and word not in NOT_CONCRETE
+        return is_visible(word, self.knowledge.concreteness) and word not in SHARED.not_concrete
 
     def _known(self, word: str) -> bool:
         return word in self.knowledge.lexicon
@@ -190,7 +190,7 @@ class ContrastWords:
         if not self.rules.image_wide:
             return True
         part = self.knowledge.lexicon.is_a(entry.word, "body_part", senses=2)
-        return entry.word not in AMBIENT | POOR and not part
+        return entry.word not in LISTS.ambient | LISTS.poor and not part
 
     def report(self) -> dict[str, object]:
         """How many words there are, and which frequent nouns were left out because they are not concrete or known."""

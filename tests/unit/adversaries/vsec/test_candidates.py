@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.adversaries.vsec.made import NOUNS, contrast_words, generator, parsed, slots, text_of
 from vse.adversaries.univse.edits import apply_edits
 from vse.adversaries.vsec.agreement import agree, agreeing_verbs, has_loose_clause
-from vse.adversaries.vsec.overlap import LISTED, SETS, published_alternatives, sensible_alternatives
+from vse.adversaries.vsec.overlap import LISTED, PREPOSITIONS, published_alternatives, sensible_alternatives
 from vse.adversaries.vsec.rules import CLASSES, PARADIGMS, PUBLISHED, Rules
 from vse.adversaries.vsec.slots import change_of, read_as
 from vse.adversaries.vsec.words import KINDS
@@ -168,15 +168,15 @@ def test_as_published():
 
 
 def test_the_published_table_leaks():
-    assert len(SETS) == 23
+    assert len(PREPOSITIONS.sets) == 23
     assert {"beyond", "over"}.isdisjoint(published_alternatives("on", False))
     assert "beyond" in published_alternatives("on", True)
     assert "within" in published_alternatives("in", True) - published_alternatives("in", False)
     for word in ("on", "in", "to"):  # replaced by a word that it shares a set with
-        assert any(word in group and group & published_alternatives(word, True) for group in SETS)
+        assert any(word in group and group & published_alternatives(word, True) for group in PREPOSITIONS.sets)
     for word in LISTED:
         for other in published_alternatives(word, False):
-            assert not any({word, other} <= group for group in SETS)
+            assert not any({word, other} <= group for group in PREPOSITIONS.sets)
     for word in ("on", "in", "near", "under", "next to", "in front of"):
         assert sensible_alternatives(word)
         assert word not in sensible_alternatives(word)

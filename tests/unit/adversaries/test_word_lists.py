@@ -1,0 +1,72 @@
+"""Word lists in TOML files: shipped ones can be read, and a damaged file gets one line that names file and key."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pytest
+
+from vse.adversaries.vsec.lists import LISTS
+from vse.adversaries.vsec.overlap import PREPOSITIONS
+from vse.adversaries.word_lists import SHARED, Groups, Table, Words, read_lists
+from vse.errors import InputError
+
+GOOD = 'words = "b a"\nordered = "b a"\ngroups = ["a b", "c"]\n[table]\n"x y" = "a"\n'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lists:
+    words: Words
+    ordered: tuple[str, ...]
+    groups: Groups
+    table: Table
+
+
+def read(folder: Path, text: str) -> Lists:
+    (folder / "made.toml").write_text(text)
+    return read_lists(Lists, str(folder / "made.py"))
+
+
+def test_a_file_is_read_by_the_types_of_the_fields(tmp_path: Path) -> None:
+    assert read(tmp_path, GOOD) == Lists(
+        words=frozenset("ab"),
+        ordered=("b", "a"),
+        groups=(frozenset("ab"), frozenset("c")),
+        table={"x y": frozenset("a")},
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('words = "b a"', "", "words: missing"),
+        ('words = "b a"', 'words = "b a"\nwoods = "c"', "woods: unknown key; known are words, ordered, groups, table"),
+        ('words = "b a"', "words = 3", "words: expected a string of words, got 3"),
+        ('words = "b a"', 'words = " "', "words: expected a string of words, got ' '"),
+        ('words = "b a"', 'words = "a b a"', "words: 'a' is repeated"),
+        ('words = "b a"', 'words = "a B"', "words: 'B' is not in lower case"),
+        ('["a b", "c"]', '"a b"', "groups: expected an array of strings, got 'a b'"),
+        ('["a b", "c"]', '["a b", ""]', r"groups\[1\]: expected a string of words, got ''"),
+        ('"x y" = "a"', '"x y" = ["a"]', r"table.x y: expected a string of words, got \['a'\]"),
+        ('words = "b a"', "words = b", "cannot be read as TOML"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, before: str, after: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"made\.toml: {message}") as error:
+        read(tmp_path, GOOD.replace(before, after))
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.toml: cannot be read"):
+        read_lists(Lists, str(tmp_path / "none.py"))
+
+
+@pytest.mark.parametrize("lists", [SHARED, LISTS, PREPOSITIONS])
+def test_shipped_lists_are_not_empty(lists: object) -> None:
+    assert all(getattr(lists, field.name) for field in fields(lists))  # type: ignore[arg-type]  # a dataclass
+
+
+def test_attributes_contradict_others_of_their_kind_only() -> None:
+    kinds = [word for words in SHARED.attribute_kinds.values() for word in words]
+    assert len(kinds) == len(set(kinds))
+    assert SHARED.never_of_living | SHARED.hardly_of_things <= set(kinds)
