@@ -15,8 +15,7 @@ from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.training.origin import Origin
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import command_line
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import command_line, write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from vse.cli.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
-from vse.storage.paths import local_path
+from vse.storage.files import local_path
 from vse.text.lexicon import compact
 from vse.text.lexicon.wordnet import DEBIAN, read_wordnet
 from vse.text.tokens import words
 from vse.text.word_vector_training import read_captions
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,8 +20,7 @@ from vse.stages.measuring.stage import measure_with_outcomes
 from vse.storage.folder import Folder
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import run_tags
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import run_tags, write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

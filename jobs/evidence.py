@@ -19,8 +19,7 @@ from vse.studies.trainings import Training, TrainingArchive
 from vse.tracking.shipping import ship_all
 from vse.training.code import warning
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import command_line, usable_cores
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import command_line, usable_cores, write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,7 @@ from vse.stages.extract import ExtractionConfig, check_features, extract, featur
 from vse.stages.local_inputs import check_reach
 from vse.training.compatibility import family_inputs
 from vse.workspace.layout import Workspace, dataset_name
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.errors import InputError
-from vse.storage.paths import local_path
+from vse.storage.files import local_path
 from vse.studies.adversary_samples import SampleOptions, drawn, judged_by_source, listing, sheets
 from vse.studies.adversary_verdicts import from_json_lines, table, tally, to_json_lines
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 def run(request: Request) -> str:

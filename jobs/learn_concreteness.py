@@ -10,8 +10,7 @@ from pathlib import Path
 from vse.cli.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
-from vse.storage.checksums import sha256_of_file
-from vse.storage.paths import local_path
+from vse.storage.files import local_path, sha256_of_file
 from vse.text.lexicon.compact import knowledge
 from vse.text.lexicon.concreteness import (
     ABSTRACT_SEEDS,
@@ -28,7 +27,7 @@ from vse.text.tokens import words
 from vse.text.word_vector_files import read_rows
 from vse.text.word_vector_training import read_captions
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

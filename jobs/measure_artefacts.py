@@ -11,7 +11,7 @@ from vse.stages.describe import of_data
 from vse.studies.artefact_measures import table
 from vse.studies.artefact_test import Options, measure_artefacts, numbers
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 def run(request: Request) -> str:

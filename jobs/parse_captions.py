@@ -14,7 +14,7 @@ from vse.config import knob
 from vse.stages.describe import describe, of_data
 from vse.stages.parse import check_parser, language_fingerprint, parse_captions, parser_of
 from vse.workspace.layout import Workspace, dataset_name
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,11 +12,10 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.config import knob
 from vse.display.progress import Progress
-from vse.storage.checksums import sha256_of
+from vse.storage.files import local_path, sha256_of
 from vse.storage.folder import Folder
-from vse.storage.paths import local_path
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

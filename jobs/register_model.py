@@ -11,8 +11,8 @@ from vse.errors import StorageError
 from vse.inference.served_model import ALIAS, Packed, offer_model
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
+from vse.workspace.provenance import write_summary
 from vse.workspace.redaction import redact_text
-from vse.workspace.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

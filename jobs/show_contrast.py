@@ -12,10 +12,10 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.stages.parse import parser_of
 from vse.stages.pipeline import check
-from vse.storage.paths import local_path
+from vse.storage.files import local_path
 from vse.studies.contrast_page import page_of, read_images
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ from vse.training.given_vectors import without_vectors
 from vse.training.origin import Origin
 from vse.training.warmup import kept_in_warmup
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

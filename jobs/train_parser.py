@@ -11,9 +11,9 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_threads, set_up_logging
 from vse.config import knob
 from vse.errors import InputError
-from vse.storage.paths import local_path
+from vse.storage.files import local_path
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,11 +8,10 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.config import knob
 from vse.errors import InputError
-from vse.storage.checksums import sha256_of_file
-from vse.storage.paths import local_path
+from vse.storage.files import local_path, sha256_of_file
 from vse.text.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

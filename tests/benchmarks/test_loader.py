@@ -15,7 +15,7 @@ from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.train_worker import build_family
 from vse.storage.folder import Folder
-from vse.storage.prefetch import prefetched
+from vse.storage.parallel_reads import prefetched
 from vse.training.batches import Collator, windowed_batches
 from vse.training.checkpoint import Checkpoints
 from vse.training.compatibility import family_inputs

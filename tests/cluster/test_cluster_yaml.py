@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from vse.preflight.lint import problems
+from vse.preflight.cluster_file import problems
 
 ROOT = Path(__file__).resolve().parents[2]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text()

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import validate
 
 from tests.jobs.processes import run_many
-from vse.workspace.summary import SCHEMA
+from vse.workspace.provenance import SCHEMA
 
 pytestmark = pytest.mark.process
 

@@ -16,7 +16,7 @@ from vse.presets import preset
 from vse.stages.train import run_training
 from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import SCHEMA
+from vse.workspace.provenance import SCHEMA
 
 pytestmark = pytest.mark.process
 

@@ -12,7 +12,7 @@ from tests.jobs.processes import run_without_ray
 from tests.unit.text.lexicon.database import write
 from vse.text.lexicon.compact import knowledge
 from vse.text.lexicon.concreteness import ABSTRACT_SEEDS, CONCRETE_SEEDS, read_scores
-from vse.workspace.summary import SCHEMA
+from vse.workspace.provenance import SCHEMA
 
 pytestmark = pytest.mark.process
 

@@ -11,7 +11,7 @@ from tests.unit.inference.test_embedder import train
 from vse.inference.served_model import offer_model
 from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import SCHEMA
+from vse.workspace.provenance import SCHEMA
 
 pytestmark = pytest.mark.process
 

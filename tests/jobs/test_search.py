@@ -15,7 +15,7 @@ from vse.data.images import open_image
 from vse.stages import pipeline
 from vse.stages.trained import load_run
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import SCHEMA
+from vse.workspace.provenance import SCHEMA
 
 pytestmark = pytest.mark.process
 

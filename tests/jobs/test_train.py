@@ -13,8 +13,7 @@ from jsonschema import validate
 
 from tests.jobs.processes import command, environment, run, run_without_ray, summary_of
 from vse.workspace.journal import read
-from vse.workspace.provenance import gpus
-from vse.workspace.summary import SCHEMA
+from vse.workspace.provenance import SCHEMA, gpus
 
 pytestmark = pytest.mark.process
 

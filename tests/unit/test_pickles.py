@@ -20,7 +20,7 @@ from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
-from vse.storage.checksums import CHECKSUM, as_json, sha256_of, with_checksum
+from vse.storage.files import CHECKSUM, as_json, sha256_of, with_checksum
 from vse.storage.folder import MANIFEST, Folder
 from vse.sweeps.ledger import FILE_NAME, Ledger
 from vse.sweeps.trial import measure_test, read_hits

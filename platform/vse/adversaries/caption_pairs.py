@@ -14,8 +14,8 @@ from typing import Any
 
 from vse.errors import InputError
 from vse.storage import columns
-from vse.storage.paths import local_path
-from vse.storage.placeholders import refuse_placeholder
+from vse.storage.files import local_path
+from vse.storage.user_files import refuse_placeholder
 from vse.text.tokens import nfc, without_web
 
 _COLUMNS = ("filename", "caption", "negative_caption")

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from vse.errors import InputError
-from vse.storage.placeholders import refuse_placeholder
+from vse.storage.user_files import refuse_placeholder
 
 
 @dataclass(frozen=True, slots=True)

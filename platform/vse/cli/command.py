@@ -22,12 +22,13 @@ from vse import config as configuration
 from vse.cli import interrupts
 from vse.cli.addresses import (
     DEFAULT_WORKSPACE,
+    are_there,
+    by_name,
     check_addresses,
     refuse_credential,
     refuse_undecodable,
     workspace_address,
 )
-from vse.cli.run_names import are_there, by_name
 from vse.cluster.memory_shortage import memory_failure
 from vse.display.escaping import escaped_output, one_line
 from vse.errors import (

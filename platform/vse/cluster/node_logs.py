@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from vse.cluster.node_watch import RAY, is_up, session_of
+from vse.cluster.liveness import RAY, is_up, session_of
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace

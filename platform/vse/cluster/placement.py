@@ -7,8 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vse.cluster.capacity import Capacity, Kind, launched_plan, living, planned
-from vse.cluster.hosts import joined, listed, up_for, wait_for
+from vse.cluster.capacity import Capacity, Kind, joined, launched_plan, listed, living, planned, up_for, wait_for
 from vse.cluster.runtime import Config, cluster_address, placement_seconds, running_ray, started_here
 from vse.errors import InputError, PlacementError
 from vse.training.config import check_gpus

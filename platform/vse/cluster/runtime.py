@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from vse.cluster import ray_private
-from vse.cluster.address import check_answers
 from vse.cluster.capacity import LAUNCHED, launched_plan, planned
-from vse.cluster.node_watch import watched
+from vse.cluster.liveness import check_answers, watched
 from vse.config import knob
 from vse.display.escaping import one_line
 from vse.errors import InputError, first_line
-from vse.storage.scratch import LOGS_STAY, scratch_folder
+from vse.storage.files import LOGS_STAY, scratch_folder
 from vse.tracking.prometheus import show_progress
 from vse.workspace.provenance import gpus, usable_cores
 

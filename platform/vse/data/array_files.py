@@ -16,7 +16,7 @@ from torch import Tensor
 from vse.data.ragged import Ragged
 from vse.errors import InputError, first_line
 from vse.storage import user_files as named_files
-from vse.storage.placeholders import refuse_placeholder
+from vse.storage.user_files import refuse_placeholder
 
 ENDINGS = (".npy", ".npz", ".pt", ".pth")
 _NAMED = re.compile(r"(.+\.(?:npz|pt|pth)(?:\?[^#]*)?):([^:/]+)", re.IGNORECASE)

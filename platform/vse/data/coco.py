@@ -26,7 +26,7 @@ from vse.data.sources import (
 from vse.errors import InputError
 from vse.registry import register
 from vse.storage import user_files as named_files
-from vse.storage.paths import local_path
+from vse.storage.files import local_path
 
 
 @register("source", "coco")

@@ -15,7 +15,7 @@ from vse.data.image_files import places_of
 from vse.data.scenes.render import render
 from vse.errors import StorageError, first_line
 from vse.storage.folder import Folder
-from vse.storage.placeholders import placeholder, unfetched_link
+from vse.storage.user_files import placeholder, unfetched_link
 
 MISSING = "file is missing"  # a reason that may mean the wrong folder
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb

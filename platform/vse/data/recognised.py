@@ -7,8 +7,8 @@ from typing import Any
 from vse.data.sources import read_json
 from vse.errors import InputError
 from vse.storage import user_files as named_files
+from vse.storage.files import local_path
 from vse.storage.folder import Folder
-from vse.storage.paths import local_path
 
 _TABLES = ("*.csv", "*.tsv", "*.json", "*.jsonl")
 _FORMS = (

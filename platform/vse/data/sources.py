@@ -20,8 +20,8 @@ from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
 from vse.registry import ComponentConfig
 from vse.storage import user_files as named_files
+from vse.storage.files import local_path
 from vse.storage.folder import Folder
-from vse.storage.paths import local_path
 from vse.text.tokens import as_caption, composed, revision_of, words
 
 Truth = Callable[[str, str], bool | None]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vse.errors import InputError, first_line
 from vse.storage import user_files as named_files
-from vse.storage.placeholders import refuse_placeholder
+from vse.storage.user_files import refuse_placeholder
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from vse.inference.embedder import PARSER, SENTENCE, WEIGHTS, Embedder, sentence
 from vse.stages.parse import parser_of
 from vse.stages.trained import Trained, load_run
 from vse.storage import user_files as named_files
+from vse.storage.files import local_path
 from vse.storage.folder import Folder
-from vse.storage.paths import local_path
 from vse.text.sentence.features import SentenceFeatures
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig

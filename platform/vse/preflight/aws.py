@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from vse.preflight.checks import Check
-from vse.preflight.lint import part
+from vse.preflight.cluster_file import part
 
 # Service Quotas of EC2, in vCPUs: first letters of an instance type -> (on demand, spot)
 QUOTAS = {

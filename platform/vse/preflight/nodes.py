@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vse.cluster.hosts import Nodes, joined, listed, wait_for
+from vse.cluster.capacity import Nodes, joined, listed, wait_for
 from vse.errors import InputError, first_line
 from vse.preflight.checks import Check, State
 from vse.workspace.layout import Workspace

@@ -15,8 +15,7 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.preflight.aws import check_account
 from vse.preflight.checks import Check, table, verdict
-from vse.preflight.cluster_file import check_cluster_file, check_token, read_cluster_file
-from vse.preflight.lint import part
+from vse.preflight.cluster_file import check_cluster_file, check_token, part, read_cluster_file
 from vse.preflight.nodes import bring_up, check_hosts, check_nodes, check_this_machine
 from vse.tracking.shipping import tracking_uri
 from vse.workspace.redaction import redact_text

@@ -17,8 +17,8 @@ from vse.report.response_page import BEST, write_response
 from vse.report.runs_page import read_reported, write_runs
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import FILE_NAME as SUMMARY
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import FILE_NAME as SUMMARY
+from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,7 +31,7 @@ from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
 from vse.training.origin import read_origin
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 TOGETHER, APART = "together", "apart"
 WITHOUT_OUTCOMES = ("true_pairs", "gaussian", "pairs")

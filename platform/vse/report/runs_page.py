@@ -20,7 +20,7 @@ from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
 from vse.training.origin import Origin, read_origin
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import summarised
+from vse.workspace.provenance import summarised
 
 _ADVERSARIES = ("pools", "contrast", "parser")  # settings below `text` on which adversaries depend
 

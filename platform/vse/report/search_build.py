@@ -17,9 +17,8 @@ from vse.report.build import placed
 from vse.report.page import provenance
 from vse.report.search_page import search_page
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import command_line
+from vse.workspace.provenance import command_line, write_summary
 from vse.workspace.redaction import redact_text
-from vse.workspace.summary import write_summary
 
 PAGE = "search.html"
 REVISION = 1  # raise it if the same search would find something else

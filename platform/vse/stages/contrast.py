@@ -25,8 +25,8 @@ from vse.data.records import Records
 from vse.display.progress import Progress
 from vse.errors import StorageError
 from vse.stages.parse import main_can_be_imported, ray_runs
-from vse.storage.checksums import entry_of
 from vse.storage.damage import remove_damaged
+from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.text.components import Components, extract
 from vse.text.lexicon.compact import knowledge

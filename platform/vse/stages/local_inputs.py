@@ -23,7 +23,7 @@ from vse.stages.extract import check_features, kept_features
 from vse.stages.parse import parser_of
 from vse.stages.pipeline import check
 from vse.storage import user_files as named_files
-from vse.storage.paths import local_path
+from vse.storage.files import local_path
 from vse.training.compatibility import family_inputs
 from vse.training.config import RunConfig
 from vse.training.given_vectors import planned_coverage, without_vectors

@@ -22,7 +22,7 @@ from vse.stages.extract import features_identity, stored_features
 from vse.stages.parse import check_parser, parse_dataset
 from vse.stages.sentences import SentenceStore, fitted
 from vse.storage import user_files as named_files
-from vse.storage.placeholders import refuse_placeholder
+from vse.storage.user_files import refuse_placeholder
 from vse.text.caption_vectors import caption_vectors, caption_vectors_fingerprint
 from vse.text.lexicon.compact import knowledge
 from vse.text.vocabulary import SPECIAL, build_vocabulary

@@ -23,8 +23,8 @@ from vse.config import fingerprint
 from vse.display.progress import Progress
 from vse.errors import DamagedError, InputError
 from vse.registry import ComponentConfig
-from vse.storage.checksums import entry_of
 from vse.storage.damage import remove_damaged
+from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.storage.node_cache import mapped_array, read_checked
 from vse.storage.parallel_reads import read_ahead

@@ -21,9 +21,9 @@ from vse.cluster.process_group import GroupConfig
 from vse.cluster.runtime import placement_seconds, train_nodes
 from vse.config import to_dict
 from vse.errors import InputError, PlacementError, StorageError, WorkersLostError, first_line, storage_failure
+from vse.storage.files import scratch_folder
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
-from vse.storage.scratch import scratch_folder
 from vse.training.config import RunConfig
 from vse.training.loop import SAID_ONCE
 from vse.workspace import journal

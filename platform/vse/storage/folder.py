@@ -23,10 +23,9 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock, Timeout, lock_descriptor
 
 from vse.errors import DamagedError, InputError, StorageError, first_line, storage_failure
-from vse.storage.checksums import as_json, entry_of, sha256_of_file, with_checksum, without_checksum
+from vse.storage.files import as_json, entry_of, local_path, sha256_of_file, with_checksum, without_checksum
 from vse.storage.lease import DEAD_AFTER, LEASE_SECONDS, LeaseHandle, lease
 from vse.storage.object_store import Info, ObjectStore
-from vse.storage.paths import local_path
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".writing-"  # names that start with it are unfinished writes, which no reader sees

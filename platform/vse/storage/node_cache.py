@@ -20,7 +20,7 @@ import numpy as np
 from filelock import FileLock, lock_descriptor
 
 from vse.errors import DamagedError, InputError, StorageError
-from vse.storage.checksums import sha256_of
+from vse.storage.files import sha256_of
 from vse.storage.folder import Folder
 
 log = logging.getLogger(__name__)

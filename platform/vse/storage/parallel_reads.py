@@ -1,17 +1,44 @@
-"""Files of a workspace read side by side where each is a request to a store: small ones at once, large ones in turn."""
+"""Work done in threads ahead of its use: batches of a step, shards of a store, files of a workspace on S3."""
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from vse.storage.folder import Folder
-from vse.storage.prefetch import prefetched
+
+T = TypeVar("T")
+U = TypeVar("U")
+DEPTH = 2  # batches that wait: one would do, two even out batches of different sizes
+
+
+def prefetched(
+    make: Callable[[T], U], items: Iterable[T], depth: int = DEPTH, threads: int = 1
+) -> Generator[U, None, None]:
+    """make(item) of every item, in order, at most `depth` ahead of the caller, who should close this when it stops.
+
+    `make` must depend on its item alone, since it runs earlier than it is asked for, and beside itself where there are
+    several `threads`. What it raises is raised here, at the item's turn; what has not begun by then is not made.
+    """
+    waiting: deque[Future[U]] = deque()
+    rest = iter(items)
+    with ThreadPoolExecutor(threads, thread_name_prefix="prefetch") as pool:
+        try:
+            for item in rest:
+                waiting.append(pool.submit(make, item))
+                if len(waiting) > depth:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
 
 AT_ONCE = 16
 # Files of some 48 MB read side by side. One connection to S3 brings 85 to 90 MB/s, and the network of a node several
 # times that; those of a disk take a core each to check and decode.
 AHEAD, AHEAD_ON_DISK = 6, 2
-T = TypeVar("T")
 R = TypeVar("R")
 
 

@@ -19,7 +19,7 @@ from vse.errors import InputError
 from vse.stages.attack import attack_split, contrast_split, first_of_each
 from vse.stages.describe import describe
 from vse.stages.parse import parse_dataset
-from vse.storage.paths import local_path
+from vse.storage.files import local_path
 from vse.studies.artefact_measures import Row, Sample, measure
 from vse.studies.ngram_model import NgramModel
 from vse.text.vocabulary import build_vocabulary

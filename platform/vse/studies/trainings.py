@@ -16,7 +16,7 @@ from vse.config import canonical, fingerprint
 from vse.errors import DamagedError, InputError
 from vse.evaluation.per_image import PerImage
 from vse.presets.catalogue import from_data
-from vse.storage.checksums import as_json
+from vse.storage.files import as_json
 from vse.storage.folder import Folder
 from vse.studies.tables import unpack
 from vse.training.code import Code

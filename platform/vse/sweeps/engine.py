@@ -37,9 +37,8 @@ from vse.training.config import TrainConfig
 from vse.training.inputs import REVISION
 from vse.training.killed import close_killed, end_killed_below
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import usable_cores
-from vse.workspace.summary import FILE_NAME as SUMMARY
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import FILE_NAME as SUMMARY
+from vse.workspace.provenance import usable_cores, write_summary
 
 log = logging.getLogger(__name__)
 

@@ -22,10 +22,10 @@ from vse.errors import InputError, NotMadeError
 from vse.features.stored import StoredFeatures
 from vse.stages import pipeline
 from vse.stages.train_worker import build_family, training_device, validate
+from vse.storage.files import scratch_folder
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import read_each
 from vse.storage.read_only import SealedFolder
-from vse.storage.scratch import scratch_folder
 from vse.training.allocator import keep_freed_memory
 from vse.training.batches import Collator
 from vse.training.checkpoint import Checkpoints, Progress

@@ -22,7 +22,7 @@ from vse.cluster.capacity import Capacity, living
 from vse.cluster.placement import capacity
 from vse.cluster.runtime import LIFECYCLE, SPOT
 from vse.display.progress import Progress
-from vse.storage.scratch import scratch_folder
+from vse.storage.files import scratch_folder
 from vse.sweeps.budget import DRIVER_CPUS, Budget, Caps, Meter, Resources
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.nodes import SickNodes, Waiting

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from vse.config import canonical, dotted, fingerprint
 from vse.errors import InputError
-from vse.storage.checksums import as_json, with_checksum, without_checksum
+from vse.storage.files import as_json, with_checksum, without_checksum
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 from vse.sweeps.budget import Resources

@@ -25,7 +25,7 @@ import numpy as np
 
 from vse.config import canonical, fingerprint, flatten, override
 from vse.errors import MEANT, Hint, InputError, UnknownError
-from vse.storage.paths import local_path
+from vse.storage.files import local_path
 
 KEY = "sweep.space"  # which names one
 PROBES = 16  # seeded draws of a continuous domain that are tried on the configuration, beside its two ends

@@ -23,7 +23,7 @@ from vse.stages.attack import attack_split
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.trained import Trained, device_of, encode_adversaries, encode_split, load_run
-from vse.storage.checksums import entry_of
+from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.sweeps.plan import ARM, MATERIAL, Function, SweepCall, label_of
 from vse.sweeps.progress import Epochs

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.errors import DamagedError, InputError
-from vse.storage.checksums import sha256_of
+from vse.storage.files import sha256_of
 from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed
 from vse.text.components import Attribute, Components, Modifier, Object, Relation, extract

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from vse.config import fingerprint, knob
 from vse.errors import InputError, first_line
 from vse.registry import ComponentConfig, register
-from vse.storage.paths import local_path
-from vse.storage.placeholders import refuse_placeholder
+from vse.storage.files import local_path
+from vse.storage.user_files import refuse_placeholder
 from vse.text.lemmas import LEMMAS_FILE, LemmaTable
 from vse.text.parse import Parse, ParsedToken
 from vse.text.repairs import repaired

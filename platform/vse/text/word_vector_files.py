@@ -20,8 +20,8 @@ import numpy as np
 
 from vse.errors import InputError
 from vse.storage import user_files as named_files
-from vse.storage.paths import local_path
-from vse.storage.placeholders import placeholder, refuse_placeholder
+from vse.storage.files import local_path
+from vse.storage.user_files import placeholder, refuse_placeholder
 from vse.text import fasttext_binary
 
 _HEAD = 1 << 20  # bytes read to recognise the format; the longest line of text we accept

@@ -12,8 +12,8 @@ import numpy as np
 from vse.config import fingerprint
 from vse.errors import InputError
 from vse.storage import user_files as named_files
-from vse.storage.checksums import entry_of
 from vse.storage.damage import remove_damaged
+from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed
 from vse.text.word_vector_files import read_rows, split_path

@@ -30,8 +30,7 @@ from vse.tracking.embedded import (
     why_unusable,
 )
 from vse.tracking.mlflow_internals import is_damage, is_locked
-from vse.tracking.run import RunShipper, Waiting, one_line
-from vse.tracking.state import Sent, newest, read_state, write_state
+from vse.tracking.run import RunShipper, Sent, Waiting, newest, one_line, read_state, write_state
 from vse.training.run_story import tell_lost_end
 from vse.workspace import journal
 from vse.workspace.layout import Workspace

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from vse.errors import InputError, StorageError
 from vse.models.family import Family
-from vse.storage.checksums import as_json, entry_of
 from vse.storage.damage import damaged_files
+from vse.storage.files import as_json, entry_of
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 

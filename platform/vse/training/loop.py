@@ -16,7 +16,7 @@ from vse.data import keyed
 from vse.errors import CredentialsError, Diverged, InputError, StorageError, TakenOver
 from vse.models.family import Family
 from vse.objectives.objective import Objective
-from vse.storage.prefetch import prefetched
+from vse.storage.parallel_reads import prefetched
 from vse.training.batches import Batch, Collator, epoch_batches, windowed_batches, worker_share
 from vse.training.checkpoint import Checkpoints, Chosen, Progress
 from vse.training.code import this_code

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.cli.test_command import call
 from vse.storage.folder import Folder
-from vse.workspace.summary import write_summary
+from vse.workspace.provenance import write_summary
 
 
 def test_what_people_open_is_named_before_the_line_for_programs(

@@ -13,8 +13,8 @@ import pytest
 
 from tests.waiting import wait_for
 from vse.cluster import node_logs
+from vse.cluster.liveness import is_up
 from vse.cluster.node_logs import Copied, copy_logs, follow
-from vse.cluster.node_watch import is_up
 from vse.storage.folder import Folder
 
 

@@ -15,8 +15,7 @@ from vse.errors import InputError
 from vse.preflight import run
 from vse.preflight.aws import _Account, check_account
 from vse.preflight.checks import Check
-from vse.preflight.cluster_file import check_cluster_file, check_token
-from vse.preflight.lint import problems
+from vse.preflight.cluster_file import check_cluster_file, check_token, problems
 from vse.preflight.run import Options, run_preflight
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,8 +6,8 @@ import pytest
 
 from tests import s3
 from vse.errors import DamagedError
-from vse.storage.checksums import with_checksum, without_checksum
 from vse.storage.damage import damaged_files, listed, remove_damaged
+from vse.storage.files import with_checksum, without_checksum
 from vse.storage.folder import MANIFEST, Folder
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from vse.data.records import Image, Records
 from vse.errors import InputError, NotMadeError
-from vse.storage.checksums import sha256_of, sha256_of_file
+from vse.storage.files import sha256_of, sha256_of_file
 from vse.storage.folder import Folder
 from vse.storage.read_only import SealedFolder
 from vse.workspace.layout import Workspace, dataset_name

@@ -26,7 +26,7 @@ from vse.tracking.shipping import ship_all
 from vse.training.code import this_code
 from vse.workspace import journal
 from vse.workspace.layout import Workspace
-from vse.workspace.summary import FILE_NAME as SUMMARY
+from vse.workspace.provenance import FILE_NAME as SUMMARY
 
 CONFIG = preset("vsepp_tiny")
 

@@ -14,7 +14,7 @@ from vse.cli.command import _load
 from vse.config import override
 from vse.errors import InputError
 from vse.report.response import lines_of
-from vse.storage.checksums import entry_of
+from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.objective import ObjectivePlan, make_plan

@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.tracking.test_shipping import client, runs_of, write_run
 from vse.tracking import store as stores
+from vse.tracking.run import Sent, write_state
 from vse.tracking.shipping import Shipper, ship_all
-from vse.tracking.state import Sent, write_state
 from vse.tracking.store import Store
 
 URI = "http://127.0.0.1:9"

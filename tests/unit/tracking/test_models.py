@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.inference.test_embedder import train
 from vse.inference.served_model import offer_model
-from vse.storage.checksums import sha256_of
+from vse.storage.files import sha256_of
 from vse.tracking.models import REQUIREMENTS
 from vse.tracking.shipping import Shipper, embedded_uri, ship_all
 from vse.workspace import journal

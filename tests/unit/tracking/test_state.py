@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.tracking.test_run import Store
 from tests.unit.tracking.test_shipping import write_run
+from vse.tracking.run import Sent, newest, read_state, write_state
 from vse.tracking.shipping import Shipper
-from vse.tracking.state import Sent, newest, read_state, write_state
 from vse.workspace.journal import FILE_NAME, Journal
 
 

@@ -17,7 +17,7 @@ from vse.adversaries.univse.attacks import text_hash
 from vse.adversaries.vsec.slots import Slot
 from vse.adversaries.vsec.words import WORD_SETS, Contrast
 from vse.errors import InputError
-from vse.storage.checksums import sha256_of
+from vse.storage.files import sha256_of
 from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed
 

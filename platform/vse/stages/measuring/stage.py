@@ -26,7 +26,7 @@ from vse.stages.measuring.options import MeasureOptions, Size, protocol_of
 from vse.stages.measuring.other_data import words_of
 from vse.stages.measuring.split import Attackers, add, measure_split
 from vse.stages.trained import device_of
-from vse.storage.checksums import entry_of
+from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.training.config import RunConfig
 from vse.training.inputs import Material

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from vse.errors import InputError
-from vse.storage.paths import local_path
-from vse.storage.placeholders import refuse_placeholder
+from vse.storage.files import local_path
+from vse.storage.user_files import refuse_placeholder
 from vse.text.lexicon.lexicon import Lexicon
 from vse.text.lexicon.wordnet import NOUN, read_sense_counts, read_wordnet, single_words
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vse.errors import InputError
-from vse.storage.placeholders import refuse_placeholder
+from vse.storage.user_files import refuse_placeholder
 from vse.text.lexicon.lexicon import Lexicon
 
 DEBIAN = "/usr/share/wordnet"

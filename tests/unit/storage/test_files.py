@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from vse.storage.scratch import SETTLED, scratch_folder
+from vse.storage.files import SETTLED, scratch_folder
 
 _KEEPS_ONE = """
 import sys, time
 from pathlib import Path
-from vse.storage.scratch import scratch_folder
+from vse.storage.files import scratch_folder
 with scratch_folder("test", root=Path(sys.argv[1])) as folder:
     (folder / "file").write_text("mine")
     print(folder, flush=True)

@@ -1,14 +1,67 @@
-"""Temporary folders that do not pile up: the next process that needs one removes those of killed processes."""
+"""Files of this machine: paths as users write them, checksums, and temporary folders that do not pile up."""
 
 import contextlib
+import hashlib
+import json
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from filelock import lock_descriptor
+
+from vse.errors import InputError
+
+
+def local_path(text: str) -> Path:
+    """A path of this machine, `~` and `~user` being homes. Raises InputError where there is no such user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InputError(f"{text}: there is no home of {text.partition('/')[0]}") from None
+
+
+CHECKSUM = "checksum"  # the key under which a JSON object keeps the SHA-256 of all its other content
+
+
+def sha256_of(data: bytes) -> str:
+    """Hexadecimal SHA-256 of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_of_file(path: Path) -> str:
+    """Hexadecimal SHA-256 of a local file, read in blocks."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def entry_of(data: bytes) -> dict[str, Any]:
+    """What a manifest says about a file with this content: its bytes and its SHA-256."""
+    return {"bytes": len(data), "sha256": sha256_of(data)}
+
+
+def as_json(value: Any) -> bytes:
+    """As `Folder.write_json` writes it: no NaN or infinity, which are not JSON; lone surrogates (of names) escaped."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(errors="backslashreplace")
+
+
+def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
+    """The object with a checksum of its own as the last key."""
+    return {**value, CHECKSUM: sha256_of(as_json(value))}
+
+
+def without_checksum(value: Any) -> Any:
+    """What `with_checksum` was given; other values as they are. Raises ValueError if the checksum does not fit."""
+    if not isinstance(value, dict) or CHECKSUM not in value:
+        return value
+    content = {key: each for key, each in value.items() if key != CHECKSUM}
+    if sha256_of(as_json(content)) != value[CHECKSUM]:
+        raise ValueError("its checksum differs from its content")
+    return content
+
 
 SETTLED = 3600.0  # seconds; the process of a younger folder may not have locked it yet
 LOGS_STAY = 7 * 86400.0  # seconds for which Ray's logs of a process that failed stay readable

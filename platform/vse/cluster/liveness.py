@@ -1,7 +1,8 @@
-"""Ends a job when Ray's node process on this machine is lost: whatever waits for a place on it would wait forever.
+"""Whether Ray answers: the cluster at an address, and the node process (raylet) of this machine.
 
-Ray reports the loss to the owners of tasks and actors on the node, but not to Tune while it waits to place an actor,
-nor to a Ray Train controller that has not started yet.
+`ray.init` tries an address for a quarter of an hour; `check_answers` needs seconds. Ray reports a lost node process to
+the owners of tasks and actors, but not to Tune while it waits to place an actor, nor to a Ray Train controller that
+has not started yet. `watched` ends a job that would wait forever.
 """
 
 import contextlib
@@ -12,6 +13,9 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+
+from vse.cluster import ray_private
+from vse.errors import InputError
 
 log = logging.getLogger(__name__)
 
@@ -70,3 +74,32 @@ def watched(raylet: Path, every: float = EVERY, grace: float = GRACE) -> Iterato
 
 
 _LOST = "Ray's node process (raylet) on this machine has died"
+
+
+SECONDS = 5.0  # for a connection, and again for the first bytes
+_CLIENT = "ray://"
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and no settings of ours
+_SETTINGS = 4  # the kind of frame that every server of HTTP/2, such as those of gRPC, answers with
+
+
+def check_answers(address: str, named: str) -> None:
+    """Connect to `address` (host:port, ray://host:port, or auto) and see that gRPC is spoken there.
+
+    Args:
+        address: As `ray.init` takes it.
+        named: The setting it comes from, for errors.
+
+    Raises:
+        InputError: The address is none of these.
+        OSError: Nobody answers, or the host's name is unknown. ConnectionError where `auto` finds no cluster.
+    """
+    where = ray_private.address_of_cluster() if address == "auto" else address.removeprefix(_CLIENT)
+    host, _, port = where.partition("?")[0].rstrip("/").rpartition(":")
+    if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InputError(f"{named}: expected host:port, {_CLIENT}host:port, auto or local")
+    with socket.create_connection((host.strip("[]"), int(port)), SECONDS) as connection:
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+            return
+        connection.sendall(_PREFACE)
+        if connection.recv(4)[3:] != bytes([_SETTINGS]):
+            raise ConnectionError("what listens there is not Ray")
