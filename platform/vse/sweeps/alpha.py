@@ -1,4 +1,4 @@
-"""The α sweep: each trial trains an arm at a seed; the swept arm is then measured at every α, without more training.
+"""The α sweep: each trial trains an arm at a seed. The swept arm is then measured at every α, without more training.
 
 Arms are the swept family, a reference family on the same data, and on request the family with a learned α. The table
 shows the curve over α, the α that the rule chooses on validation, and the other arms.
@@ -20,7 +20,7 @@ from vse.evaluation.intervals import interval
 from vse.report.alpha_page import write_report
 from vse.report.build import command_of
 from vse.report.curve import AlphaResults, Arm, by_seed
-from vse.report.description import alpha_headline, alpha_text, files_text, page_link
+from vse.report.description import alpha_headline, alpha_text
 from vse.report.tables import alpha_table
 from vse.sweeps.budget import Budget
 from vse.sweeps.ledger import Entry
@@ -29,7 +29,6 @@ from vse.sweeps.plan import (
     LABELS,
     SEED,
     ChildRun,
-    Function,
     Outcome,
     Report,
     StageInputs,
@@ -39,10 +38,12 @@ from vse.sweeps.plan import (
     check_seeds,
     child_id,
     default_name,
+    label_of,
     need_of,
 )
 from vse.sweeps.space import check_space, expand, label, load_space
 from vse.sweeps.trial import SPLITS, alpha_trial, trial_function
+from vse.sweeps.trial_process import Function
 from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, identity
 
@@ -66,39 +67,28 @@ class AlphaSweepOptions(SweepOptions):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AlphaPlan(SweepPlan):
-    """An α sweep before its first trial. `arms`: configurations by name (seed 0), the swept one first."""
+    """An α sweep before its first trial.
+
+    Args:
+        reference: The arm to compare with, if any.
+        learned: The arm that learns its α, if any.
+        alphas: The grid.
+        decides: How α is chosen.
+    """
 
     kind: ClassVar[str] = "alpha sweep"
-    arms: dict[str, RunConfig]
     reference: str | None
     learned: str | None
     alphas: tuple[float, ...]
     decides: AlphaRule
 
     @property
-    def attacked(self) -> tuple[str, ...]:
-        return SPLITS
-
-    @property
-    def measured(self) -> tuple[str, ...]:
-        return SPLITS
-
-    @property
-    def beside_training(self) -> str:
-        return "measuring"
-
-    @property
-    def configured(self) -> float:
-        """The α under which checkpoints are selected."""
-        return float(flatten(self.config)[ALPHA])
-
-    @property
     def question(self) -> str:
         others = [arm for arm in self.arms if arm != self.family]
-        beside = f", with {' and '.join(others)} for comparison" if others else ""
+        compared = f", with {' and '.join(others)} for comparison" if others else ""
         return (
             f"How much sentence, how much components? {self.family} on {self.data} at {len(self.alphas)} values of α "
-            f"from {self.alphas[0]:g} to {self.alphas[-1]:g}, trained with {self.seeds_text}{beside}."
+            f"from {self.alphas[0]:g} to {self.alphas[-1]:g}, trained with {self.seeds_text}{compared}."
         )
 
     @property
@@ -113,39 +103,32 @@ class AlphaPlan(SweepPlan):
     def trial_function(self, call: SweepCall) -> Function:
         return trial_function(alpha_trial, call, self.arms, swept=self.family, alphas=self.alphas)
 
-    def estimated(self) -> dict[str, RunConfig]:
-        return self.arms
-
-    def estimated_as(self, changes: Mapping[str, Any]) -> str:
-        return str(changes[ARM])
-
     def inputs(self) -> Iterator[StageInputs]:
         """One pass over the images makes the features that all arms read."""
-        shown = tuple({family_inputs(config).image for config in self.arms.values()})
+        outputs = tuple({family_inputs(config).image for config in self.arms.values()})
         for arm, config in self.arms.items():
             if arm != self.learned:
                 alike = config.features.backbone == self.config.features.backbone
-                yield StageInputs(config=config, parsed=arm == self.family, outputs=shown if alike else ())
+                yield StageInputs(config=config, parsed=arm == self.family, outputs=outputs if alike else ())
 
     def children(self, name: str, entry: Entry) -> Iterator[ChildRun]:
         """One run for every α of the swept arm, one for the measures of another arm."""
-        arm, seed = entry.changes[ARM], entry.changes[SEED]
         for alpha, metrics in entry.result.get("points", []):
-            params = {ALPHA: alpha, SEED: seed, "run": entry.result["run"]}
+            params = {ALPHA: alpha, SEED: entry.changes[SEED], "run": entry.result["run"]}
             yield ChildRun(
                 id=child_id(name, params),
-                name=label({ALPHA: alpha, SEED: seed}),
+                name=label({ALPHA: alpha, SEED: entry.changes[SEED]}),
                 kind="alpha",
                 params=params,
                 metrics=[(0, metrics)],
                 headline=metrics,
             )
-        if arm != self.family:
+        if entry.changes[ARM] != self.family:
             learned = {"alpha": entry.result["alpha"]} if "alpha" in entry.result else {}
             metrics = entry.result.get("metrics", {})
             yield ChildRun(
                 id=child_id(name, entry.changes),
-                name=self.trial_label(entry.changes),
+                name=label_of(entry.changes),
                 kind="measure",
                 params=entry.changes,
                 metrics=[(0, {**metrics, **learned, "cost/seconds": entry.spent})] if metrics else [],
@@ -154,24 +137,25 @@ class AlphaPlan(SweepPlan):
             )
 
     def outcome(self, call: SweepCall) -> Outcome:
-        """The curve of the seeds of which every trial has finished; without any, what is missing."""
-        entries = {
-            (changes[ARM], changes[SEED]): call.ledger.get(changes)
-            for changes in self.trials(call.ledger, call.material)
-        }
-        finished = {key: entry for key, entry in entries.items() if entry is not None and entry.state == "finished"}
-        missing = {}
-        for (arm, seed), entry in entries.items():
-            if (arm, seed) not in finished:
-                failed = entry is not None and entry.state == "failed"
-                why = f"{arm} seed={seed}: {entry.why}" if failed and entry else f"seed={seed} has unfinished trials"
-                missing.setdefault(seed, why)
+        """The curve over the seeds whose trials have all finished; without such a seed, what is missing."""
+        finished: dict[tuple[str, int], Entry] = {}
+        missing: dict[int, str] = {}
+        for changes in self.trials(call.ledger, call.material):
+            arm, seed, entry = changes[ARM], changes[SEED], call.ledger.get(changes)
+            if entry is not None and entry.state == "finished":
+                finished[arm, seed] = entry
+            else:
+                failed = f"{label_of(changes)}: {entry.why}" if entry is not None else ""
+                missing.setdefault(seed, failed or f"seed={seed} has unfinished trials")
         seeds = [seed for seed in self.seeds if seed not in missing]
         if not seeds:
-            return _without_curve(call, len(finished), missing)
-        whole = {key: entry for key, entry in finished.items() if key[1] in seeds}
+            numbers = {"left": call.left, "trials": len(finished)}
+            text = "no seed is complete, so there is no curve: " + "; ".join(missing.values())
+            report = Report(headline=numbers, details={"missing": text}, texts={"headline": escaped(text)})
+            return Outcome(digest=fingerprint([numbers, missing]), report=lambda: report)
         if missing:
             log.warning("the curve has %d of %d seeds: %s", len(seeds), len(self.seeds), "; ".join(missing.values()))
+        whole = {key: entry for key, entry in finished.items() if key[1] in seeds}
         results = self.results(call.folder.name, seeds, {key: entry.result for key, entry in whole.items()})
         return Outcome(
             digest=fingerprint([results.to_dict(), missing, call.left]),
@@ -179,16 +163,16 @@ class AlphaPlan(SweepPlan):
         )
 
     def results(
-        self, name: str, seeds: Sequence[int], found: Mapping[tuple[str, int], Mapping[str, Any]]
+        self, name: str, seeds: Sequence[int], trials: Mapping[tuple[str, int], Mapping[str, Any]]
     ) -> AlphaResults:
         """The curve, the choice and the other arms.
 
         Args:
             name: Of the sweep.
-            seeds: Those of which every trial has finished.
-            found: Results of trials by arm and seed.
+            seeds: Seeds whose trials have all finished.
+            trials: Results of trials by arm and seed.
         """
-        curves = [dict(map(tuple, found[self.family, seed]["points"])) for seed in seeds]
+        curves = [dict(map(tuple, trials[self.family, seed]["points"])) for seed in seeds]
         labels = {self.learned: f"{LABELS.get(self.family, self.family)}, learned α"}
         if self.reference is not None:
             theirs = registry.name_of("family", self.arms[self.reference].model)
@@ -197,12 +181,12 @@ class AlphaPlan(SweepPlan):
         def measured(arm: str | None) -> Arm | None:
             if arm is None:
                 return None
-            each = [found[arm, seed] for seed in seeds]
+            each = [trials[arm, seed] for seed in seeds]
             learned = [float(one["alpha"]) for one in each if "alpha" in one]
             return Arm(label=labels[arm], metrics=by_seed([one["metrics"] for one in each]), alphas=learned)
 
-        there = attacks_of(curves, self.decides.split)
-        absent = " and ".join(attack for attack in ATTACKS if attack not in there)
+        attacks = attacks_of(curves, self.decides.split)
+        absent = " and ".join(attack for attack in ATTACKS if attack not in attacks)
         without = f" {self.decides.split} has no adversaries of {absent}: the sum is without them." if absent else ""
         return AlphaResults(
             name=name,
@@ -212,11 +196,11 @@ class AlphaPlan(SweepPlan):
             alphas=list(self.alphas),
             points=[by_seed([curve[alpha] for curve in curves]) for alpha in self.alphas],
             chosen=choose_alpha(curves, self.decides),
-            configured=self.configured,
+            configured=float(flatten(self.config)[ALPHA]),
             rule=self.rule + without,
             reference=measured(self.reference),
             learned=measured(self.learned),
-            runs={arm: {str(seed): found[arm, seed]["run"] for seed in seeds} for arm in self.arms},
+            runs={arm: {str(seed): trials[arm, seed]["run"] for seed in seeds} for arm in self.arms},
         )
 
     def _report(
@@ -238,22 +222,12 @@ class AlphaPlan(SweepPlan):
             files=files,
             headline={**headline(results), **more, **({"missing": "; ".join(missing.values())} if missing else {})},
             details={"table": alpha_table(results).to_data(), "runs": results.runs},
-            texts={
-                "headline": f"{alpha_headline(results)}\n\n{page_link(call.folder)}",
-                "result": f"{alpha_text(results, missing.values())}\n\n{files_text(files)}",
-            },
+            texts={"headline": alpha_headline(results), "result": alpha_text(results, missing.values())},
             charts=charted(results),
             best=list(runs.values()),
             best_changes={ALPHA: results.chosen},
             checkpoints={f"checkpoints/seed-{seed}": run for seed, run in runs.items()},
         )
-
-
-def _without_curve(call: SweepCall, finished: int, missing: Mapping[int, str]) -> Outcome:
-    numbers = {"left": call.left, "trials": finished}
-    text = "no seed is complete, so there is no curve: " + "; ".join(missing.values())
-    report = Report(headline=numbers, details={"missing": text}, texts={"headline": escaped(text)})
-    return Outcome(digest=fingerprint([numbers, missing]), report=lambda: report)
 
 
 def make_plan(request: Request) -> AlphaPlan:
@@ -271,7 +245,7 @@ def make_plan(request: Request) -> AlphaPlan:
     if set(space.domains) != {ALPHA}:
         extra = ", ".join(key for key in space.domains if key != ALPHA) or "nothing"
         raise InputError(f"search space {options.space}: expected {ALPHA} alone, found {extra}; others need training")
-    # Checkpoints are selected at model.alpha whatever is swept: setting it does not set what is searched.
+    # model.alpha may be set: checkpoints are selected at it, whatever is swept.
     check_space(space, config, request.changed - {ALPHA})
     by_error = options.standard_error
     if by_error is None:
@@ -297,6 +271,9 @@ def make_plan(request: Request) -> AlphaPlan:
         options=options,
         listed=tuple({ARM: arm} for arm in arms),
         arms=arms,
+        attacked=SPLITS,
+        measured=SPLITS,
+        besides="measuring",
         reference=against,
         learned=learned,
         alphas=tuple(sorted({float(trial[ALPHA]) for trial in expand(space, samples=21)})),
@@ -305,7 +282,7 @@ def make_plan(request: Request) -> AlphaPlan:
 
 
 def _reference(request: Request) -> RunConfig | None:
-    """The reference arm: its preset, on the data and features of the swept arm, with what the user set for both.
+    """The reference arm: its preset, on the data and features of the swept arm.
 
     Keys of data, features, text, optim and train that the user set hold for both arms. Keys of the model and of the
     objective hold for the reference too if it has them (model.dim, objective.margin).
@@ -334,7 +311,7 @@ def _reference(request: Request) -> RunConfig | None:
 
 
 def rule_text(rule: AlphaRule) -> str:
-    """The rule as a sentence; it is written down with the sweep before any result."""
+    """The rule as a sentence. It is stored with the sweep before any result."""
     close = (
         "one standard error over seeds"
         if rule.standard_error

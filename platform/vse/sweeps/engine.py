@@ -1,7 +1,7 @@
-"""The one engine of sweeps: checks, lock, ledger, tracked runs, Ray once a trial needs it, report and summary.
+"""The engine of all sweeps: checks, lock, ledger, tracked runs, trials on Ray, report and summary.
 
-Trials run side by side and their ends go into the ledger, from which a sweep is resumed, extended, retried and
-reported. A call that finds every result and its report in place does nothing.
+Trials run side by side, and their ends go into the ledger. A sweep is resumed, extended, retried and reported from its
+ledger. A call that finds every result and its report in place does nothing.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from vse.sweeps.budget import Meter, Resources
 from vse.sweeps.estimates import estimate_before_trials, expectation
 from vse.sweeps.experiment import run_proposed
 from vse.sweeps.ledger import Entry, FailureKind, Ledger, open_sweep, sole_owner, trial_id, typical_seconds
-from vse.sweeps.plan import SweepCall, SweepPlan
+from vse.sweeps.plan import ARM, SweepCall, SweepPlan, label_of
 from vse.sweeps.proposals import Proposer
 from vse.sweeps.tracked import TrackedRuns
 from vse.sweeps.trial import WORDS
@@ -77,7 +77,7 @@ def run_sweep_job(request: Request, make_plan: Callable[[Request], SweepPlan]) -
     with sole_owner(folder) as lease, Shipper(request.workspace, request.tracking).every(30) as shipper:
         sweep = Sweep(request, plan, workspace, folder)
         path = sweep.run(lease, started, shipper.uri)
-    failed = {plan.trial_label(entry.changes): entry for entry in sweep.failed()}
+    failed = {label_of(entry.changes): entry for entry in sweep.failed()}
     if sweep.refused is not None:
         raise type(sweep.refused)(f"{sweep.refused} (all other trials are reported: {path})")
     if failed:
@@ -86,7 +86,12 @@ def run_sweep_job(request: Request, make_plan: Callable[[Request], SweepPlan]) -
 
 
 def failures_line(failed: dict[str, Entry], path: str) -> str:
-    """One line on failed trials (by label): why the first one failed, and what to do. `path`: report of the others."""
+    """One line on failed trials: why the first one failed, and what to do.
+
+    Args:
+        failed: Entries by label.
+        path: Address of the summary of the other trials.
+    """
     name, first = next(iter(failed.items()))
     diverged = all(entry.failure == FailureKind.DIVERGED for entry in failed.values())
     advice = (
@@ -102,7 +107,7 @@ class Sweep:
     def __init__(self, request: Request, plan: SweepPlan, workspace: Workspace, folder: Folder) -> None:
         self.request, self.plan, self.workspace, self.folder = request, plan, workspace, folder
         self.ledger, self.tracked = Ledger(folder), TrackedRuns(request, plan, workspace, folder)
-        self.worked = False  # whether anything had to be done
+        self.worked = False  # whether a trial had to run
         self.refused: InputError | PlacementError | None = None
         self.connect: Callable[[], None] = lambda: None  # to Ray
         self.material = ""  # fingerprint of the data that trials read
@@ -114,7 +119,7 @@ class Sweep:
         return self.folder.name
 
     def run(self, lease: LeaseHandle, started: float, mlflow: str) -> str:
-        """Everything from the ledger to the summary's path; a sweep whose report is in place is left alone.
+        """Run what is missing, write the report, and return the summary's path. A finished sweep is left alone.
 
         Args:
             lease: On the folder.
@@ -129,15 +134,15 @@ class Sweep:
             outcome = self.plan.outcome(call)
             self._warn_of_other_code()
         except BaseException as error:
-            if not _is_taken_over(lease):  # else the tracked runs belong to another job, those of trainings too
-                end_killed_below(self.workspace, self.name, started)  # Ray has ended, and with it what trained
+            if not _is_taken_over(lease):  # otherwise the tracked runs belong to another job
+                end_killed_below(self.workspace, self.name, started)  # Ray has ended, and the trainings with it
                 self.tracked.close("killed" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed")
             raise
         if not self.worked and reported(self.folder, outcome.digest):
             log.info("%s has been run before; nothing is left to do", self.name)
-            self.tracked.close("finished")  # after a call that ended before any trial
+            self.tracked.close("finished")  # it is open after a call that ended before any trial
             return self.folder.address(SUMMARY)
-        lease.check()  # what follows overwrites without looking
+        lease.check()  # the report overwrites files
         report = outcome.report()
         self.tracked.record_report(report, outcome.digest, self.ledger)
         first = [f"{key} {value:.4g}" for key, value in report.headline.items() if isinstance(value, int | float)]
@@ -157,7 +162,7 @@ class Sweep:
 
     def run_trials(self) -> SweepCall:
         """Run the trials that are included and have not finished, as far as the caps allow."""
-        self.plan.search_lines(self.ledger, self.workspace)  # refuses what it would refuse after the stages
+        self.plan.search_lines(self.ledger, self.workspace)  # raises for a wrong warm start before any stage runs
         self.tracked.open_parent()
         self.material = self.prepare()
         call = SweepCall(
@@ -171,7 +176,7 @@ class Sweep:
         if total:
             self.worked, before = True, {entry.id: entry.attempts for entry in self.ledger}
             if not self.propose(proposer, total, call):
-                call = self.held_back(call, before)
+                call = dataclasses.replace(call, left=self.held_back(call.material, before))
         if proposer.refused:
             note = f"{len(proposer.refused)} drawn points would not train: {proposer.refused}"
             self.tracked.journal().note(note[:300])
@@ -179,20 +184,29 @@ class Sweep:
             self.tracked.record_trial(entry)
         return call
 
-    def held_back(self, call: SweepCall, before: dict[str, int]) -> SweepCall:
-        """The call with what a cap left over; `before`: attempts by trial when it began."""
+    def held_back(self, material: str, before: dict[str, int]) -> int:
+        """How many trials a cap held back; -1 if nobody knows.
+
+        Args:
+            material: Fingerprint of the data.
+            before: Attempts by trial when the call began.
+        """
         if self.plan.draws:
             log.info("the cap is reached: the search ends")
-            return dataclasses.replace(call, left=-1)
-        pending = self.plan.pending(self.ledger, call.material)
+            return -1
+        pending = self.plan.pending(self.ledger, material)
         left = [each for each in pending if self.ledger.attempts(each) == before.get(trial_id(each), 0)]
-        named = ", ".join(map(self.plan.trial_label, left[:_NAMED])) + (", ..." if len(left) > _NAMED else "")
+        named = ", ".join(map(label_of, left[:_NAMED])) + (", ..." if len(left) > _NAMED else "")
         line = "the cap is reached: %d trials have not run (%s); the same command with a higher cap continues from here"
         log.info(line, len(left), named)
-        return dataclasses.replace(call, left=len(left))
+        return len(left)
 
     def propose(self, proposer: Proposer, total: int, call: SweepCall) -> bool:
-        """True if the proposer came to its end, False if a cap did. What refused a trial is kept in `refused`."""
+        """Run the proposed trials. An error that refused a trial is kept in `refused`.
+
+        Returns:
+            Whether all proposed trials ran; False if a cap held some back.
+        """
         plan, need = self.plan, self.plan.need()
         meter = Meter(plan.budget(), self.ledger.costs(), typical_seconds(self.ledger, need))
         if meter.expected is None and math.isfinite(meter.budget.left(())):
@@ -217,30 +231,33 @@ class Sweep:
             )
         except (InputError, PlacementError) as error:
             self.refused = error
-        # Tune gives processes of trials that a scheduler ended seconds to stop, and a store may take longer. By now
-        # they are gone, and so are those of earlier calls. A dead process's lease lasts its term: wait for all at once.
+        # Trials that a scheduler ended may have been killed before they could close their tracked runs. On S3, a dead
+        # process's lease lasts its term: wait for all of them at once.
         stopped = {entry.result["run"] for entry in self.ledger if entry.stopped and "run" in entry.result}
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(functools.partial(close_killed, self.workspace), sorted(stopped)))
         return complete
 
     def expected_seconds(self, material: str) -> float | None:
-        """Seconds of the longest trial that is to run, as far as anything says it."""
-        pending = {self.plan.estimated_as(changes) for changes in self.plan.pending(self.ledger, material)}
+        """Seconds of the longest trial that is to run; None without an estimate."""
+        pending = {changes.get(ARM, "") for changes in self.plan.pending(self.ledger, material)}
         each = [
             estimate_before_trials(config, self.plan.space.keys, self.workspace, self.request)
-            for name, config in self.plan.estimated().items()
-            if name in pending or self.plan.draws
+            for arm, config in self.plan.arms.items()
+            if arm in pending or self.plan.draws
         ]
         if not each:
             return None
         longest = max(each, key=lambda estimate: estimate.seconds or 0.0)
-        log.info("%s", expectation(longest.without(self.plan.beside_training)))
+        log.info("%s", expectation(longest.without(self.plan.besides)))
         return longest.seconds
 
     def prepare(self) -> str:
-        """Make the data, features, parses and adversaries that trials share; the fingerprint of the data and of
-        training's revision."""
+        """Make the data, features, parses and adversaries that trials share.
+
+        Returns:
+            The fingerprint of the data and of training's revision.
+        """
         plan, prepared = self.plan, []
         for each in plan.inputs():
             prepared.append(
@@ -267,7 +284,7 @@ class Sweep:
         return [entry for entry in entries if entry is not None and entry.state == "failed"]
 
     def _warn_of_other_code(self) -> None:
-        """One line on trainings in the ledger that other code made and that no line has named yet."""
+        """Log one line on trainings in the ledger that other code made, each training once."""
         trained = {entry.id: entry.result["trained_by"] for entry in self.ledger if "trained_by" in entry.result}
         new = {key: code for key, code in trained.items() if key not in self._by_other_code}
         if line := warning(new, f"trainings of {self.name}", f"remove {self.folder} and the runs its ledger names"):
@@ -276,21 +293,19 @@ class Sweep:
 
 
 def side_by_side(request: Request, train: TrainConfig) -> int:
-    """How many trials the user wants at once; 0: as many as there are resources for.
+    """How many trials run at once by the user's choice; 0: as many as there are resources for.
 
-    One trial a core if Ray is started here, since Ray offers one core more than there is. Trials on GPUs wait for
-    GPUs, not for cores.
+    If Ray is started here, one trial a core: Ray is given one core more than there is. Trials on GPUs wait for GPUs.
     """
-    wished = request.options.sweep.concurrency
     here = cluster_address(request.options.ray) is None and not train.gpus_per_worker
-    return wished or (max(1, usable_cores() // train.threads) if here else 0)
+    return request.options.sweep.concurrency or (max(1, usable_cores() // train.threads) if here else 0)
 
 
 def most(request: Request, need: Resources) -> dict[str, float]:
-    """CPUs and GPUs that trials can have of the machine, or of what the cluster can grow to.
+    """CPUs and GPUs that trials can use of the machine, or of what the cluster can grow to.
 
-    Trials without GPUs spread over nodes without GPUs, and ranks with GPUs over the nodes they belong on. Otherwise
-    trials would wait side by side for resources that none of them gets whole.
+    Trials without GPUs use nodes without GPUs, and several workers with GPUs use on-demand nodes. If other nodes
+    counted, more trials would start than can get all their resources.
 
     Raises:
         InputError: Not even one trial fits.
@@ -304,13 +319,13 @@ def most(request: Request, need: Resources) -> dict[str, float]:
 
 
 def reported(folder: Folder, digest: str) -> bool:
-    """Whether the report of exactly these results is in place, each file as it was written."""
+    """Whether the report of the results with this digest is in place, each file unchanged."""
     if not folder.exists(SUMMARY):
         return False
     try:
         summary = folder.read_json(SUMMARY)
         files = summary["details"]["files"].items()
-    except (InputError, KeyError, TypeError):  # damaged on its disk
+    except (InputError, KeyError, TypeError):  # damaged
         return False
     whole = all(folder.exists(name) and folder.entry(name) == entry for name, entry in files)
     return whole and summary["fingerprints"].get("results") == digest
@@ -322,7 +337,7 @@ def _is_taken_over(lease: LeaseHandle) -> bool:
         lease.check()
     except TakenOver:
         return True
-    except (OSError, InputError):  # the job ends by an error already
+    except (OSError, InputError):  # the job is ending with an error already
         return False
     return False
 

@@ -1,14 +1,13 @@
 """Trials as a Ray Tune experiment. Results go into the ledger as they come; nothing that Tune writes is read again.
 
-A trial computes in Tune's own function actor: one process, its own CPUs, no Ray Train around it (a nested trainer costs
-some 17 s on two cores before it learns anything). Actors are reused, so a short trial pays for no process start.
+A trial with one worker computes in Tune's own actor, without Ray Train (a nested trainer takes some 17 s on two cores
+before it trains). Actors are reused, so that a short trial starts no process.
 """
 
-import contextlib
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,13 +29,12 @@ from vse.sweeps.proposals import AVOIDED, HandOut, Proposer
 from vse.sweeps.recorder import Listener, Recorder
 from vse.sweeps.trial_process import Function, run_function
 
-_ENVIRONMENT = {  # in addition to what vse.cluster.runtime sets
+_ENVIRONMENT = {  # for Tune, in addition to what vse.cluster.runtime sets
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # of Tune's own state, which the ledger replaces
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-    "RAY_AIR_NEW_OUTPUT": "0",  # the new one writes to stdout even when it is asked not to
+    "RAY_AIR_NEW_OUTPUT": "0",  # the new output is written to stdout even at verbosity 0
 }
-Place = Callable[[dict[str, Any]], tune.PlacementGroupFactory]  # of a trial, by its configuration
 _NODE_LABEL = "ray.io/node-id"
 
 
@@ -56,29 +54,32 @@ def run_proposed(
     """Run what a proposer proposes until it proposes no more. Ends of trials go into the ledger and to the proposer.
 
     If there are several nodes, a disk or GPU that fails on one of them does not end the sweep: the trial is retried,
-    and later ones avoid that node.
+    and later trials avoid that node.
 
     Args:
         ledger: Of the sweep.
-        proposer: Says which trial is next.
+        proposer: Proposes the next trial.
         function: changes -> result (plain data), importable from a module. It runs in another process. An exception is
             a failed trial.
         at_once: How many trials run side by side.
         total: How many there are, for the progress line.
         need: Resources of one trial.
         meter: What may be spent.
-        scheduler: May end trials early by what they `tell`.
+        scheduler: May end trials early by the epochs that they report.
         label: Of the progress line.
         on_end: Called with every ended trial, in this process.
 
     Returns:
-        Whether the proposer came to its end; False if the meter stopped it.
+        Whether all proposed trials ran; False if the meter held some back.
 
     Raises:
-        InputError: A trial was refused, after all others have ended.
-        StorageError: Results or trials cannot be written, after the same.
+        InputError: A trial was refused. It is raised after all other trials have ended.
+        StorageError: Results cannot be written. It is raised after the running trials have ended.
         PlacementError: No node came for any trial.
     """
+    assert ray.is_initialized(), "connect to Ray first (vse.cluster.runtime)"
+    module = getattr(getattr(function, "func", function), "__module__", "")
+    assert module != "__main__", "what Ray pickles must live in a module that workers can import"
     need = need or Resources()
     meter = meter or Meter(Budget(Caps(), need))
     sick = SickNodes(functools.partial(_one_node_alone, need))
@@ -91,7 +92,7 @@ def run_proposed(
     waiting = Waiting(need.of_trial(), nested=need.nested, nodes=nodes)
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
         hand_out = HandOut(proposer, meter, lambda: recorder.broken, sick, functools.partial(_elsewhere, need))
-        # Tune would wrap the searcher in the same; here the recorder can report to it what Tune does not
+        # Tune would add the same wrapper; this one can be called for trials that Tune drops without a callback
         limited = ConcurrencyLimiter(hand_out, max_concurrent=at_once)
         drop = functools.partial(limited.on_trial_complete, error=True)
         recorder = Recorder(ledger, bar, proposer, meter, waiting, sick, need, on_end, drop)
@@ -100,29 +101,23 @@ def run_proposed(
             scheduler=scheduler,
             num_samples=-1,
             reuse_actors=True,
+            trial_name_creator=_name,
+            trial_dirname_creator=_name,
         )
+        place = functools.partial(_place, asked=need.of_trial(), kept_to=kept_to)
+        work = tune.with_resources(functools.partial(run_function, function=function), place)
+        ray_private.keep_credentials_from_trials()
+        for name, value in _ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # the ledger has the failures of trials
         try:
-            _tuned(function, functools.partial(_place, asked=need.of_trial(), kept_to=kept_to), recorder, settings)
+            with scratch_folder("tune") as scratch:
+                run = tune.RunConfig(name="trials", storage_path=str(scratch), callbacks=[recorder], verbose=0)
+                tune.Tuner(work, tune_config=settings, run_config=run).fit()
         finally:
             recorder.keep_running()
         recorder.conclude()
     return hand_out.held_back is None
-
-
-def _tuned(function: Function, place: Place, recorder: Recorder, config: tune.TuneConfig) -> None:
-    """One `Tuner.fit` whose results go to `recorder`; Tune's own files live in a temporary folder."""
-    assert ray.is_initialized(), "connect to Ray first (vse.cluster.runtime)"
-    module = getattr(getattr(function, "func", function), "__module__", "")
-    assert module != "__main__", "what Ray pickles must live in a module that workers can import"
-    config.trial_name_creator = _name
-    config.trial_dirname_creator = _name
-    ray_private.keep_credentials_from_trials()
-    with scratch_folder("tune") as scratch, _environment(_ENVIRONMENT), _quiet("ray.tune"):
-        tune.Tuner(
-            tune.with_resources(functools.partial(run_function, function=function), place),
-            tune_config=config,
-            run_config=tune.RunConfig(name="trials", storage_path=str(scratch), callbacks=[recorder], verbose=0),
-        ).fit()
 
 
 def _name(trial: Any) -> str:
@@ -130,7 +125,7 @@ def _name(trial: Any) -> str:
 
 
 def _place(config: dict[str, Any], asked: dict[str, float], kept_to: dict[str, str]) -> tune.PlacementGroupFactory:
-    """Where a trial may run: on nodes that `kept_to` selects, except for those that it avoids."""
+    """The resources of a trial, on nodes that `kept_to` selects, except for those that it avoids."""
     selector = dict(kept_to)
     if config.get(AVOIDED):
         selector[_NODE_LABEL] = f"!in({','.join(config[AVOIDED])})"
@@ -140,8 +135,10 @@ def _place(config: dict[str, Any], asked: dict[str, float], kept_to: dict[str, s
 
 
 def _kept_to(need: Resources) -> dict[str, str]:
-    """The selector of nodes for trials that start workers: off spot nodes, since the workers end with their trial.
-    Empty if no node is a spot node, or all are."""
+    """The selector of nodes for trials that start workers: no spot nodes, since the workers end with their trial.
+
+    It is empty if no node is a spot node, or all are.
+    """
     if not need.nested:
         return {}
     vanish = {kind.has({LIFECYCLE: SPOT}) for kind in capacity().kinds if kind.holds(DRIVER_CPUS, 0.0)}
@@ -154,7 +151,7 @@ def _one_node_alone(need: Resources) -> bool:
 
 
 def _elsewhere(need: Resources, left_out: Sequence[str]) -> bool:
-    """Whether a trial could run on a node other than those `left_out`: on one that is up or one that may join."""
+    """Whether a trial could run on a node that is not `left_out`: one that is up, or one that may join."""
     up = living([node for node in ray.nodes() if node["NodeID"] in left_out])
     return _holding(need, capacity()) > _holding(need, up)
 
@@ -164,27 +161,3 @@ def _holding(need: Resources, could: Capacity) -> int:
     asked = need.of_trial()
     cpus, gpus = asked.get("CPU", 0.0), asked.get("GPU", 0.0)
     return replace(could, kinds=tuple(kind for kind in could.kinds if kind.holds(cpus, gpus))).nodes
-
-
-@contextlib.contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update({name: value for name, value in values.items() if before[name] is None})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-
-
-@contextlib.contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Silence Tune's log of failed trials and its table of them; the ledger has both."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

@@ -4,7 +4,6 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from vse.cli import command
 from vse.cli.command import Request
@@ -15,8 +14,10 @@ from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.ledger import Entry, Ledger, sweep_name, typical_seconds
 from vse.sweeps.objective import ObjectiveSweepOptions
 from vse.sweeps.objective import make_plan as make_objective_plan
-from vse.sweeps.plan import MATERIAL, JobOptions, SweepOptions, SweepPlan
+from vse.sweeps.plan import ARM, MATERIAL, JobOptions, SweepOptions, SweepPlan, label_of
 from vse.workspace.layout import Workspace
+
+SHOWN = 200  # trials that are listed one by one
 
 
 def sweep_job(
@@ -66,14 +67,11 @@ def objective_job(job: str, *, space: str, description: str, default_preset: str
     )
 
 
-SHOWN = 200  # trials that are listed one by one
-
-
 def describe_sweep(request: Request, make_plan: Callable[[Request], SweepPlan]) -> list[str]:
-    """The sweep trial by trial, its cost and duration, and what is checked for it; the body of `--dry-run`.
+    """The lines of `--dry-run`: the trials, their cost and duration, and what was checked.
 
     Args:
-        request: What the user asked for.
+        request: The user's request.
         make_plan: The kind of sweep.
 
     Raises:
@@ -83,44 +81,44 @@ def describe_sweep(request: Request, make_plan: Callable[[Request], SweepPlan]) 
     need, workspace = plan.need(), Workspace.open(request.workspace)
     name = sweep_name(plan.name, plan.definition())
     ledger = Ledger(workspace.sweep(name))
-    lines = [f"sweep {name}: {plan.question}"]
     listed, to_run = _trials(plan, ledger)
-    lines += listed[:SHOWN]
-    if len(listed) > SHOWN:
-        lines.append(f"  and {len(listed) - SHOWN} more")
-    lines += plan.search_lines(ledger, workspace)
+    more = [f"  and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []
+    searched = plan.search_lines(ledger, workspace)
     to_run[""] += plan.drawn(ledger) * len(plan.seeds)
-    count = to_run.total()
-    finished, failed = (sum(entry.state == state for entry in ledger) for state in ("finished", "failed"))
-    lines.append(f"{count} trial{'' if count == 1 else 's'} to run, {finished} finished, {failed} failed")
-    lines.append(f"rule: {plan.rule}")
+    count, states = to_run.total(), Counter(entry.state for entry in ledger)
     at_once = need.at_once(engine.most(request, need), engine.side_by_side(request, plan.config.train))
     how = "its workers by Ray Train" if need.nested else "in Tune's own process"
-    lines.append(f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {how}; {at_once} side by side")
-    lines += _cost_lines(plan, request, workspace, ledger, to_run, at_once)
-    lines += plan.budget().lines(ledger.costs())
-    checks = check_training(
-        request.config, request.workspace, request.options.ray, parsed=bool(plan.attacked), splits=plan.measured
-    )
-    return [*lines, *checks]
+    return [
+        f"sweep {name}: {plan.question}",
+        *listed[:SHOWN],
+        *more,
+        *searched,
+        f"{count} trial{'' if count == 1 else 's'} to run, {states['finished']} finished, {states['failed']} failed",
+        f"rule: {plan.rule}",
+        f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {how}; {at_once} side by side",
+        *_cost_lines(plan, request, workspace, ledger, to_run, at_once),
+        *plan.budget().lines(ledger.costs()),
+        *check_training(
+            request.config, request.workspace, request.options.ray, parsed=bool(plan.attacked), splits=plan.measured
+        ),
+    ]
 
 
 def _trials(plan: SweepPlan, ledger: Ledger) -> tuple[list[str], Counter[str]]:
-    """A line for every listed trial, and how many are to run by the name of what they are estimated as.
+    """A line for every trial that is known by now, and how many are to run by arm.
 
-    The data may be unread yet: the last trial of a point and seed stands for it, whatever data it read.
+    The data may not have been read yet: the last trial of a point and seed counts, whatever data it read.
     """
 
-    def without_data(changes: dict[str, Any]) -> str:
+    def without_data(changes: dict[str, object]) -> str:
         return fingerprint({key: value for key, value in changes.items() if key != MATERIAL})
 
-    known = {without_data(entry.changes): entry for entry in ledger}
+    entries = {without_data(entry.changes): entry for entry in ledger}
     lines, to_run = [], Counter[str]()
     for changes in plan.trials(ledger, ""):
-        entry = known.get(without_data(changes))
-        state = _state(plan, entry)
-        to_run[plan.estimated_as(changes)] += _is_included(plan, entry, state)
-        lines.append(f"  {plan.trial_label(changes)}: {state}")
+        entry = entries.get(without_data(changes))
+        to_run[changes.get(ARM, "")] += plan.is_pending(entry)
+        lines.append(f"  {label_of(changes)}: {_state(plan, entry)}")
     return lines, to_run
 
 
@@ -132,33 +130,25 @@ def _state(plan: SweepPlan, entry: Entry | None) -> str:
     return entry.state
 
 
-def _is_included(plan: SweepPlan, entry: Entry | None, state: str) -> bool:
-    """Whether a trial would run: it has not finished, and `sweep.run` includes it."""
-    failed = entry is not None and entry.state == "failed"
-    return (failed or state.startswith("to ")) and (
-        plan.options.run == "all" or failed == (plan.options.run == "failed")
-    )
-
-
 def _cost_lines(
     plan: SweepPlan, request: Request, workspace: Workspace, ledger: Ledger, to_run: Counter[str], at_once: int
 ) -> list[str]:
-    """What trials will take, by what they are estimated as, and all of them side by side."""
+    """What trials will take, by arm, and all of them side by side."""
     lines, about, seconds, wall = list[str](), "", 0.0, 0.0
-    for name, config in plan.estimated().items():
-        if not (count := to_run[name]):
+    for arm, config in plan.arms.items():
+        if not (count := to_run[arm]):
             continue
-        median = typical_seconds((entry for entry in ledger if plan.estimated_as(entry.changes) == name), plan.need())
+        median = typical_seconds((entry for entry in ledger if entry.changes.get(ARM, "") == arm), plan.need())
         each = (
             Estimate(median, "median of this sweep's finished trials")
             if median is not None
-            else estimate(config, plan.space.keys, workspace, request).without(plan.beside_training)
+            else estimate(config, plan.space.keys, workspace, request).without(plan.besides)
         )
         if each.seconds is None:
-            lines.append(f"{f'cost of {name}' if name else 'cost'}: unknown, {each.source}")
+            lines.append(f"{f'cost of {arm}' if arm else 'cost'}: unknown, {each.source}")
             continue
-        if name:
-            lines.append(f"cost of {name}: {count} trials of about {each.seconds:.3g} s ({each.source})")
+        if arm:
+            lines.append(f"cost of {arm}: {count} trials of about {each.seconds:.3g} s ({each.source})")
         else:
             about = f"about {each.seconds:.3g} s per trial ({each.source}), "
         seconds += each.seconds * count

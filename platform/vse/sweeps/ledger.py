@@ -1,6 +1,6 @@
 """The ledger of a sweep: JSON lines, one record for every end of a trial.
 
-Resuming, retrying and extending a sweep need nothing else; Tune's own state is discarded. A trial's id is the
+A sweep is resumed, retried and extended from its ledger alone. Tune's own state is discarded. A trial's id is the
 fingerprint of its changes: the same point is the same trial in any order and with any method.
 """
 
@@ -26,15 +26,15 @@ from vse.workspace.layout import Workspace
 
 
 class FailureKind(StrEnum):
-    """Why a trial ended without a result, as the ledger keeps it next to the message."""
+    """Why a trial ended without a result. The kind decides whether it is retried; the message is for readers."""
 
     ERROR = "error"  # its code raised
     REFUSED = "refused"  # wrong input, or a disk or cluster that fails every trial
     DIVERGED = "diverged"  # its training would diverge again
     NODE_LOST = "node_lost"
-    NODE_FAULT = "node_fault"  # a full disk or a dead GPU of its node (see `sick_nodes`)
+    NODE_FAULT = "node_fault"  # a full disk or a dead GPU of its node (see `nodes.SickNodes`)
     NO_RESOURCES = "no_resources"  # its workers found none while other trials had theirs
-    NOT_STARTED = "not_started"  # its process had not let go of the trial before
+    NOT_STARTED = "not_started"  # its process had not released the previous trial in time
     TAKEN_OVER = "taken_over"  # another job continued its run
 
     def describe(self, message: str) -> str:
@@ -68,15 +68,15 @@ class Entry:
 
     Args:
         id: Fingerprint of its changes.
-        changes: Dotted keys and values.
+        changes: Dotted keys and values, in the order of the space.
         state: Whether it has a result.
         result: Plain data.
         seconds: Wall time of the last attempt.
         failure: Why it has no result.
-        error: The message of that.
+        error: The message of the failure.
         attempts: How often it has ended.
-        spent: Seconds of all attempts in any call, including those cut off with their driver. If its training took
-            longer over all restarts, the seconds of the training.
+        spent: Seconds of all attempts in any call, including attempts that died with their driver. If its training
+            took longer over all restarts, the seconds of the training.
         need: CPUs and GPUs that it had, averaged over `spent`, and the workers of the last attempt.
     """
 
@@ -117,8 +117,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class _CutOff:
-    """An attempt that ran when its driver died, or that runs now: seconds, including cut off attempts before it, and
-    how many attempts had ended before."""
+    """An attempt that runs now, or that ran when its driver died.
+
+    `seconds` include earlier attempts that died with their driver. `attempts` is how many had ended before.
+    """
 
     changes: dict[str, Any]
     seconds: float
@@ -132,10 +134,10 @@ def trial_id(changes: Mapping[str, Any]) -> str:
 
 
 class Ledger:
-    """The trials of one sweep, in `ledger.jsonl` of its folder. A line that a crash left torn is skipped.
+    """The trials of one sweep, in `ledger.jsonl` of its folder. A line that a crash cut off is skipped.
 
-    A job that hung may resume after another one took its sweep over on S3. Its next write gets a StorageError, since
-    the file is not the one it read.
+    On S3, a job that hung may resume after another job has taken its sweep over. Its next write raises a StorageError,
+    since the file has changed since it was read.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -159,32 +161,13 @@ class Ledger:
         return iter(self._entries.values())
 
     def get(self, changes: Mapping[str, Any]) -> Entry | None:
-        """The entry of a trial that has ended; None for any other."""
+        """The entry of a trial; None if it has never ended."""
         return self._entries.get(trial_id(changes))
 
     def attempts(self, changes: Mapping[str, Any]) -> int:
         """How often a trial has ended so far."""
         entry = self.get(changes)
         return 0 if entry is None else entry.attempts
-
-    def result(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a finished trial. Raises KeyError where it has none."""
-        entry = self.get(changes)
-        if entry is None or entry.state != "finished":
-            raise KeyError(f"no result of {dict(changes)}")
-        return entry.result
-
-    def pending(self, trials: Iterable[Mapping[str, Any]], *, whole: bool = False) -> list[dict[str, Any]]:
-        """Those trials that have not finished, failed ones included, each once, in the order given.
-
-        `whole`: trials that a scheduler ended early count as unfinished.
-        """
-        chosen: dict[str, dict[str, Any]] = {}
-        for changes in trials:
-            entry = self.get(changes)
-            if entry is None or entry.state == "failed" or (whole and entry.stopped):
-                chosen.setdefault(trial_id(changes), dict(changes))
-        return list(chosen.values())
 
     def finish(
         self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float, need: Resources | None = None
@@ -214,11 +197,12 @@ class Ledger:
         return [(each.spent, each.need) for each in self] + [(each.seconds, each.need) for each in self._cut.values()]
 
     def keep_running(self, running: Iterable[tuple[Mapping[str, Any], float, Resources]]) -> None:
-        """Write down the attempts that run now: the next reader counts them as cut off unless their end is recorded.
+        """Note the attempts that run now. If this driver dies, the next one counts their time as spent.
+
+        A note that cannot be written is left out.
 
         Args:
-            running: Changes, seconds so far, and the resources that the trial had in these. What cannot be written is
-                left out.
+            running: Changes, seconds so far, and the resources that the trial had meanwhile.
         """
         kept = dict(self._cut)
         for changes, seconds, need in running:
@@ -233,13 +217,13 @@ class Ledger:
         with contextlib.suppress(OSError, InputError):
             if self.folder.is_local:
                 self.folder.write_bytes(RUNNING, note)
-            else:  # conditional: a job that lost the sweep to another one leaves the other's note alone
+            else:  # conditional: a job that has lost the sweep leaves the note of the other job alone
                 self._noted_tag = self.folder.write_over(RUNNING, note, self._noted_tag)
             self._noted = note
 
     @functools.cached_property
     def _cut(self) -> dict[str, _CutOff]:
-        """What `keep_running` wrote before this ledger was opened, of trials that have not ended since."""
+        """The attempts that `keep_running` noted before this ledger was opened, without trials that ended since."""
         try:
             notes = json.loads(self._noted or b"{}").items()
             cut = {name: _CutOff(**{**each, "need": Resources(**each["need"])}) for name, each in notes}
@@ -249,24 +233,24 @@ class Ledger:
         return {name: each for name, each in cut.items() if each.attempts == ended.get(name, 0)}
 
     def _append(self, changes: Mapping[str, Any], need: Resources | None, **fields: Any) -> Entry:
-        name, known = trial_id(changes), self.spent(changes)
+        name, before = trial_id(changes), self.spent(changes)
         trained = fields.get("result", {})
         longest = float(trained.get("seconds", 0.0)) if trained.get("trained") else 0.0
-        spent = round(max(known + fields["seconds"], longest), 3)  # a restarted training counts its earlier seconds
+        spent = round(max(before + fields["seconds"], longest), 3)  # a restarted training counts its earlier seconds
         parts = [(each.spent, each.need) for each in self if each.id == name]
         parts += [(self._cut[name].seconds, self._cut[name].need)] if name in self._cut else []
         entry = Entry(
             id=name,
-            changes=canonical(changes),
+            changes={key: canonical(value) for key, value in changes.items()},
             attempts=self.attempts(changes) + 1,
             spent=spent,
-            need=_mean([*parts, (spent - known, need or Resources())]),
+            need=_mean([*parts, (spent - before, need or Resources())]),
             **fields,
         )
         line = json.dumps(with_checksum(asdict(entry)), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         if self.folder.is_local:
             self._append_local(line)
-        else:  # objects cannot grow; a ledger is small enough to be written anew
+        else:  # an object cannot grow; a ledger is small enough to be written anew
             self._tag = self.folder.write_over(FILE_NAME, self._data + line, self._tag)
             self._data += line
         self._entries[entry.id] = entry
@@ -299,7 +283,7 @@ class Ledger:
 
 
 def _mean(parts: Sequence[tuple[float, Resources]]) -> Resources:
-    """CPUs and GPUs averaged over (seconds, resources), with the workers of the last one."""
+    """CPUs and GPUs averaged over the seconds of each part, with the workers of the last one."""
     total, last = sum(seconds for seconds, _ in parts), parts[-1][1]
     if total <= 0 or len({(need.cpus, need.gpus) for _, need in parts}) == 1:
         return last
@@ -317,7 +301,7 @@ def typical_seconds(entries: Iterable[Entry], need: Resources) -> float | None:
 
 
 def stem(preset: str | None) -> str:
-    """A preset's or file's name as part of a folder's."""
+    """The name of a preset or file in a form that may be part of a folder's name."""
     name = (preset or "run").partition("?")[0].rsplit("/", 1)[-1].removesuffix(".json")
     plain = "".join(letter if (letter.isascii() and letter.isalnum()) or letter in "_-" else "_" for letter in name)
     return plain.lstrip("_-") or "run"
@@ -332,13 +316,13 @@ def open_sweep(workspace: Workspace, name: str, definition: Mapping[str, Any], *
     """The folder of a sweep, with its definition (configuration and space) written into it.
 
     Args:
-        workspace: Of the sweep.
-        name: Without the fingerprint.
+        workspace: Where the sweep is.
+        name: Of the sweep, without the fingerprint.
         definition: Equal definitions are one sweep.
         exclusive: Whether the user chose the name, which may then have one definition only.
 
     Raises:
-        InputError: The name has another definition already; the line names a key that differs.
+        InputError: The name has another definition already. The message names a key that differs.
     """
     folder = workspace.sweep(sweep_name(name, definition))
     if exclusive:
@@ -357,7 +341,7 @@ def open_sweep(workspace: Workspace, name: str, definition: Mapping[str, Any], *
 
 
 def definition_of(folder: Folder) -> Any:
-    """What `open_sweep` wrote there; None if it is missing or damaged."""
+    """The definition that `open_sweep` wrote; None if it is missing or damaged."""
     try:
         return folder.read_json(DEFINITION)
     except (FileNotFoundError, NotADirectoryError, InputError):
@@ -377,21 +361,16 @@ def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def sole_owner(folder: Folder, wait: float = 0.0) -> Iterator[LeaseHandle]:
-    """Hold a sweep while the body runs. The system releases the lock of a process that dies, on S3 after some 30
-    seconds.
-
-    Args:
-        folder: Of the sweep.
-        wait: Seconds to wait for another job.
+def sole_owner(folder: Folder) -> Iterator[LeaseHandle]:
+    """Hold a sweep while the body runs. If the process dies, the lock is released, on S3 after some 30 seconds.
 
     Yields:
         A handle whose `check` raises TakenOver once another job has the sweep.
 
     Raises:
-        InputError: Another job runs it, on S3 on any machine.
+        InputError: Another job runs the sweep; on S3, on any machine.
     """
-    with folder.taken(wait) as held:
-        if held is None:
+    with folder.taken() as lease:
+        if lease is None:
             raise InputError(f"{folder}: another job is running this sweep")
-        yield held
+        yield lease

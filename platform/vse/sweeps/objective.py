@@ -9,7 +9,7 @@ from vse.cli.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.report.build import command_of
-from vse.report.description import files_text, page_link, response_headline, response_text
+from vse.report.description import response_headline, response_text
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.report.response_page import BEST, write_response
 from vse.stages.pipeline import check
@@ -21,7 +21,6 @@ from vse.sweeps.plan import (
     MATERIAL,
     SEED,
     ChildRun,
-    Function,
     Outcome,
     Report,
     StageInputs,
@@ -31,11 +30,14 @@ from vse.sweeps.plan import (
     check_seeds,
     child_id,
     default_name,
+    label_of,
     need_of,
+    point_of,
 )
 from vse.sweeps.proposals import Proposer
-from vse.sweeps.space import Space, canonical_point, check_space, expand, label, load_space, placements
+from vse.sweeps.space import Space, canonical_point, check_space, expand, label, labels_of, load_space
 from vse.sweeps.trial import OBJECTIVES, objective_trial, trial_function
+from vse.sweeps.trial_process import Function
 from vse.training.compatibility import check_objective, family_inputs
 from vse.training.config import RunConfig, identity
 from vse.workspace.layout import Workspace
@@ -68,21 +70,9 @@ class ObjectiveSweepOptions(SweepOptions):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ObjectivePlan(SweepPlan):
-    """Such a sweep before its first trial. `listed` are the points of all methods but hyperopt's."""
+    """A sweep that maximises a number. `listed` has the points of all methods but hyperopt's."""
 
     kind: ClassVar[str] = "objective sweep"
-
-    @property
-    def attacked(self) -> tuple[str, ...]:
-        return () if self.options.objective == "rsum" else ("val",)
-
-    @property
-    def beside_training(self) -> str:
-        return "evaluation under attack on validation" if self.attacked else ""
-
-    @property
-    def whole(self) -> bool:
-        return self.options.method != "asha"
 
     @property
     def draws(self) -> bool:
@@ -119,11 +109,8 @@ class ObjectivePlan(SweepPlan):
         asha = self.options.method == "asha"
         return trial_function(objective_trial, call, {"": self.config}, halving=asha, objective=self.options.objective)
 
-    def estimated(self) -> dict[str, RunConfig]:
-        return {"": override(self.config, self.listed[0]) if self.listed else self.config}
-
     def inputs(self) -> Iterator[StageInputs]:
-        """One configuration for each kind of input that listed points read, after the preset's own."""
+        """One configuration for each kind of input that listed points read, the preset's own first."""
         seen = set()
         for config in (self.config, *(override(self.config, point) for point in self.listed)):
             key = fingerprint([config.data, config.features, config.text, repr(family_inputs(config))])
@@ -132,29 +119,22 @@ class ObjectivePlan(SweepPlan):
                 yield StageInputs(config=config, parsed=bool(self.attacked))
 
     def points_in(self, ledger: Ledger) -> list[dict[str, Any]]:
-        """The points of this space that a ledger has trials of, in its order, with their keys in the space's."""
-        points: dict[str, dict[str, Any]] = {}
-        for entry in ledger:
-            point = self.point_of(entry.changes)
-            if any(True for _ in placements(self.space.domains, point)):
+        """The points of this space that a ledger has trials of, in its order."""
+        points = {fingerprint(point): point for entry in ledger if (point := point_of(entry.changes))}
+        return [point for point in points.values() if labels_of(self.space.domains, point) is not None]
+
+    def points(self, ledger: Ledger) -> list[dict[str, Any]]:
+        points = {fingerprint(point): point for point in (*self.listed, *self.points_in(ledger))}
+        for initial in self.space.initial if self.draws else ():
+            if len(points) < self.options.samples:
+                point = canonical_point(self.config, initial)
                 points.setdefault(fingerprint(point), point)
         return list(points.values())
-
-    def point_of(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The point of a trial, keys in the space's order and unknown ones last; a ledger sorts them."""
-        order = {key: k for k, key in enumerate(self.space.keys)}
-        keys = sorted(
-            (key for key in changes if key not in (SEED, MATERIAL)), key=lambda key: order.get(key, len(order))
-        )
-        return {key: changes[key] for key in keys}
-
-    def trial_label(self, changes: Mapping[str, Any]) -> str:
-        return label({**self.point_of(changes), SEED: changes[SEED]})
 
     def value_of(self, ledger: Ledger, point: Mapping[str, Any], material: str) -> float | None:
         """Mean objective of a point over the seeds; None while any of its trials has not finished.
 
-        A trial that was ended early counts as far as it came, unless whole trials are wanted.
+        A trial that was ended early counts with its last objective, unless whole trials are wanted.
         """
         entries = [ledger.get(changes) for changes in self.trials_of(point, material)]
         ended = [entry for entry in entries if entry is not None and entry.state == "finished"]
@@ -165,7 +145,6 @@ class ObjectivePlan(SweepPlan):
         if self.options.method != "hyperopt":
             return super().proposer(call)
         points = self.points_in(call.ledger)
-        warm = warm_points(self, call.workspace) if self.options.warm_start else ()
         search = ParzenSearch(
             self.space,
             self.config,
@@ -173,14 +152,13 @@ class ObjectivePlan(SweepPlan):
             trials_of=lambda point: self.trials_of(point, call.material),
             points=points,
             value_of=lambda point: self.value_of(call.ledger, point, call.material),
+            is_pending=self.is_pending,
             samples=self.options.samples,
             seed=self.options.search_seed,
             num_initial=self.options.first,
-            told=warm,
-            wanted=self.wanted(call.ledger),
+            learned=warm_points(self, call.workspace) if self.options.warm_start else (),
             draw=self.draws,
             check=lambda point: check_point(self.config, point),
-            whole=self.whole,
         )
         new = max(0, self.options.samples - len(points)) if self.draws else 0
         return search, search.waiting + new * len(self.seeds)
@@ -189,20 +167,11 @@ class ObjectivePlan(SweepPlan):
         options = self.options
         if options.method != "hyperopt":
             return []
-        more = self.drawn(ledger)
         first = options.first or first_draws(options.samples)
-        lines = [f"  {more} more points are drawn as the search goes on, at random until {first} are known"]
+        lines = [f"  {self.drawn(ledger)} more points are drawn during the search, the first {first} points at random"]
         if options.warm_start:
             lines.append(f"  it learns from {len(warm_points(self, workspace))} points of {options.warm_start}")
         return lines
-
-    def points(self, ledger: Ledger) -> list[dict[str, Any]]:
-        points = {fingerprint(point): point for point in super().points(ledger)}
-        for initial in self.space.initial if self.draws else ():
-            if len(points) < self.options.samples:
-                point = canonical_point(self.config, initial)
-                points.setdefault(fingerprint(point), point)
-        return list(points.values())
 
     def drawn(self, ledger: Ledger) -> int:
         return max(0, self.options.samples - len(self.points(ledger))) if self.draws else 0
@@ -214,26 +183,26 @@ class ObjectivePlan(SweepPlan):
         return halving(epochs, self.options.grace or max(1, epochs // 9), self.options.reduction, ledger)
 
     def children(self, name: str, entry: Entry) -> Iterator[ChildRun]:
-        found = entry.result
+        result = entry.result
         metrics: list[tuple[int, dict[str, float]]] = []
         if entry.state == "finished":
-            step = entry.attempts - 1  # trackers show the last one of a trial that was ended early and continued
-            numbers = {**found["metrics"], OBJECTIVE: found["objective"], "stopped": float(found.get("stopped", False))}
-            curve = enumerate(found.get("curve", []), start=1)
+            step = entry.attempts - 1  # trackers show the last value of a trial that was ended early and continued
+            numbers = {**result["metrics"], OBJECTIVE: result["objective"], "stopped": float(entry.stopped)}
+            curve = enumerate(result.get("curve", []), start=1)
             cost = {"cost/seconds": entry.spent, "cost/gpu_hours": entry.spent * entry.need.gpus / 3600}
             metrics = [(step, numbers), *((epoch, {"rsum_so_far": value}) for epoch, value in curve), (step, cost)]
         yield ChildRun(
             id=child_id(name, entry.changes),
-            name=self.trial_label(entry.changes),
+            name=label_of(entry.changes),
             kind="trial",
             params={key: value for key, value in entry.changes.items() if key != MATERIAL},
             metrics=metrics,
-            headline=found.get("metrics", {}),
+            headline=result.get("metrics", {}),
             seconds=entry.length,
         )
 
     def outcome(self, call: SweepCall) -> Outcome:
-        results = response_results(self, call)
+        results = response_results(self, call, self.points_in(call.ledger))
         data = {**results.to_dict(), "seconds": 0.0, "gpu_hours": 0.0, "method": "", "claims": {}}
         return Outcome(digest=fingerprint(data), report=lambda: self._report(call, results))
 
@@ -252,10 +221,7 @@ class ObjectivePlan(SweepPlan):
             files=files,
             headline=headline(results),
             details={"rule": results.rule, "claims": results.claims, "best": best.changes if best else {}},
-            texts={
-                "headline": f"{response_headline(results)}\n\n{page_link(call.folder)}",
-                "result": f"{response_text(results)}\n\n{files_text(files)}",
-            },
+            texts={"headline": response_headline(results), "result": response_text(results)},
             best=list(best.runs.values()) if best else [],
         )
 
@@ -275,16 +241,19 @@ def make_plan(request: Request) -> ObjectivePlan:
             raise InputError(f"search space {options.space}: {key}: sets what a trial needs, which is the same for all")
     _check_method(options, space, config)
     Budget(options, need_of(config.train)).check()
-    if options.method == "hyperopt":
-        for point in space.initial:
-            _checked(space, config, point)
+    listed = () if options.method == "hyperopt" else tuple(_listed(space, options, config))
+    attacked = () if options.objective == "rsum" else ("val",)
     return ObjectivePlan(
         name=default_name(options, request.preset),
         named=bool(options.name),
         config=config,
         space=space,
         options=options,
-        listed=() if options.method == "hyperopt" else tuple(_listed(space, options, config)),
+        listed=listed,
+        arms={"": override(config, listed[0]) if listed else config},
+        attacked=attacked,
+        besides="evaluation under attack on validation" if attacked else "",
+        whole=options.method != "asha",
     )
 
 
@@ -293,7 +262,9 @@ def _check_method(options: ObjectiveSweepOptions, space: Space, config: RunConfi
         raise InputError(f"sweep.method=grid: {space.where} has ranges to draw from; use random, hyperopt or asha")
     if options.method == "hyperopt":
         check_searchable(space)
-    if options.warm_start and options.method != "hyperopt":
+        for point in space.initial:
+            _checked(space, config, point)
+    elif options.warm_start:
         raise InputError(f"sweep.warm_start: sweep.method={options.method} cannot learn from trials; use hyperopt")
     if options.method == "asha":
         if options.objective != "rsum":
@@ -310,7 +281,7 @@ def _check_method(options: ObjectiveSweepOptions, space: Space, config: RunConfi
 
 
 def check_point(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
-    """The configuration of a point. Raises InputError where its family and objective do not train together."""
+    """The configuration of a point. Raises InputError if its family and objective do not train together."""
     changed = override(config, changes)
     family_inputs(changed)
     check_objective(changed)
@@ -320,19 +291,21 @@ def check_point(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
 
 
 def _listed(space: Space, options: ObjectiveSweepOptions, config: RunConfig) -> list[dict[str, Any]]:
-    """Initial points, then the grid or the draws; each configuration once, and each one that a family accepts."""
-    drawn = [*space.initial, *expand(space, options.samples, options.search_seed)]
+    """Initial points, then the grid or the draws; each configuration once."""
     points: dict[str, dict[str, Any]] = {}
-    for changes in drawn:
-        point, made = _checked(space, config, changes)
-        points.setdefault(fingerprint(made), point)
-    found = list(points.values())
-    return found if space.is_grid else found[: options.samples]
+    for changes in (*space.initial, *expand(space, options.samples, options.search_seed)):
+        point, changed = _checked(space, config, changes)
+        points.setdefault(fingerprint(changed), point)
+    listed = list(points.values())
+    return listed if space.is_grid else listed[: options.samples]
 
 
 def _checked(space: Space, config: RunConfig, changes: Mapping[str, Any]) -> tuple[dict[str, Any], RunConfig]:
-    """A point as the configuration holds it, and that configuration. Raises InputError that names the point: each of
-    its keys may do by itself."""
+    """A point as the configuration holds it, and that configuration.
+
+    Raises:
+        InputError: Nothing trains at the point, although each of its keys may be fine by itself.
+    """
     try:
         point = canonical_point(config, changes)
         return point, check_point(config, point)

@@ -12,17 +12,17 @@ from typing import Any, ClassVar
 from vse import registry
 from vse.cli.command import Request
 from vse.cluster.runtime import Config as RayConfig
-from vse.config import fingerprint, knob
+from vse.config import knob
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps.budget import Budget, Caps, Resources
 from vse.sweeps.ledger import Entry, Ledger, stem, trial_id
 from vse.sweeps.proposals import InTurn, Proposer
 from vse.sweeps.space import Space, label
+from vse.sweeps.trial_process import Function
 from vse.training.config import RunConfig, TrainConfig
 from vse.workspace.layout import Workspace
 
-Function = Callable[[dict[str, Any]], Mapping[str, Any]]  # a trial: changes -> plain data
 SEED, MATERIAL = "seed", "material"  # keys of a trial besides its point
 ARM = "arm"  # the key of a point that is one of several configurations
 RUNS = ("all", "new", "failed")
@@ -42,7 +42,7 @@ class SweepOptions(Caps):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobOptions:
-    """Keys of a job that sweeps. `sweep` are those of its kind of sweep."""
+    """Keys of a job that sweeps. `sweep` has the keys of its kind of sweep."""
 
     sweep: SweepOptions = field(default_factory=SweepOptions)
     ray: RayConfig = field(default_factory=RayConfig)
@@ -50,7 +50,7 @@ class JobOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepCall:
-    """One call of a sweep, for whoever makes a result of its trials."""
+    """One call of a sweep: what a plan needs to turn trials into a result."""
 
     request: Request
     workspace: Workspace
@@ -62,17 +62,17 @@ class SweepCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a finished call tells.
+    """The result of a call, for the summary and the tracked run of the sweep.
 
     Args:
-        files: Names of the files in the sweep's folder.
-        headline: First numbers of the summary; the numeric ones are metrics of the parent run too.
+        files: Names of the files in the sweep's folder; `report.html` is the page.
+        headline: First numbers of the summary; the numeric ones are metrics of the tracked run too.
         details: The rest of the summary.
-        texts: Sections of the parent run's description.
-        charts: (step, values) of the parent run.
+        texts: Sections of the tracked run's description.
+        charts: (step, values) of the tracked run.
         best: Runs that the model registry is offered.
         best_changes: Settings of inference with which it is offered them.
-        checkpoints: Runs whose checkpoints become artifacts of the parent run, by the artifacts' folder.
+        checkpoints: Runs whose checkpoints become artifacts of the tracked run, by the artifacts' folder.
     """
 
     files: Sequence[str] = ()
@@ -97,7 +97,7 @@ class Outcome:
 class ChildRun:
     """A tracked run below the sweep's own: one trial, or one of the points that a trial measured.
 
-    `metrics` are (step, values); `seconds` is how long it took.
+    `metrics` are (step, values). `seconds` is how long it took.
     """
 
     id: str
@@ -120,7 +120,21 @@ class StageInputs:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SweepPlan(ABC):
-    """A sweep before its first trial. `listed` are the points known by then; `named`: the user chose the name."""
+    """A sweep before its first trial.
+
+    Args:
+        name: Of the sweep, without the fingerprint.
+        named: Whether the user chose the name.
+        config: The run configuration that is swept.
+        space: What is searched.
+        options: The keys below `sweep`.
+        listed: Points that are known before the first trial.
+        arms: Configurations whose trials take different times, by the arm of a trial ("" if it has none).
+        attacked: Splits whose adversaries trials measure. The first one must have some.
+        measured: Splits that the data set must have besides those of training.
+        besides: What takes time in a trial besides training; estimates leave it out.
+        whole: Whether trials that a scheduler ended early count as unfinished.
+    """
 
     kind: ClassVar[str]
     name: str
@@ -129,26 +143,11 @@ class SweepPlan(ABC):
     space: Space
     options: Any
     listed: tuple[dict[str, Any], ...]
-
-    @property
-    def attacked(self) -> tuple[str, ...]:
-        """Splits whose adversaries trials measure; made before the first trial. The first one must have some."""
-        return ()
-
-    @property
-    def measured(self) -> tuple[str, ...]:
-        """Splits that the data set must have besides those of training."""
-        return ()
-
-    @property
-    def whole(self) -> bool:
-        """Whether trials that a scheduler ended early count as unfinished."""
-        return True
-
-    @property
-    def beside_training(self) -> str:
-        """What takes time in a trial and is not training."""
-        return ""
+    arms: dict[str, RunConfig] = field(default_factory=dict)
+    attacked: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
+    besides: str = ""
+    whole: bool = True
 
     @property
     @abstractmethod
@@ -175,14 +174,6 @@ class SweepPlan(ABC):
     @abstractmethod
     def outcome(self, call: SweepCall) -> Outcome:
         """The result of the trials in the ledger."""
-
-    def estimated(self) -> dict[str, RunConfig]:
-        """Configurations whose trials take unlike times, by name; each trial belongs to one (`estimated_as`)."""
-        return {"": self.config}
-
-    def estimated_as(self, changes: Mapping[str, Any]) -> str:
-        """The name in `estimated` for a trial."""
-        return ""
 
     def inputs(self) -> Iterable[StageInputs]:
         """What trials read, the configuration of the sweep first."""
@@ -217,47 +208,39 @@ class SweepPlan(ABC):
         return Budget(self.options, self.need())
 
     def trials_of(self, point: Mapping[str, Any], material: str) -> list[dict[str, Any]]:
-        """The trials of a point, one a seed; `material` stands for the data they read."""
+        """The trials of a point, one for each seed. `material` is the fingerprint of the data they read."""
         return [{**point, SEED: seed, MATERIAL: material} for seed in self.seeds]
-
-    def points_in(self, ledger: Ledger) -> list[dict[str, Any]]:
-        """Points of earlier calls that belong to the sweep now."""
-        return []
 
     def points(self, ledger: Ledger) -> list[dict[str, Any]]:
         """All points that are known by now, each once."""
-        points = {fingerprint(point): point for point in (*self.listed, *self.points_in(ledger))}
-        return list(points.values())
-
-    def trial_label(self, changes: Mapping[str, Any]) -> str:
-        """A trial as readers know it: its tracked run, dry runs and errors have the same label."""
-        return label_of(changes)
+        return list(self.listed)
 
     def trials(self, ledger: Ledger, material: str) -> list[dict[str, Any]]:
         """All trials that are known by now, seed by seed: the first seed's results are complete first."""
         each = [self.trials_of(point, material) for point in self.points(ledger)]
         return [trials[k] for k in range(len(self.seeds)) for trials in each]
 
-    def pending(self, ledger: Ledger, material: str) -> list[dict[str, Any]]:
-        """Those trials that have not finished and that `sweep.run` includes."""
-        wanted = self.wanted(ledger)
-        trials = ledger.pending(self.trials(ledger, material), whole=self.whole)
-        return [changes for changes in trials if wanted(changes)]
+    def is_pending(self, entry: Entry | None) -> bool:
+        """Whether a trial with this entry is to run: it has not finished, and `sweep.run` includes it."""
+        failed = entry is not None and entry.state == "failed"
+        finished = entry is not None and not failed and not (self.whole and entry.stopped)
+        return not finished and (self.options.run == "all" or failed == (self.options.run == "failed"))
 
-    def wanted(self, ledger: Ledger) -> Callable[[Mapping[str, Any]], bool]:
-        """Which unfinished trials `sweep.run` includes, by the failures in the ledger now."""
-        failed = {entry.id for entry in ledger if entry.state == "failed"}
-        run = self.options.run
-        return lambda changes: run == "all" or (trial_id(changes) in failed) == (run == "failed")
+    def pending(self, ledger: Ledger, material: str) -> list[dict[str, Any]]:
+        """The trials that are to run."""
+        return [changes for changes in self.trials(ledger, material) if self.is_pending(ledger.get(changes))]
 
     def proposer(self, call: SweepCall) -> tuple[Proposer, int]:
-        """Proposes the trials, and how many there are (at most, where a search draws them)."""
+        """Proposes the trials, and how many there are (at most, if a search draws them)."""
         pending = self.pending(call.ledger, call.material)
         return InTurn(pending), len(pending)
 
     def search_lines(self, ledger: Ledger, workspace: Workspace) -> list[str]:
-        """What a dry run says of points that are not listed yet. Raises InputError for a sweep to learn from that is
-        missing or unlike this one."""
+        """Lines of a dry run on points that are not listed yet.
+
+        Raises:
+            InputError: The sweep to learn from is missing, or unlike this one.
+        """
         return []
 
     def drawn(self, ledger: Ledger) -> int:
@@ -283,9 +266,14 @@ def need_of(train: TrainConfig) -> Resources:
     )
 
 
+def point_of(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The point of a trial: its changes without seed and data."""
+    return {key: value for key, value in changes.items() if key not in (SEED, MATERIAL)}
+
+
 def label_of(changes: Mapping[str, Any]) -> str:
-    """The label of a trial by its changes alone, its seed last."""
-    point = {key: value for key, value in changes.items() if key not in (ARM, SEED, MATERIAL)}
+    """The label of a trial in its tracked run, in dry runs and in errors: its arm, its point, its seed."""
+    point = {key: value for key, value in point_of(changes).items() if key != ARM}
     own = label({**point, **({SEED: changes[SEED]} if SEED in changes else {})})
     return f"{changes[ARM]} {own}" if ARM in changes else own
 

@@ -35,7 +35,7 @@ class Proposer(Protocol):
 class Attempts:
     """How often trials may fail. Ends that say nothing about the trial are counted apart."""
 
-    def __init__(self, attempts: int) -> None:
+    def __init__(self, attempts: int = 2) -> None:
         self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()
 
     def left(self, entry: Entry) -> bool:

@@ -1,9 +1,10 @@
-"""A callback of Tune that records the ends of trials in the ledger, in the driver."""
+"""A callback of Tune, in the driver, that records the ends of trials in the ledger."""
 
 import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,43 @@ from vse.sweeps.trial_process import EPOCHS, PAYLOAD, PEAK, SAID, SO_FAR, WAITED
 from vse.workspace.redaction import redact_text
 
 Listener = Callable[[Entry], None]
+Refusal = InputError | StorageError | PlacementError
 
-LOOK = 1.0  # seconds between looks at the clock for the progress line
-KEEP = 30.0  # seconds between notes of what has been spent on trials that run
-_REFUSALS = (InputError, StorageError, PlacementError)
-_Refusal = InputError | StorageError | PlacementError
+LOOK = 1.0  # seconds between updates of the progress line
+KEEP = 30.0  # seconds between notes of the time that running trials have taken
+
+
+@dataclass
+class _Running:
+    """A trial whose process runs.
+
+    Args:
+        changes: Its changes.
+        worked: Seconds after which it last reported an epoch of its own; None before the first one.
+        waited: Seconds in which its workers had no resources.
+        peak: GiB of its process at its last report.
+    """
+
+    changes: Mapping[str, Any]
+    worked: float | None = None
+    waited: float = 0.0
+    peak: float = 0.0
 
 
 class Recorder(tune.Callback):
-    """Records the end of every trial, and decides whether it is retried and whether the sweep goes on."""
+    """Records the end of every trial, and decides whether it is retried and whether the sweep continues.
+
+    Args:
+        ledger: Of the sweep.
+        bar: The progress line.
+        proposer: Gets the ends of trials.
+        meter: Counts their cost.
+        waiting: Watches trials that wait for resources.
+        sick: Watches nodes whose own faults end trials.
+        need: Resources of one trial.
+        on_end: Called with every ended trial.
+        on_silent_failure: Called with Tune's id of a trial that Tune dropped without a callback.
+    """
 
     def __init__(
         self,
@@ -46,20 +75,13 @@ class Recorder(tune.Callback):
         on_silent_failure: Callable[[str], object] = lambda trial: None,
     ) -> None:
         self.ledger, self.bar, self.proposer, self.meter, self.on_end = ledger, bar, proposer, meter, on_end
-        self.waiting, self.sick, self.need = waiting, sick, need
-        self.on_silent_failure = (
-            on_silent_failure  # called with Tune's id of a trial that Tune dropped without a callback
-        )
-        self._failed: set[str] = set()  # Tune's ids of trials whose failure is recorded
-        self.running: dict[str, dict[str, Any]] = {}  # by trial: its changes, once its process runs
-        self._worked: dict[str, float] = {}  # by running trial: seconds after which it last reported an epoch
-        self._waited: dict[str, float] = {}  # by running trial: seconds in which its workers had no resources
-        self._peak: dict[str, float] = {}  # by running trial: GiB of its process at its last report
-        self.epochs, self._began = EpochCounter(), False
-        self._kept = self._looked = time.monotonic()
-        self.refused: _Refusal | None = None
+        self.waiting, self.sick, self.need, self.on_silent_failure = waiting, sick, need, on_silent_failure
+        self.refused: Refusal | None = None
         self.broken = False  # no results can be written or no trial can run: nothing new starts
-        self.standing = Standing(ledger)
+        self._failed: set[str] = set()  # Tune's ids of trials whose failure is recorded
+        self._running: dict[str, _Running] = {}
+        self._epochs, self._began, self._standing = EpochCounter(), False, Standing(ledger)
+        self._kept = self._looked = time.monotonic()
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune saves its callbacks to resume from; the ledger does that here
@@ -68,27 +90,25 @@ class Recorder(tune.Callback):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         name = trial_id(trial.config["changes"])
-        if result.get(PEAK):
-            self._peak[name] = float(result[PEAK])
-        if result.get(WAITED):
-            self._waited[name] = float(result[WAITED])
+        running = self._of(trial.config["changes"])
+        running.peak = float(result.get(PEAK) or running.peak)
+        running.waited = float(result.get(WAITED) or running.waited)
         if result.get(EPOCHS):
             epochs = Epochs(*result[EPOCHS])
-            self.epochs.reported(name, epochs)
+            self._epochs.reported(name, epochs)
             if epochs.done > epochs.earlier:  # epochs of earlier attempts are reported before workers have resources
                 self.waiting.moved()
-                self._worked[name] = self.meter.elapsed(name)
+                running.worked = self.meter.elapsed(name)
                 self.meter.progressed(name, (epochs.done - epochs.earlier) / epochs.total)
         if result.get(SAID):
             self._show(text=str(result[SAID]))
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        changes = trial.config["changes"]
         if not self._began:
             self._began = True
             self.bar.restart_clock()
-        self.running[trial_id(changes)] = changes
-        self.meter.started(trial_id(changes))
+        self._of(trial.config["changes"])
+        self.meter.started(trial_id(trial.config["changes"]))
         self._show()
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
@@ -98,14 +118,18 @@ class Recorder(tune.Callback):
             self._show()
         for trial in trials:
             if trial.status == Trial.ERROR and trial.trial_id not in self._failed:
-                self._never_began(trial)
+                # Tune drops a trial without a callback if an actor is not free for it in time. The wrapper that counts
+                # the running trials would wait for it forever.
+                self.on_silent_failure(trial.trial_id)
+                self._failed.add(trial.trial_id)
+                self._fail(trial.config["changes"], _why(trial)[0], FailureKind.NOT_STARTED)
         self.waiting.look((trial.status for trial in trials), _avoided(trials))
 
     def keep_running(self) -> None:
-        """Write down what the trials that run now have spent."""
-        spent = [(changes, self._seconds(changes)) for changes in self.running.values()]
+        """Note in the ledger what the trials that run now have cost."""
+        spent = [(each.changes, self._seconds(each.changes)) for each in self._running.values()]
         self.ledger.keep_running([(changes, seconds, self._had(changes, seconds)) for changes, seconds in spent])
-        self._kept = time.monotonic()  # a store that is away takes long
+        self._kept = time.monotonic()  # after the write: a store that does not answer takes long
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes, last = trial.config["changes"], trial.last_result or {}
@@ -122,21 +146,20 @@ class Recorder(tune.Callback):
         elif SO_FAR in last:  # the scheduler ended it
             self._finish(changes, {**json.loads(last[SO_FAR]), "stopped": True}, self._seconds(changes))
         else:
-            self._not_served(changes, payload)
+            self._refused(changes, payload)
 
-    def _not_served(self, changes: dict[str, Any], payload: Mapping[str, Any]) -> None:
-        """Record an end by a cause that would end other trials too, unless its node is at fault or the cause is
-        over."""
+    def _refused(self, changes: dict[str, Any], payload: Mapping[str, Any]) -> None:
+        """Record an end whose cause would end other trials too, unless the cause is one node or is over."""
         why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind", "")
-        held = None
+        had, running = None, self._of(changes)
         if kind == PlacementError.__name__:
             mine = trial_id(changes)
-            if mine not in self._worked:  # otherwise its workers were lost and wait to be replaced
-                held = self.need.waiting
-            waited = self._seconds(changes) - self._worked.get(mine, 0.0)
-            others = {each: self.meter.elapsed(each) for each in self.running if each != mine}
+            if running.worked is None:  # otherwise its workers were lost and wait to be replaced
+                had = self.need.waiting
+            waited = self._seconds(changes) - (running.worked or 0.0)
+            others = {each: self.meter.elapsed(each) for each in self._running if each != mine}
             if not self.waiting.stands(mine, waited, others):  # others have the resources it waited for
-                self._fail(changes, why, FailureKind.NO_RESOURCES, held)
+                self._fail(changes, why, FailureKind.NO_RESOURCES, had)
                 return
         verdict = None
         if payload.get("sick"):
@@ -144,90 +167,86 @@ class Recorder(tune.Callback):
         if verdict == "here":
             self._fail(changes, f"{payload['host']}: {why}", FailureKind.NODE_FAULT)
             return
-        self._refuse(next((each for each in _REFUSALS if each.__name__ == kind), InputError)(why))
+        kinds = (InputError, StorageError, PlacementError)
+        self._refuse(next((each for each in kinds if each.__name__ == kind), InputError)(why))
         self.broken = self.broken or verdict is not None  # every node is at fault, or the only node
-        self._fail(changes, why, FailureKind.REFUSED, held)
+        self._fail(changes, why, FailureKind.REFUSED, had)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
-        why, kind = _why(trial, self._peak.get(trial_id(changes), 0.0))
+        why, kind = _why(trial, self._of(changes).peak)
         self._fail(changes, why, kind)
-
-    def _never_began(self, trial: Any) -> None:
-        """Record a trial that Tune dropped without a callback, as it does if an actor is not free for its next trial in
-        time. What counts the running trials would wait for it forever."""
-        changes = trial.config["changes"]
-        self._failed.add(trial.trial_id)
-        self.on_silent_failure(trial.trial_id)
-        self._fail(changes, _why(trial)[0], FailureKind.NOT_STARTED)
 
     def conclude(self) -> None:
         """Raise the error that refused trials and would refuse them again."""
         if self.refused is not None:
             raise self.refused
 
-    def _refuse(self, error: _Refusal) -> None:
+    def _refuse(self, error: Refusal) -> None:
         self.refused = self.refused if self.broken else error  # the first is the cause
         self.broken = self.broken or not isinstance(error, InputError)
+
+    def _of(self, changes: Mapping[str, Any]) -> _Running:
+        return self._running.setdefault(trial_id(changes), _Running(changes))
 
     def _seconds(self, changes: Mapping[str, Any]) -> float:
         return self.meter.elapsed(trial_id(changes))
 
     def _had(self, changes: Mapping[str, Any], seconds: float) -> Resources:
-        """What a running trial had in so many seconds: less than it needs until its workers had their resources."""
-        return self.need.after(self._waited.get(trial_id(changes), 0.0), seconds)
+        """The resources that a trial had on average: less than it needs until its workers had theirs."""
+        return self.need.after(self._of(changes).waited, seconds)
 
     def _finish(self, changes: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> None:
         had = self._had(changes, seconds)
         self._ended(changes, lambda: self.ledger.finish(changes, result, seconds, had), had)
 
-    def _fail(self, changes: Mapping[str, Any], why: str, kind: FailureKind, held: Resources | None = None) -> None:
-        """held: the resources it had while it ran, if it never got all that it needs."""
+    def _fail(self, changes: Mapping[str, Any], why: str, kind: FailureKind, had: Resources | None = None) -> None:
+        """Record a failure. `had`: the resources of the trial, if it never had all that it needs."""
         seconds = self._seconds(changes)
-        had = held or self._had(changes, seconds)
-        self._ended(
-            changes, lambda: self.ledger.fail(changes, why, seconds, had, kind), had, kind == FailureKind.REFUSED
-        )
+        had = had or self._had(changes, seconds)
+        refused = kind == FailureKind.REFUSED
+        self._ended(changes, lambda: self.ledger.fail(changes, why, seconds, had, kind), had, refused)
 
     def _ended(
         self, changes: Mapping[str, Any], record: Callable[[], Entry], had: Resources, refused: bool = False
     ) -> None:
         before = self.ledger.spent(changes)
-        self.running.pop(trial_id(changes), None)
-        self._worked.pop(trial_id(changes), None)
-        self._waited.pop(trial_id(changes), None)
-        self._peak.pop(trial_id(changes), None)
+        self._running.pop(trial_id(changes), None)
         try:
             entry = record()
-        except (StorageError, InputError) as error:  # raised here, Tune would print pages
+        except (StorageError, InputError) as error:  # raised in a callback, Tune would print pages
             self._refuse(error)
             self.broken = True
             return
         self.meter.ended(entry.id, entry.spent - before, had, entry.length if entry.complete else None)
         retried = self.proposer.ended(entry, final=refused)
-        self.epochs.ended(entry.id, retried=retried)
+        self._epochs.ended(entry.id, retried=retried)
         self._show(0 if retried else 1, f"last {entry.id}")
         if self.on_end is not None:
             self.on_end(entry)
 
     def _show(self, ended: int = 0, text: str = "") -> None:
-        """Update the progress line and the standing; `ended` more trials have ended."""
+        """Update the progress line and its file; `ended` more trials have ended."""
         self._looked = time.monotonic()
-        self.bar.parts = self.epochs.parts
+        self.bar.parts = self._epochs.parts
         self.bar.advance(ended, text)
-        self.standing.show(self.bar, self.meter.running)
+        self._standing.show(self.bar, self.meter.running)
 
 
 def _avoided(trials: Iterable[Any]) -> set[str]:
-    """The nodes that all waiting trials avoid; a trial avoids the same ones for its life."""
-    kept_from = [set(trial.config.get(AVOIDED, ())) for trial in trials if trial.status == Trial.PENDING]
-    return set.intersection(*kept_from) if kept_from else set()
+    """The nodes that all waiting trials avoid. What a trial avoids never changes."""
+    avoided = [set(trial.config.get(AVOIDED, ())) for trial in trials if trial.status == Trial.PENDING]
+    return set.intersection(*avoided) if avoided else set()
 
 
 def _why(trial: Any, peak: float = 0.0) -> tuple[str, FailureKind]:
-    """The end of the traceback of a failed trial, as Tune left it in this process's scratch folder, or one line if the
-    trial ran out of memory. `peak`: GiB that its process had taken by its last report."""
+    """The end of the traceback of a failed trial, or one line if it ran out of memory, and the kind of failure.
+
+    Args:
+        trial: Of Tune, which leaves the traceback in this process's scratch folder.
+        peak: GiB that the trial's process had used by its last report.
+    """
     try:
         # a traceback may quote bytes of any encoding, and only people read it
         text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")

@@ -1,11 +1,10 @@
 """Search spaces: one Python module each, a flat `SPACE` of dotted configuration keys in Tune's own vocabulary.
 
 A key that is not in the configuration may name alternatives: `choice` or `grid_search` of dicts, each a space of its
-own whose keys a trial has only if that alternative was taken. A module may list points to begin with as `INITIAL`.
+own. A trial has the keys of the alternative that it takes. A module may list points to begin with as `INITIAL`.
 
-A space is checked against the run configuration before any Ray process starts. Trials are made here and not by Tune's
-generator, so that the same space gives the same trials in the same order on every machine, and more samples extend
-what is there instead of replacing it.
+A space is checked on the run configuration before any Ray process starts. Its trials are listed here and not by Tune's
+generator: the same space gives the same trials in the same order on every machine, and more samples extend the list.
 """
 
 import difflib
@@ -28,14 +27,14 @@ from vse.errors import MEANT, Hint, InputError, UnknownError
 from vse.storage.files import local_path
 
 KEY = "sweep.space"  # which names one
-PROBES = 16  # seeded draws of a continuous domain that are tried on the configuration, beside its two ends
+PROBES = 16  # seeded draws of a continuous domain that are tried on the configuration, besides its two ends
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
     """A search space: dotted key -> Tune domain, grid (`tune.grid_search`), constant, or alternatives of these.
 
-    `where` names its module; `initial` are points of it to begin with.
+    `where` is the name or path of its module. `initial` are points to begin with.
     """
 
     where: str
@@ -43,7 +42,7 @@ class Space:
     initial: tuple[Mapping[str, Any], ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """Plain data that says what is searched; equal for equal spaces, so it can be fingerprinted."""
+        """The space as plain data, equal for equal spaces."""
         return {key: describe_domain(domain, f"{self.where}: {key}") for key, domain in self.domains.items()}
 
     @property
@@ -53,16 +52,17 @@ class Space:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Every configuration key that some trial sets, in order; names of alternatives are none."""
+        """Every configuration key that some trial sets, in order. Names of alternatives are not among them."""
         return tuple(dict.fromkeys(key for key, _ in leaves(self.domains)))
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """Those keys that more than one value is tried of."""
-        values: dict[str, list[Any]] = {}
+        """The keys that have more than one value."""
+        values: dict[str, set[str]] = {}
         for key, domain in leaves(self.domains):
-            values.setdefault(key, []).append(choices(domain))
-        return tuple(k for k, found in values.items() if None in found or len({str(v) for f in found for v in f}) > 1)
+            listed = choices(domain)
+            values.setdefault(key, set()).update(("from", "to") if listed is None else map(str, listed))
+        return tuple(key for key, each in values.items() if len(each) > 1)
 
 
 def alternatives(domain: Any) -> list[Mapping[str, Any]] | None:
@@ -73,7 +73,7 @@ def alternatives(domain: Any) -> list[Mapping[str, Any]] | None:
 
 
 def leaves(domains: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(key, domain) of every configuration key, of all alternatives too; a key may come more than once."""
+    """(key, domain) of every configuration key, those of all alternatives included. A key may occur more than once."""
     for key, domain in domains.items():
         inner = alternatives(domain)
         if inner is None:
@@ -93,7 +93,8 @@ def _is_listed(domain: Any) -> bool:
 def load_space(where: str) -> Space:
     """The space of a module of `search_spaces` by its name, or of a Python file by its path.
 
-    Raises InputError where there is none, its SPACE is not a flat dict of dotted keys, or a domain cannot be used.
+    Raises:
+        InputError: There is no such module, its SPACE is not a flat dict of dotted keys, or a domain cannot be used.
     """
     module = _file_module(local_path(where)) if where.endswith(".py") else _named_module(where)
     space = getattr(module, "SPACE", None)
@@ -103,17 +104,16 @@ def load_space(where: str) -> Space:
     initial = getattr(module, "INITIAL", [])
     if not isinstance(initial, list) or not all(isinstance(point, dict) for point in initial):
         raise InputError(f"{where}: expected INITIAL to be a list of dicts, key -> value")
-    found = Space(where, dict(space), tuple(dict(point) for point in initial))
-    for point in found.initial:
-        if not list(placements(found.domains, point)):
+    for point in initial:
+        if labels_of(space, point) is None:
             raise InputError(
                 f"{where}: INITIAL: {label(point)} is not a point of SPACE; name all keys that a trial sets"
             )
-    return found
+    return Space(where, dict(space), tuple(dict(point) for point in initial))
 
 
 def _check_form(space: Mapping[Any, Any], where: str, *, drawn: bool = False) -> None:
-    """Whether keys and domains can be used at all. `drawn`: below alternatives that are drawn from."""
+    """Raise InputError for a key or domain that cannot be used. `drawn`: below alternatives that are drawn from."""
     taken = set[str]()
     for key, domain in space.items():
         if not isinstance(key, str):
@@ -140,10 +140,10 @@ def _check_form(space: Mapping[Any, Any], where: str, *, drawn: bool = False) ->
 def _named_module(name: str) -> ModuleType:
     import search_spaces
 
-    known = sorted(module.name for module in pkgutil.iter_modules(search_spaces.__path__))
-    if name not in known:
-        hints = [Hint(near, {KEY: near}) for near in difflib.get_close_matches(name, known)]
-        listed = f"known are {', '.join(known)}, or a path that ends in .py"
+    names = sorted(module.name for module in pkgutil.iter_modules(search_spaces.__path__))
+    if name not in names:
+        hints = [Hint(near, {KEY: near}) for near in difflib.get_close_matches(name, names)]
+        listed = f"known are {', '.join(names)}, or a path that ends in .py"
         raise UnknownError(KEY, f"search space {name}: unknown", hints, listed)
     return importlib.import_module(f"search_spaces.{name}")
 
@@ -172,7 +172,7 @@ def _is_domain(domain: Any) -> bool:
 
 
 def describe_domain(domain: Any, where: str) -> Any:
-    """A domain as plain data, such as {"uniform": [0.0, 1.0]}. Raises InputError for one that is not repeatable."""
+    """A domain as plain data, such as {"uniform": [0.0, 1.0]}. Raises InputError if its draws cannot be repeated."""
     from ray.tune.search import sample
 
     inner = alternatives(domain)
@@ -207,21 +207,28 @@ def describe_domain(domain: Any, where: str) -> Any:
 
 
 def check_space(space: Space, config: Any, changed: Iterable[str] = ()) -> None:
-    """Try every key of the space on a run configuration: existence, type, range; and no key that the user set.
+    """Try every key of a space on a run configuration: existence, type and range.
 
-    Ends of ranges and some draws are tried for domains that are not lists. Raises InputError naming module and key.
+    Of a range, both ends and some draws are tried.
+
+    Args:
+        space: What is searched.
+        config: The run configuration.
+        changed: Keys that the user set; the space may not search them.
+
+    Raises:
+        InputError: A key or value cannot be used. The message names the module and the key.
     """
-    taken = sorted(set(changed))
     for key in space.keys:
-        for own in taken:
+        for own in sorted(changed):
             if own == key or own.startswith(f"{key}."):
                 raise InputError(f"{own}: is set by you and searched by {space.where} ({key}); drop one of the two")
     _check_domains(space.domains, config, space.where)
 
 
 def _check_domains(domains: Mapping[str, Any], config: Any, where: str) -> None:
-    """Keys of a space, or of one alternative, on the configuration that its constants make."""
-    known = flatten(config)
+    """Try the keys of a space, or of one alternative, on the configuration with its constants."""
+    settings = flatten(config)
     constants = {
         key: plain(domain)
         for key, domain in domains.items()
@@ -231,51 +238,48 @@ def _check_domains(domains: Mapping[str, Any], config: Any, where: str) -> None:
         config = override(config, constants)
         for key, domain in domains.items():
             for value in [] if alternatives(domain) is not None else _probes(domain, key):
-                held = canonical_point(config, {key: value})[key]
-                if held != canonical(value):  # a ledger would have another value than the space
-                    raise InputError(f"{key}={value!r}: write it as {held!r}")
+                stored = canonical_point(config, {key: value})[key]
+                if stored != canonical(value):  # a ledger would have another value than the space
+                    raise InputError(f"{key}={value!r}: write it as {stored!r}")
     except InputError as error:
         unknown = "no such key" in str(error) and MEANT not in str(error)
         other = "; take a --preset that has it" if unknown else ""
         raise InputError(f"search space {where}: {error}{other}") from None
     for key, domain in domains.items():
         inner = alternatives(domain)
-        if inner is not None and key in known:
+        if inner is not None and key in settings:
             raise InputError(f"search space {where}: {key}: names alternatives but is also a setting; rename it")
         for each in inner or ():
             _check_domains(each, config, where)
 
 
 def _probes(domain: Any, key: str) -> list[Any]:
+    """Values of a domain that are tried on the configuration: all of a list, otherwise the ends and some draws."""
+    from ray.tune.search import sample
+
     values = choices(domain)
     if values is not None:
         return values
     if hasattr(domain, "categories"):
         return plain(domain.categories)
-    return _ends(domain) + [_drawn(domain, f"probe {key} {index}") for index in range(PROBES)]
-
-
-def _ends(domain: Any) -> list[Any]:
-    from ray.tune.search import sample
-
     lower, upper = plain(domain.lower), plain(domain.upper)
-    if isinstance(domain, sample.Integer):
-        step = isinstance(domain.get_sampler(), sample.Quantized)
-        return [lower, upper if step else upper - 1]
-    return [bound for bound in (lower, upper) if np.isfinite(bound)]
+    if isinstance(domain, sample.Integer) and not isinstance(domain.get_sampler(), sample.Quantized):
+        upper -= 1
+    ends = [bound for bound in (lower, upper) if np.isfinite(bound)]
+    return ends + [_drawn(domain, f"probe {key} {index}") for index in range(PROBES)]
 
 
-def draw(domain: Any, keyed_by: str) -> Any:
+def _draw(domain: Any, keyed_by: str) -> Any:
     """One value of a domain, decided by the text alone."""
     return domain.sample(random_state=np.random.default_rng(int(fingerprint(keyed_by), 16)))
 
 
 def _drawn(domain: Any, keyed_by: str) -> Any:
-    return _within(domain, plain(draw(domain, keyed_by)))
+    return _within(domain, plain(_draw(domain, keyed_by)))
 
 
 def _within(domain: Any, value: Any) -> Any:
-    """A value of a domain, moved into its range: Tune and HyperOpt round to multiples of q, and 3 * 0.1 > 0.3."""
+    """A value moved into the range of its domain: Tune and HyperOpt round to multiples of q, and 3 * 0.1 > 0.3."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not hasattr(domain, "lower"):
         return value
     return type(value)(min(max(value, domain.lower), domain.upper))
@@ -289,25 +293,25 @@ def plain(value: Any) -> Any:
 
 
 def expand(space: Space, samples: int = 1, seed: int = 0) -> list[dict[str, Any]]:
-    """All trials, as changes of the configuration: the product of the grids, the last key fastest, per sample.
+    """All points, as changes of the configuration: the product of the grids, the last key fastest, for each sample.
 
-    Sample i of a key depends on (seed, i, key) alone, so 20 samples begin with the 10 that were asked for before, and
-    every point of a grid meets the same draws.
+    Sample i of a key depends on (seed, i, key) alone: 20 samples begin with the first 10, and every point of a grid
+    has the same draws.
     """
-    trials: dict[str, dict[str, Any]] = {}
+    points: dict[str, dict[str, Any]] = {}
     for index in range(1 if space.is_grid else samples):
-        for changes in _points(space.domains, f"{seed} {index}"):
-            trials.setdefault(fingerprint(changes), changes)
-    return list(trials.values())
+        for point in _points(space.domains, f"{seed} {index}"):
+            points.setdefault(fingerprint(point), point)
+    return list(points.values())
 
 
 def _points(domains: Mapping[str, Any], keyed_by: str) -> Iterator[dict[str, Any]]:
-    """The product of what each key contributes: its grid, its draw, or the points of its alternatives."""
+    """The product over all keys of a grid, a draw, or the points of alternatives."""
     parts: list[list[dict[str, Any]]] = []
     for key, domain in domains.items():
         inner, values = alternatives(domain), choices(domain)
         if inner is not None:
-            taken = inner if values is not None else [draw(domain, f"{keyed_by} {key}")]
+            taken = inner if values is not None else [_draw(domain, f"{keyed_by} {key}")]
             parts.append([point for each in taken for point in _points(each, keyed_by)])
         elif values is not None:
             parts.append([{key: value} for value in values])
@@ -317,39 +321,40 @@ def _points(domains: Mapping[str, Any], keyed_by: str) -> Iterator[dict[str, Any
         yield {key: value for part in combination for key, value in part.items()}
 
 
-def placements(domains: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every way in which changes are a point of a space, as label -> position or value.
+def labels_of(domains: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Changes as label -> position in a list, or value in a range; None if they are not a point of these domains.
 
-    The label of a key is the key; below alternative 1 of `a` it is `a/1/<key>`. Choices have positions.
+    The label of a key is the key. Below alternative 1 of `a`, it is `a/1/<key>`.
     """
-    for labels, used in _placed(domains, changes, ""):
-        if used == changes.keys():
-            yield labels
+    placed = _placed(domains, changes, "")
+    return placed[0] if placed is not None and placed[1] == changes.keys() else None
 
 
 def _placed(
     domains: Mapping[str, Any], changes: Mapping[str, Any], prefix: str
-) -> list[tuple[dict[str, Any], frozenset[str]]]:
-    ways: list[tuple[dict[str, Any], frozenset[str]]] = [({}, frozenset())]
+) -> tuple[dict[str, Any], frozenset[str]] | None:
+    """The labels of what changes set of these domains, and the keys that have one; None if a domain has no value."""
+    labels, keys = dict[str, Any](), frozenset[str]()
     for key, domain in domains.items():
         name, inner = f"{prefix}{key}", alternatives(domain)
         if inner is None:
-            value = _position(domain, changes[key]) if key in changes else None
-            here = [] if value is None else [({name: value}, frozenset({key}))]
-        else:
-            here = [
-                ({name: place, **labels}, used)
-                for place, each in enumerate(inner)
-                for labels, used in _placed(each, changes, f"{name}/{place}/")
-            ]
-        ways = [({**a, **b}, used | more) for a, used in ways for b, more in here]
-    return ways
+            labels[name], more = _position(domain, changes.get(key)) if key in changes else None, {key}
+            if labels[name] is None:
+                return None
+        else:  # no key is in two domains: the alternative that explains most keys is the one that was taken
+            ways = [(k, way) for k, each in enumerate(inner) if (way := _placed(each, changes, f"{name}/{k}/"))]
+            if not ways:
+                return None
+            labels[name], (below, more) = max(ways, key=lambda way: len(way[1][1]))
+            labels |= below
+        keys |= more
+    return labels, keys
 
 
 def _position(domain: Any, value: Any) -> Any:
-    """The place of a value in a list, the value itself where it lies in a range; None for one that is neither.
+    """The position of a value in a list, or the value itself if it is in a range; None if it is in neither.
 
-    A rounding error outside a range is inside: older ledgers hold quantised values as they were drawn.
+    A value outside a range by a rounding error counts as inside.
     """
     listed = choices(domain) or [plain(each) for each in getattr(domain, "categories", [])]
     if listed:
@@ -361,15 +366,15 @@ def _position(domain: Any, value: Any) -> Any:
 
 
 def at_labels(domains: Mapping[str, Any], labels: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The changes that labels stand for: the way back from `placements`."""
+    """The changes that labels stand for: the inverse of `labels_of`."""
     from ray.tune.search import sample
 
     changes: dict[str, Any] = {}
     for key, domain in domains.items():
         name, inner, values = f"{prefix}{key}", alternatives(domain), choices(domain)
         if inner is not None:
-            place = int(labels[name])
-            changes |= at_labels(inner[place], labels, f"{name}/{place}/")
+            taken = int(labels[name])
+            changes |= at_labels(inner[taken], labels, f"{name}/{taken}/")
         elif values is not None:
             changes[key] = values[int(labels.get(name, 0))]
         elif hasattr(domain, "categories"):

@@ -1,4 +1,4 @@
-"""The tracked runs of a sweep: its own, one below it for every trial or point, and the report's numbers and files."""
+"""The tracked runs of a sweep: its own with the report, and one below it for every trial or measured point."""
 
 import json
 import shlex
@@ -10,7 +10,7 @@ from vse.config import flatten
 from vse.display.markdown import commands, escaped
 from vse.inference.served_model import offer_best
 from vse.report.build import command_of
-from vse.report.description import trial_text
+from vse.report.description import files_text, page_link, trial_text
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.plan import ChildRun, Report, SweepPlan
@@ -29,12 +29,11 @@ class TrackedRuns:
         self.name = folder.name
 
     def journal(self, *below: str) -> Journal:
-        """The journal of the sweep's tracked run, or of a run below it. It is on this machine first if the folder is
-        elsewhere."""
+        """The journal of the sweep's tracked run, or of a run below it."""
         return self.workspace.journal(self.folder.child(*below))
 
     def open_parent(self) -> None:
-        """Start the parent run: trackers need it before its children. A finished one stays so until a trial runs."""
+        """Start the parent run, which trackers need before its children. A finished one stays so until a trial runs."""
         if read(self.journal().path).status != "finished":
             self._open()
 
@@ -46,7 +45,7 @@ class TrackedRuns:
     def _open(self) -> None:
         journal, plan = self.journal(), self.plan
         asked = {key: _text(value) for key, value in flatten(self.request.options).items()}
-        # tags, since another call may ask otherwise, and MLflow keeps the first value of a parameter
+        # tags, because another call may have other options, and MLflow keeps the first value of a parameter
         preset = {} if self.request.preset is None else {"preset": redact_text(self.request.preset)}
         journal.start(self.name, name=self.name, tags={"kind": plan.kind, **preset, **asked, **run_tags()})
         journal.params({**flatten(plan.config), "rule": plan.rule})
@@ -56,7 +55,7 @@ class TrackedRuns:
         journal.files(["definition.json"])
 
     def record_data(self, fingerprints: Mapping[str, str]) -> None:
-        """Tag the parent run with what its trainings read, by stage, once."""
+        """Tag the parent run once with the fingerprints of what its trainings read, by stage."""
         journal, tags = self.journal(), {f"fingerprint.{stage}": digits for stage, digits in fingerprints.items()}
         if not tags.items() <= read(journal.path).tags.items():
             journal.tags(tags)
@@ -69,13 +68,13 @@ class TrackedRuns:
             journal.end(status)
 
     def record_trial(self, entry: Entry) -> None:
-        """Write the tracked runs of a trial's end, once and whole."""
+        """Write the tracked runs of a trial that has ended, each once."""
         for child in self.plan.children(self.name, entry):
             journal = self.journal("trials", child.id.removeprefix(f"{self.name}-"))
             story = read(journal.path)
             if story.status == entry.state and story.tags.get("attempts") == str(entry.attempts):
                 continue
-            with journal.together():  # Tune's loop waits meanwhile, and a store takes the whole file each time
+            with journal.together():  # one upload for all lines: Tune's loop waits meanwhile
                 self._record_child(journal, child, entry)
 
     def _record_child(self, journal: Journal, child: ChildRun, entry: Entry) -> None:
@@ -91,7 +90,13 @@ class TrackedRuns:
         journal.end(entry.state)
 
     def record_report(self, report: Report, digest: str, ledger: Ledger) -> None:
-        """The outcome as the parent run's metrics, the cost of all trials among them, texts and artifacts; ends it."""
+        """Write a report and the cost of all trials into the parent run, and end it.
+
+        Args:
+            report: The result.
+            digest: Of the results.
+            ledger: All trials.
+        """
         costs = ledger.costs()
         cost = {"cost/seconds": sum(seconds for seconds, _ in costs)}
         cost["cost/gpu_hours"] = sum(seconds * need.gpus for seconds, need in costs) / 3600
@@ -102,8 +107,9 @@ class TrackedRuns:
         for step, values in report.charts:
             journal.metrics(values, step=step)
         journal.files(report.files)
+        links = {"headline": page_link(self.folder), "result": files_text(report.files)} if report.files else {}
         for section, text in report.texts.items():
-            journal.describe(section, text)
+            journal.describe(section, "\n\n".join([text, *([links[section]] if section in links else [])]))
         for under, run in report.checkpoints.items():
             _attach_checkpoint(journal, self.workspace.run(run), under)
         if report.best:
@@ -116,9 +122,9 @@ def _text(value: Any) -> str:
 
 
 def _attach_checkpoint(journal: Journal, run: Folder, under: str) -> None:
-    """The kept checkpoint as artifacts: what it takes to embed, without the optimiser."""
+    """Add the files of the best checkpoint as artifacts, without the optimiser."""
     best = Checkpoints(run.child("checkpoints")).best()
-    if best is not None and best.is_local:  # otherwise the training's own tracked run names where it is
+    if best is not None and best.is_local:  # otherwise the tracked run of the training names its address
         for name in best.names():
             if not name.startswith("optimizer"):
                 journal.artifact(best.local(name), under)

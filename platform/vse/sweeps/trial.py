@@ -1,9 +1,12 @@
-"""The trial of every sweep: a training from wherever its run stands, then measures. Runs in Tune's actors, which import
-it by name; arguments and results are plain data."""
+"""The trial of every sweep: a training, continued from its last checkpoint, and then measures.
+
+Trials run in Tune's actors, which import them by name. Arguments and results are plain data.
+"""
 
 import contextlib
 import functools
 import io
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,23 +28,25 @@ from vse.stages.measuring.stage import measure_run
 from vse.stages.trained import Trained, device_of, encode_adversaries, encode_split, load_run
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
-from vse.sweeps.plan import ARM, MATERIAL, Function, SweepCall, label_of
+from vse.sweeps.plan import ARM, MATERIAL, SweepCall, label_of
 from vse.sweeps.progress import Epochs
-from vse.sweeps.trial_process import say, tell
+from vse.sweeps.trial_process import Function, report_epoch, say
 from vse.training.checkpoint import Checkpoints, read_progress
 from vse.training.config import RunConfig
 from vse.training.inputs import Material
 from vse.workspace.layout import Workspace
 
-SPLITS = ("val", "test")  # of which an α sweep has its numbers
-WORDS = "shared"  # adversaries use words that training negatives use too
+log = logging.getLogger(__name__)
+
+SPLITS = ("val", "test")  # that an α sweep measures
+WORDS = "shared"  # adversaries use words that training negatives also use
 OBJECTIVES = {
     "rsum": "validation rsum of the epoch that the run keeps",
     "pairs": "pair accuracy on validation, mean over the attacks",
     "both": "mean of (validation rsum / 6, which is the mean recall) and pair accuracy on validation (mean over the "
     "attacks), both in percent",
 }
-_HITS_REVISION = 1  # part of the file's name
+_HITS_REVISION = 1  # part of the name of files of hits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,8 +56,8 @@ class TrialSetting:
     Args:
         workspace: Its address.
         parent: The sweep's name.
-        configs: Run configurations as plain data, by arm; the only one of a sweep without arms has the name "".
-        found: What the driver read outside the workspace, as `Workspace.open` takes it.
+        configs: Run configurations as plain data, by arm; a sweep without arms has one, by the name "".
+        found: Answers that the driver read outside the workspace, as `Workspace.open` takes them.
         halving: Whether trials report every epoch to a scheduler that may end them.
     """
 
@@ -101,7 +106,7 @@ def trial_function(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _TrainedRun:
-    """A run with its best checkpoint; `numbers` are what a trial's result says of the training."""
+    """A run with its best checkpoint. `numbers` are the part of a trial's result that is about the training."""
 
     run: Folder
     workspace: Workspace
@@ -111,7 +116,7 @@ class _TrainedRun:
 
 
 def objective_trial(changes: dict[str, Any], setting: TrialSetting, objective: str) -> dict[str, Any]:
-    """Train, measure, and compute the number to be maximised; plain retrieval on the test split if there is one."""
+    """Train, measure, and compute the number to be maximised. The test split is measured too, if there is one."""
     trained = _train(changes, setting)
     run, metrics = trained.run, trained.numbers["metrics"]
     if objective != "rsum":
@@ -136,12 +141,12 @@ def alpha_trial(changes: dict[str, Any], setting: TrialSetting, swept: str, alph
     Args:
         changes: Arm and seed.
         setting: What all trials share.
-        swept: The arm that is measured at every α, from codes encoded once. Others are measured at their own α.
+        swept: The arm that is measured at every α, from codes encoded once. Other arms are measured at their own α.
         alphas: The grid.
 
     Returns:
-        Numbers of the training. `points` has (α, metrics) of the swept arm; of others `metrics` are the measures, and
-        `alpha` is the α that the arm learned, if it did.
+        Numbers of the training. The swept arm also has `points`, (α, metrics). Other arms have `metrics`, and `alpha`
+        if they learned one.
     """
     trained = _train(changes, setting)
     say(f"{label_of(changes)}: measuring")
@@ -160,11 +165,11 @@ def measure_alphas(trained: _TrainedRun, alphas: Sequence[float]) -> dict[float,
     best = load_run(trained.run)
     best.to(device_of(trained.device))
     material = pipeline.prepare(best.config, trained.workspace, parsed=True)
-    found: dict[float, dict[str, float]] = {alpha: {} for alpha in sorted(alphas)}
+    curve: dict[float, dict[str, float]] = {alpha: {} for alpha in sorted(alphas)}
     for split in SPLITS:
         for alpha, metrics in _points(best, trained.workspace, material, split, alphas).items():
-            found[alpha] |= metrics
-    return found
+            curve[alpha] |= metrics
+    return curve
 
 
 def _points(
@@ -200,13 +205,13 @@ def _train(changes: dict[str, Any], setting: TrialSetting) -> _TrainedRun:
         "trained": result.trained,
         "trained_by": result.trained_by,
     }
-    # A training of several workers has released its GPUs on other nodes; a GPU in sight here belongs to another trial.
+    # A training of several workers has released its GPUs on other nodes; a GPU of this node belongs to another trial.
     device = "auto" if config.train.gpus_per_worker and config.train.workers == 1 else "cpu"
     return _TrainedRun(run=run, workspace=workspace, material=material, device=device, numbers=numbers)
 
 
 def objective_of(metrics: dict[str, float], objective: str) -> float:
-    """The number that a sweep maximises (see `OBJECTIVES`), over the attacks of which the split has adversaries.
+    """The number that a sweep maximises (see `OBJECTIVES`), over the attacks that the split has adversaries of.
 
     Raises:
         InputError: The split has no adversaries, or the number is not finite.
@@ -214,8 +219,8 @@ def objective_of(metrics: dict[str, float], objective: str) -> float:
     rsum = metrics["val/rsum"]
     value = rsum
     if objective != "rsum":
-        named = [f"val/attack_{attack}/pair_accuracy" for attack in ATTACKS]
-        each = [metrics[name] for name in named if name in metrics]
+        names = [f"val/attack_{attack}/pair_accuracy" for attack in ATTACKS]
+        each = [metrics[name] for name in names if name in metrics]
         pairs = sum(each) / len(each) if each else math.nan
         value = pairs if objective == "pairs" else (rsum / 6 + pairs) / 2
     if not math.isfinite(value):
@@ -224,7 +229,7 @@ def objective_of(metrics: dict[str, float], objective: str) -> float:
 
 
 class _Curve:
-    """The epochs of a run as they end; the objective so far is the validation rsum of the epoch it would keep."""
+    """The epochs of a run as they end. The objective so far is the validation rsum of the epoch that it would keep."""
 
     def __init__(self, config: RunConfig, halving: bool, name: str, run: str) -> None:
         self.config, self.halving, self.name, self.run = config, halving, name, run
@@ -250,7 +255,7 @@ class _Curve:
         if not self.halving:
             say(text, epochs, self.waited)
         elif epoch < last:  # after the last epoch there is nothing for a scheduler to decide
-            tell(epochs, self.values[-1], self._so_far(epoch), text, self.waited)
+            report_epoch(epochs, self.values[-1], self._so_far(epoch), text, self.waited)
 
     def _so_far(self, epoch: int) -> dict[str, Any]:
         return {
@@ -265,7 +270,7 @@ class _Curve:
 
 
 def past_epochs(run: Folder) -> list[dict[str, float]]:
-    """The numbers of the epochs that a run has behind it, from its last checkpoint."""
+    """The numbers of the epochs that a run has trained, from its last checkpoint."""
     try:
         newest = Checkpoints(run.child("checkpoints")).newest()
         return [] if newest is None else read_progress(newest).history
@@ -274,9 +279,15 @@ def past_epochs(run: Folder) -> list[dict[str, float]]:
 
 
 def measure_test(run: Folder, material: Material, device: str = "cpu") -> tuple[dict[str, float], str]:
-    """(plain retrieval on the test split, name of the file of its hits per image), measured once for weights.
+    """Plain retrieval on the test split, measured once for the weights of a run.
 
-    device: where, as `device_of` has it.
+    Args:
+        run: Its folder.
+        material: The data of the run.
+        device: A key of `device_of`.
+
+    Returns:
+        The metrics, and the name of the file with the hits of every image.
     """
     trained = load_run(run)
     folder, stem = run.child("evaluation"), f"hits-test-{fingerprint([trained.weights, _HITS_REVISION])}"
@@ -284,21 +295,32 @@ def measure_test(run: Folder, material: Material, device: str = "cpu") -> tuple[
         read_hits(run, f"{stem}.npz")
         return folder.read_json(f"{stem}.json")["metrics"], f"{stem}.npz"
     codes = encode_split(trained.to(device_of(device)), material, "test")
-    found = retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image)
-    table = per_image(found, {}, codes.caption_to_image.cpu().numpy(), len(next(iter(codes.images.values()))))
+    retrieval = retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image)
+    table = per_image(retrieval, {}, codes.caption_to_image.cpu().numpy(), len(next(iter(codes.images.values()))))
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **table)  # type: ignore[arg-type]  # names are no keyword of savez
-    metrics = {f"test/{name}": value for name, value in found.metrics().items()}
+    metrics = {f"test/{name}": value for name, value in retrieval.metrics().items()}
     folder.write_bytes(f"{stem}.npz", buffer.getvalue())
     folder.write_checked(f"{stem}.json", {"metrics": metrics, "hits": entry_of(buffer.getvalue())})
     return metrics, f"{stem}.npz"
 
 
 def read_hits(run: Folder, name: str) -> PerImage:
-    """Hits per image as `measure_test` wrote them. Raises DamagedError where they are not whole."""
+    """Hits per image as `measure_test` wrote them. Raises DamagedError if they are not whole."""
     folder = run.child("evaluation")
     written, packed = folder.read_json(f"{name.removesuffix('.npz')}.json"), folder.read_bytes(name)
     if not isinstance(written, dict) or written.get("hits") != entry_of(packed):
         raise DamagedError(f"{folder.address(name)}: damaged")
     data = np.load(io.BytesIO(packed), allow_pickle=False)
     return {key: data[key] for key in data.files}
+
+
+def hits_of(workspace: Workspace, run: str, name: str) -> PerImage:
+    """Hits per image of a run. If their file is missing or damaged, they are measured again."""
+    folder = workspace.run(run)
+    try:
+        return read_hits(folder, name)
+    except (FileNotFoundError, DamagedError) as error:
+        log.warning("%s; measured again", error)
+        measure_test(folder, pipeline.prepare(load_run(folder).config, workspace))
+        return read_hits(folder, name)

@@ -1,4 +1,4 @@
-"""What runs in the process of a trial: the call of its function, and the progress that it reports."""
+"""The part of a sweep in the process of a trial: the call of its function, and the progress that it reports."""
 
 import contextlib
 import json
@@ -19,36 +19,46 @@ from vse.sweeps.progress import Epochs
 Function = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 EPOCH, OBJECTIVE = "epoch", "objective"  # what schedulers read
-# What the driver reads
+# Keys that the driver reads
 PAYLOAD, SO_FAR, SAID, EPOCHS, WAITED, PEAK = "vse", "so_far", "said", "epochs", "waited", "peak"
-STAGE_SECONDS = 5.0  # between two reports of a stage that a trial runs before it trains
+STAGE_SECONDS = 5.0  # between two reports of a stage that a trial runs before its training
 
 
 def say(text: str, epochs: Epochs | None = None, waited: float = 0.0) -> None:
-    """From within a trial: what it is doing, for the end of the job's progress line. Elsewhere nothing happens.
+    """Report from within a trial what it is doing, for the end of the job's progress line. Elsewhere nothing happens.
 
-    epochs: how far its training has come, if it trains. waited: seconds so far in which its workers had no place.
+    Args:
+        text: What it is doing.
+        epochs: How far its training is, if it trains.
+        waited: Seconds so far in which its workers had no resources.
     """
     if in_trial():
-        tune.report(_said(text, epochs, waited))
+        tune.report(_message(text, epochs, waited))
 
 
-def tell(epochs: Epochs, objective: float, result: Mapping[str, Any], text: str, waited: float = 0.0) -> None:
-    """From within a trial: where it stands after an epoch, as `say` does. A scheduler may end the trial here, by
-    raising SystemExit; then `result` is what it found."""
+def report_epoch(epochs: Epochs, objective: float, result: Mapping[str, Any], text: str, waited: float = 0.0) -> None:
+    """Report the end of an epoch from within a trial, as `say` does. A scheduler may end the trial here by SystemExit.
+
+    Args:
+        epochs: How far its training is.
+        objective: What the scheduler compares.
+        result: The result of the trial if the scheduler ends it.
+        text: What it is doing.
+        waited: Seconds so far in which its workers had no resources.
+    """
     if in_trial():
-        told = {EPOCH: epochs.done, OBJECTIVE: objective, SO_FAR: json.dumps(dict(result), allow_nan=False)}
-        tune.report({**told, **_said(text, epochs, waited)})
+        so_far = {EPOCH: epochs.done, OBJECTIVE: objective, SO_FAR: json.dumps(dict(result), allow_nan=False)}
+        tune.report({**so_far, **_message(text, epochs, waited)})
 
 
-def _said(text: str, epochs: Epochs | None, waited: float) -> dict[str, Any]:
+def _message(text: str, epochs: Epochs | None, waited: float) -> dict[str, Any]:
     counted = {} if epochs is None else {EPOCHS: [epochs.done, epochs.total, epochs.earlier]}
     return {SAID: text, WAITED: waited, PEAK: _peak(), **counted}
 
 
 @contextlib.contextmanager
-def _stages_told() -> Iterator[None]:
-    """While the body runs, the stages of this process (extraction, parsing) are told to the driver as what they are."""
+def _stages_reported() -> Iterator[None]:
+    """Report the stages of this process (extraction, parsing) to the driver while the body runs."""
     last = time.monotonic()
 
     def listen(label: str, unit: str, done: int, over: bool) -> None:
@@ -65,26 +75,26 @@ def _stages_told() -> Iterator[None]:
 
 
 def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
-    """The Tune function. What it returns crosses process borders as text, so no type of ours has to."""
+    """The Tune function. Its result crosses the border of processes as JSON, so that no class of ours has to."""
     enter_trial()
     started = time.monotonic()
     where = {"node": ray.get_runtime_context().get_node_id(), "host": platform.node()}
     try:
-        with _stages_told():
+        with _stages_reported():
             result = dict(function(dict(config["changes"])))
-    except (InputError, PlacementError) as error:  # wrong input is no accident: it is said once and not tried again
+    except (InputError, PlacementError) as error:  # wrong input is reported once and not tried again
         sick = isinstance(error, CredentialsError) or (isinstance(error, InputError) and _gpu_is_gone())
         return {PAYLOAD: json.dumps({"refused": str(error), "kind": type(error).__name__, "sick": sick, **where})}
     except Diverged as error:
         return {PAYLOAD: json.dumps({"diverged": str(error)})}
-    except TakenOver as error:  # a StorageError, but of no disk: whoever tries again finds what the other one trained
+    except TakenOver as error:  # a StorageError, but no fault of a disk: a retry continues what the other job trained
         return {PAYLOAD: json.dumps({"taken_over": str(error)})}
     except Exception as error:
-        if line := storage_failure(error):  # nor is a full disk
+        if line := storage_failure(error):  # a full disk is not tried again either
             return {PAYLOAD: json.dumps({"refused": line, "kind": StorageError.__name__, "sick": True, **where})}
         raise
-    told = {"result": result, "seconds": time.monotonic() - started, **where}
-    return {PAYLOAD: json.dumps(told, allow_nan=False)}
+    payload = {"result": result, "seconds": time.monotonic() - started, **where}
+    return {PAYLOAD: json.dumps(payload, allow_nan=False)}
 
 
 def _peak() -> float:
@@ -93,9 +103,9 @@ def _peak() -> float:
 
 
 def _gpu_is_gone() -> bool:
-    """Whether this trial was given a GPU that torch does not find, as where a driver has died."""
+    """Whether this trial was given a GPU that torch does not find, for example because its driver has died."""
     if not ray.get_runtime_context().get_assigned_resources().get("GPU"):
         return False
-    import torch  # slow to import, and in memory where a training said so
+    import torch  # slow to import
 
     return not torch.cuda.is_available()

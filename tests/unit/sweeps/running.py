@@ -7,7 +7,7 @@ import ray
 
 from vse.sweeps import experiment
 from vse.sweeps.budget import Meter, Resources
-from vse.sweeps.ledger import Entry, Ledger
+from vse.sweeps.ledger import Entry, Ledger, trial_id
 from vse.sweeps.proposals import InTurn
 from vse.sweeps.recorder import Listener
 from vse.sweeps.trial_process import Function
@@ -29,7 +29,8 @@ def run_sweep(
     """Run those of the given trials that have not finished; the ledger's entries of all of them, in the order given,
     except those that the meter held back. `available`: what the cluster can grow to, if that is more than it has."""
     asked = [dict(changes) for changes in trials]
-    pending = ledger.pending(asked)
+    entries = {trial_id(changes): (changes, ledger.get(changes)) for changes in asked}
+    pending = [changes for changes, entry in entries.values() if entry is None or not entry.complete]
     if pending:
         at_once = (need or Resources()).at_once(available or ray.cluster_resources(), concurrency)
         proposer = InTurn(pending, attempts)

@@ -14,7 +14,7 @@ from vse.storage.folder import Folder
 from vse.sweeps.alpha import ALPHA, AlphaSweepOptions, make_plan
 from vse.sweeps.budget import Resources
 from vse.sweeps.ledger import Ledger, sweep_name
-from vse.sweeps.plan import JobOptions
+from vse.sweeps.plan import JobOptions, label_of
 
 
 def request(preset: str = "univse_scenes", **changes: Any) -> Request:
@@ -36,13 +36,12 @@ def test_the_default_sweep() -> None:
     plan = make_plan(request())
     assert plan.alphas == tuple(round(0.05 * k, 2) for k in range(21))
     assert (plan.family, plan.reference, plan.learned, plan.seeds) == ("univse", "vsepp", None, (0, 1, 2))
-    assert plan.configured == 0.75
     assert not plan.decides.standard_error
     assert plan.decides.within == 1.0
     assert plan.name == "alpha-univse_scenes"
     trials = plan.trials(Ledger(Folder.open("/nowhere")), "abc")
     assert [(t["arm"], t["seed"]) for t in trials] == [(a, s) for s in (0, 1, 2) for a in ("univse", "vsepp")]
-    assert plan.trial_label(trials[0]) == "univse seed=0"
+    assert label_of(trials[0]) == "univse seed=0"
 
 
 def test_the_reference_reads_the_same_data_with_what_was_set_for_both() -> None:

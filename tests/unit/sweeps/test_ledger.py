@@ -46,7 +46,9 @@ def test_replay_gives_back_what_was_recorded(folder: Folder) -> None:
     ledger.fail(B, "ValueError: no", 0.5)
     again = Ledger(folder)
     assert list(again) == list(ledger)
-    assert again.result(A) == {"rsum": 123.456789012345, "name": "ä"}
+    finished = again.get(A)
+    assert finished is not None
+    assert finished.result == {"rsum": 123.456789012345, "name": "ä"}
     entry = again.get(B)
     assert entry is not None
     assert (entry.state, entry.error, entry.attempts) == ("failed", "ValueError: no", 1)
@@ -132,21 +134,6 @@ def test_a_damaged_note_of_what_ran_is_left_out(folder: Folder, text: str) -> No
     assert Ledger(folder).spent(B) == 2.0
 
 
-def test_what_ended_early_is_pending_where_it_is_wanted_whole(folder: Folder) -> None:
-    ledger = Ledger(folder)
-    ledger.finish(A, {"stopped": True}, 1.0)
-    ledger.finish(B, {}, 1.0)
-    assert ledger.pending([A, B]) == []
-    assert ledger.pending([A, B], whole=True) == [A]
-
-
-def test_pending_are_new_and_failed_trials_once_each_in_order(folder: Folder) -> None:
-    ledger = Ledger(folder)
-    ledger.finish(B, {}, 1)
-    ledger.fail(A, "x")
-    assert ledger.pending([C, B, A, C]) == [C, A]
-
-
 def test_a_retry_replaces_the_failure_and_counts(folder: Folder) -> None:
     ledger = Ledger(folder)
     ledger.fail(A, "x")
@@ -154,8 +141,7 @@ def test_a_retry_replaces_the_failure_and_counts(folder: Folder) -> None:
     entry = Ledger(folder).get(A)
     assert entry is not None
     assert (entry.state, entry.attempts, entry.error) == ("finished", 2, "")
-    with pytest.raises(KeyError):
-        ledger.result(B)
+    assert ledger.get(B) is None
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40])

@@ -14,7 +14,7 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Entry, FailureKind, Ledger, trial_id
-from vse.sweeps.methods import ParzenSearch, _Told, check_searchable, first_draws, halving
+from vse.sweeps.methods import ParzenSearch, _TrialStub, check_searchable, first_draws, halving
 from vse.sweeps.space import Space
 from vse.sweeps.trial_process import EPOCH, OBJECTIVE
 
@@ -68,6 +68,10 @@ def bowl(changes: Mapping[str, Any]) -> float:
     return shift - (changes["alpha"] - 0.25) ** 2 - (changes.get("loss.weight", 0.0) - 0.5) ** 2
 
 
+def unfinished(entry: Entry | None) -> bool:
+    return entry is None or entry.state == "failed"
+
+
 class Searched:
     """A search over a ledger as the sweep makes it, worked off one trial at a time in this process."""
 
@@ -84,7 +88,7 @@ class Searched:
             trials_of=self.trials,
             points=found.values(),
             value_of=self.value,
-            **{"samples": 12, "num_initial": 4, **options},
+            **{"samples": 12, "num_initial": 4, "is_pending": unfinished, **options},
         )
 
     def trials(self, point: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -161,7 +165,7 @@ def test_failures_come_again_once_and_count_as_points(tmp_path: Path) -> None:
     assert again
     assert all(c["alpha"] < 0.5 for c in again)
     assert len({trial_id(c) for c in done}) == 3
-    assert Searched(tmp_path, FLAT, samples=3, wanted=lambda c: False).work() == []
+    assert Searched(tmp_path, FLAT, samples=3, is_pending=lambda entry: False).work() == []
     missing = {trial_id(c) for c in again}
     assert {trial_id(c) for c in Searched(tmp_path, FLAT, samples=9, draw=False).work()} == missing
 
@@ -190,7 +194,7 @@ def test_it_learns_from_what_it_is_told(tmp_path: Path) -> None:
     """Told where the best is, it draws nearer to it than a search that starts from nothing."""
     near = [({"alpha": 0.2 + 0.01 * k, "every": 1, "sizes": [1], "loss.margin": 0.3}, 1.0) for k in range(10)]
     far = [({"alpha": 0.6 + 0.04 * k, "every": 3, "sizes": [1, 2], "loss.margin": 0.3}, -1.0) for k in range(10)]
-    told = [Searched(tmp_path / f"told{s}", FLAT, told=near + far, seed=s).work() for s in range(4)]
+    told = [Searched(tmp_path / f"told{s}", FLAT, learned=near + far, seed=s).work() for s in range(4)]
     alone = [Searched(tmp_path / f"alone{s}", FLAT, num_initial=12, seed=s).work() for s in range(4)]
 
     def away(searches: list[Any]) -> float:
@@ -246,7 +250,8 @@ def test_points_that_ended_early_go_on_where_they_are_wanted_whole(tmp_path: Pat
     done = Searched(tmp_path, FLAT, samples=3).work(most=3)
     Ledger(Folder.open(tmp_path)).finish(done[1], {"objective": 0.0, "stopped": True}, 1.0)
     assert Searched(tmp_path, FLAT, samples=3).work() == []
-    assert Searched(tmp_path, FLAT, samples=3, whole=True).work() == [done[1]]
+    whole = Searched(tmp_path, FLAT, samples=3, is_pending=lambda entry: entry is None or not entry.complete)
+    assert whole.work() == [done[1]]
 
 
 def test_a_space_that_is_used_up_ends(tmp_path: Path) -> None:
@@ -297,7 +302,7 @@ def entry(name: str) -> Entry:
 
 
 def decision(scheduler: ASHAScheduler, name: str, epoch: int, value: float) -> str:
-    trial: Any = _Told(name)
+    trial: Any = _TrialStub(name)
     nobody: Any = None
     if name not in scheduler._trial_info:
         scheduler.on_trial_add(nobody, trial)

@@ -18,7 +18,7 @@ from vse.sweeps.job import describe_sweep
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
 from vse.sweeps.methods import warm_points
 from vse.sweeps.objective import ObjectivePlan, ObjectiveSweepOptions, check_point, make_plan
-from vse.sweeps.plan import JobOptions
+from vse.sweeps.plan import JobOptions, label_of
 from vse.workspace.layout import Workspace
 
 
@@ -185,8 +185,8 @@ def test_a_trial_is_called_the_same_before_and_after_it_ran(tmp_path: Path) -> N
     (changes,) = plan.trials_of(plan.listed[0], "data")
     entry = Ledger(Folder.open(tmp_path)).fail(changes, "no")
     listed = describe_plan(request("vsepp_tiny", workspace=str(tmp_path / "w"), space=str(tmp_path / "s.py")))
-    assert plan.trial_label(entry.changes) == "lr=0.1 margin=0.3 dim=8 seed=0"
-    assert f"  {plan.trial_label(entry.changes)}: to run" in listed
+    assert label_of(entry.changes) == "lr=0.1 margin=0.3 dim=8 seed=0"
+    assert f"  {label_of(entry.changes)}: to run" in listed
 
 
 def test_which_trials_may_run(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_which_trials_may_run(tmp_path: Path) -> None:
     failed, untried = (plan.trials_of(point, "m")[0] for point in plan.listed[:2])
     ledger.fail(failed, "no")
     found = {
-        mode: [make_plan(request(sweep__run=mode)).wanted(ledger)(changes) for changes in (failed, untried)]
+        mode: [make_plan(request(sweep__run=mode)).is_pending(ledger.get(changes)) for changes in (failed, untried)]
         for mode in ("all", "new", "failed")
     }
     assert found == {"all": [True, True], "new": [False, True], "failed": [True, False]}
@@ -368,9 +368,7 @@ def test_a_dry_run_of_a_search(tmp_path: Path) -> None:
         )
     )
     assert "18 trials to run, 0 finished, 0 failed" in lines
-    assert any(
-        line.startswith("  8 more points are drawn") and line.endswith("at random until 3 are known") for line in lines
-    )
+    assert any(line == "  8 more points are drawn during the search, the first 3 points at random" for line in lines)
 
 
 def test_a_dry_run_tells_each_initial_point_once(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from vse.workspace.layout import Workspace
 
 
 def results(plan: ObjectivePlan, ledger: Ledger) -> Any:
-    return response_results(plan, call(ledger))
+    return response_results(plan, call(ledger), plan.points_in(ledger))
 
 
 def call(ledger: Ledger) -> SweepCall:

@@ -16,7 +16,7 @@ from vse.stages import train_worker as worker
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.train import Result, run_training
 from vse.stages.trained import Trained
-from vse.sweeps import objective_results, trial
+from vse.sweeps import trial
 from vse.sweeps.trial import TrialSetting, objective_trial
 from vse.training.code import this_code
 from vse.workspace.layout import Workspace
@@ -99,7 +99,7 @@ def test_damaged_hits_are_measured_again(damaged: bytes, workspace: Workspace) -
     whole, before = evaluation.read_bytes(name), trial.read_hits(found.folder, name)
     flipped = whole[:99] + bytes([whole[99] ^ 4]) + whole[100:]
     evaluation.write_bytes(name, flipped if damaged == b"flip" else damaged)
-    after = objective_results._hits(workspace, found.run, name)
+    after = trial.hits_of(workspace, found.run, name)
     assert after.keys() == before.keys()
     assert all(np.array_equal(after[key], before[key]) for key in before)
     assert trial.measure_test(found.folder, pipeline.prepare(config(), workspace))[0] == numbers

@@ -10,7 +10,7 @@ from ray.util import placement_group, remove_placement_group
 
 from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError
 from vse.sweeps.progress import Epochs
-from vse.sweeps.trial_process import say, tell
+from vse.sweeps.trial_process import report_epoch, say
 
 
 def square(changes: dict[str, Any]) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def climb(changes: dict[str, Any]) -> dict[str, Any]:
     for epoch in range(1, 5):
         curve.append(changes["x"] + epoch - 1)
         if epoch < 4:
-            tell(Epochs(epoch, 4), curve[-1], {"curve": curve, "objective": curve[-1]}, f"epoch {epoch}")
+            report_epoch(Epochs(epoch, 4), curve[-1], {"curve": curve, "objective": curve[-1]}, f"epoch {epoch}")
     return {"curve": curve, "objective": curve[-1]}
 
 
