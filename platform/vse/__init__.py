@@ -14,10 +14,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vse.api import Embedder, Run, Workspace, evaluate, load, preset, runs, train
+    from vse.api import (
+        Embedder,
+        Run,
+        Workspace,
+        adversarial_captions,
+        compare,
+        evaluate,
+        load,
+        open_image,
+        outcomes,
+        preset,
+        runs,
+        train,
+    )
 
 __version__ = "0.2.0"
-__all__ = ["Embedder", "Run", "Workspace", "evaluate", "load", "preset", "runs", "train"]
+__all__ = [
+    "Embedder",
+    "Run",
+    "Workspace",
+    "adversarial_captions",
+    "compare",
+    "evaluate",
+    "load",
+    "open_image",
+    "outcomes",
+    "preset",
+    "runs",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,15 +5,26 @@ Nothing here needs a running Ray or an MLflow server. Stages whose output the wo
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vse import presets
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vse import presets, registry
 from vse.config import flatten, override, spelled_out, validate
+from vse.data.images import open_image
+from vse.data.records import Split
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
+from vse.inference.image_search import place_of
+from vse.report.comparison_build import TOGETHER, CompareOptions, compare_runs
+from vse.stages import pipeline
+from vse.stages.attack import attack_split
 from vse.stages.measuring.options import MeasureOptions
-from vse.stages.measuring.stage import measure_run
+from vse.stages.measuring.stage import measure_run, measure_with_outcomes
 from vse.stages.train import run_training
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
@@ -23,7 +34,20 @@ from vse.training.origin import Origin
 from vse.training.run_story import finished
 from vse.workspace.layout import Workspace
 
-__all__ = ["Embedder", "Run", "Workspace", "evaluate", "load", "preset", "runs", "train"]
+__all__ = [
+    "Embedder",
+    "Run",
+    "Workspace",
+    "adversarial_captions",
+    "compare",
+    "evaluate",
+    "load",
+    "open_image",
+    "outcomes",
+    "preset",
+    "runs",
+    "train",
+]
 
 TASKS = ("retrieval", "attacks")
 
@@ -59,6 +83,24 @@ class Run:
     def parameters(self) -> dict[str, Any]:
         """Every key of the configuration, such as `optim.lr`, with its value."""
         return flatten(self.config)
+
+    def split(self, name: str = "test") -> Split:
+        """The images and captions of a split of its data set, as evaluation ranks them.
+
+        The `uri` of an image can be given to `vse.open_image` and to `Embedder.encode_images`.
+
+        Args:
+            name: of the split, such as `train`, `val` or `test`.
+
+        Returns:
+            `images` and `captions`; `caption_to_image[c]` is the position of the image that caption `c` describes.
+
+        Raises:
+            InputError: the data set has no such split.
+        """
+        part = pipeline.prepare(self.config, self.workspace).records.split(name)
+        root = registry.build("source", self.config.data).image_root
+        return replace(part, images=tuple(replace(each, uri=place_of(each.uri, root)) for each in part.images))
 
 
 def preset(name: str, **overrides: Any) -> RunConfig:
@@ -144,11 +186,123 @@ def evaluate(
         True
     """
     opened = _run(run, workspace)
-    if unknown := sorted(set(tasks) - set(TASKS)):
-        raise InputError(f"tasks={unknown[0]}: unknown; known are {', '.join(TASKS)}")
-    defaults = MeasureOptions(device="auto") if "attacks" in tasks else MeasureOptions(device="auto", attacks=())
-    chosen = validate(override(defaults, _dotted(options)))
-    return measure_run(opened.folder, opened.workspace, chosen)
+    return measure_run(opened.folder, opened.workspace, _measure_options(tasks, options))
+
+
+def outcomes(
+    run: str | Run,
+    workspace: str | os.PathLike[str] | Workspace = "workspace",
+    *,
+    tasks: Sequence[str] = ("retrieval",),
+    **options: Any,
+) -> pd.DataFrame:
+    """Measure a trained run and return one row for each query, from which metrics of your own can be computed.
+
+    Args:
+        run: a run, or its name in `workspace`.
+        workspace: where a run lies that is given by name.
+        tasks: what to measure, as for `evaluate`.
+        **options: keys of `measure`, as for `evaluate`.
+
+    Returns:
+        Columns `split`, `task` (`i2t`, `t2i`, `attack_object`, ...), `fold`, `image`, `caption` (of `t2i`), `above`
+        (candidates above the best correct answer), `tied_negatives`, `tied_positives`, and under attack `adversaries`
+        and `wins`. The rank of the best correct answer is `above + 1` unless candidates are tied.
+
+    Raises:
+        InputError: there is no such run, split, task or key.
+
+    Example:
+        >>> queries = vse.outcomes(run).query("task == 'i2t'")
+        >>> bool(100 * (queries["above"] < 1).mean() >= vse.evaluate(run)["test/i2t/r1"])
+        True
+    """
+    opened = _run(run, workspace)
+    folder = opened.folder.child("evaluation")
+    measured = measure_with_outcomes([opened.folder], folder, opened.workspace, _measure_options(tasks, options))
+    return pq.read_table(pa.BufferReader(folder.read_bytes(measured.file))).to_pandas()
+
+
+def compare(
+    runs: Sequence[str | Run],
+    workspace: str | os.PathLike[str] | Workspace = "workspace",
+    *,
+    tasks: Sequence[str] = ("retrieval",),
+    seeds: str = TOGETHER,
+    **options: Any,
+) -> pd.DataFrame:
+    """Compare runs with the first of them, with 95 % intervals of a paired bootstrap over images and seeds.
+
+    Runs that have not been measured are measured first. Runs that differ only in their seed are one system.
+
+    Args:
+        runs: two or more runs of one workspace, or their names.
+        workspace: where runs lie that are given by name.
+        tasks: what to measure, as for `evaluate`.
+        seeds: `together`, or `apart` to make every run a system of its own.
+        **options: keys of `measure`, as for `evaluate`.
+
+    Returns:
+        One row for each split, metric and system but the first: `baseline` is the value of the first system, `value`
+        of this one, `difference` is `value - baseline`, and `low` and `high` are the ends of its interval.
+
+    Raises:
+        InputError: there is no such run, or the runs were not measured on the same images.
+    """
+    opened = [_run(run, workspace) for run in runs]
+    place = opened[0].workspace if opened else _workspace(workspace)
+    names, measure = tuple(run.name for run in opened), _measure_options(tasks, options)
+    comparison = compare_runs(place, validate(CompareOptions(runs=names, seeds=seeds, measure=measure)))
+    rows = [
+        {
+            "split": split,
+            "metric": line.metric,
+            "system": system.label,
+            "baseline": line.values[0],
+            "value": value,
+            "difference": difference.estimate,
+            "low": difference.low,
+            "high": difference.high,
+        }
+        for split, lines in comparison.lines.items()
+        for line in lines
+        for system, value, difference in zip(comparison.others, line.values[1:], line.differences, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def adversarial_captions(
+    run: str | Run,
+    workspace: str | os.PathLike[str] | Workspace = "workspace",
+    *,
+    split: str = "test",
+    words: str = "shared",
+) -> pd.DataFrame:
+    """The adversarial captions that the task `attacks` adds to the candidates: captions with one thing changed.
+
+    Args:
+        run: a run, or its name in `workspace`. Its data and `text.pools` decide the adversaries, not its weights.
+        workspace: where a run lies that is given by name.
+        split: whose captions are changed.
+        words: `shared` with the negatives of training, or `disjoint` from them.
+
+    Returns:
+        Columns `attack` (`object`, `attribute`, ...), `image` (its id), `caption` and `adversary` (sentences).
+
+    Raises:
+        InputError: there is no such run or split, or training negatives may use all words.
+    """
+    opened = _run(run, workspace)
+    material = pipeline.prepare(opened.config, opened.workspace, parsed=True)
+    found = attack_split(opened.config, opened.workspace, material, split, words)
+    captions = np.array([(each.image, each.text) for each in material.records.split(split).captions], dtype=object)
+    tables = [
+        pd.DataFrame({"attack": attack, "image": image, "caption": text, "adversary": found.texts[attack]})
+        for attack, rows in found.caption.items()
+        if len(rows)
+        for image, text in [captions[rows].T]
+    ]
+    return pd.concat(tables, ignore_index=True)
 
 
 def load(run: str | Run, workspace: str | os.PathLike[str] | Workspace = "workspace", **overrides: Any) -> Embedder:
@@ -184,6 +338,13 @@ def runs(workspace: str | os.PathLike[str] | Workspace = "workspace") -> list[Ru
     """
     place = _workspace(workspace)
     return [_opened(place, name) for name in place.root.child("runs").names() if finished(place.run(name))]
+
+
+def _measure_options(tasks: Sequence[str], options: Mapping[str, Any]) -> MeasureOptions:
+    if unknown := sorted(set(tasks) - set(TASKS)):
+        raise InputError(f"tasks={unknown[0]}: unknown; known are {', '.join(TASKS)}")
+    defaults = MeasureOptions(device="auto") if "attacks" in tasks else MeasureOptions(device="auto", attacks=())
+    return validate(override(defaults, _dotted(options)))
 
 
 def _workspace(given: str | os.PathLike[str] | Workspace) -> Workspace:

@@ -8,7 +8,7 @@ from pathlib import Path
 ORDER = (
     *("errors", "registry", "values", "config", "determinism", "display", "storage", "text", "data", "workspace"),
     *("adversaries", "features", "models", "objectives", "training", "evaluation", "presets", "tracking", "cluster"),
-    *("stages", "inference", "api", "cli", "studies", "report", "sweeps", "status", "preflight", "assets"),
+    *("stages", "inference", "cli", "studies", "report", "api", "sweeps", "status", "preflight", "assets"),
 )
 LOOSE = 6  # modules in no folder, at most
 ONLY_IN: dict[str, tuple[str, ...]] = {

@@ -20,7 +20,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> vse.Run:
 
 @pytest.mark.process
 def test_importing_the_package_imports_no_library() -> None:
-    code = "import sys, vse; print(sorted({'torch', 'ray', 'mlflow', 'numpy'} & sys.modules.keys()), dir(vse))"
+    code = (
+        "import sys, vse; print(sorted({'torch', 'ray', 'mlflow', 'numpy', 'pandas'} & sys.modules.keys()), dir(vse))"
+    )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.startswith("[] ")
     assert all(name in printed for name in vse.__all__)
@@ -38,7 +40,7 @@ def test_the_examples_of_the_docstrings_run(run: vse.Run, monkeypatch: pytest.Mo
     monkeypatch.chdir(Path(run.workspace.root.uri).parent)
     names = {"vse": vse}
     runner, finder = doctest.DocTestRunner(), doctest.DocTestFinder(recurse=False)
-    for function in (vse.train, vse.evaluate, vse.load, vse.runs):
+    for function in (vse.train, vse.evaluate, vse.outcomes, vse.load, vse.runs):
         for test in finder.find(function, function.__name__, globs=names):
             test.globs = names
             assert test.examples, function
@@ -65,6 +67,41 @@ def test_a_loaded_model_embeds_and_scores(run: vse.Run, tmp_path: Path) -> None:
     images, captions = model.encode_images([tmp_path / "red.png"]), model.encode_captions(["a red ball", "dogs"])
     scores = model.scores([tmp_path / "red.png"], ["a red ball", "dogs"])
     np.testing.assert_allclose(scores, images @ captions.T, atol=1e-5)
+
+
+def test_a_split_has_images_that_can_be_opened_and_encoded(run: vse.Run) -> None:
+    test = run.split("test")
+    assert len(test.captions) == len(test.caption_to_image)
+    picture = vse.open_image(test.images[0].uri)
+    assert picture.mode == "RGB"
+    model = vse.load(run)
+    scores = model.scores([image.uri for image in test.images], [caption.text for caption in test.captions])
+    first = (scores.argmax(1)[:, None] == np.arange(len(test.captions))) & (
+        test.caption_to_image == np.arange(len(test.images))[:, None]
+    )
+    assert 100 * first.any(1).mean() == pytest.approx(vse.evaluate(run)["test/i2t/r1"])
+
+
+def test_adversaries_are_those_of_the_attacks(run: vse.Run) -> None:
+    frame = vse.adversarial_captions(run)
+    assert list(frame) == ["attack", "image", "caption", "adversary"]
+    assert {"object", "attribute", "relation"} <= set(frame["attack"])
+    rows = frame.to_dict("records")
+    assert all(row["caption"] != row["adversary"] for row in rows)
+    queries = vse.outcomes(run, tasks=["attacks"]).to_dict("records")
+    counted = sum(row["adversaries"] for row in queries if row["task"] == "attack_object")
+    assert counted == sum(row["attack"] == "object" for row in rows)
+
+
+def test_runs_are_compared_with_the_first(run: vse.Run) -> None:
+    other = vse.train("vsepp_tiny", run.workspace, train__epochs=1, seed=1)
+    frame = vse.compare([run, other])
+    row = next(row for row in frame.to_dict("records") if row["metric"] == "rsum")
+    assert row["baseline"] == pytest.approx(vse.evaluate(run)["test/rsum"])
+    assert row["difference"] == pytest.approx(row["value"] - row["baseline"])
+    assert row["low"] <= row["difference"] <= row["high"]
+    with pytest.raises(InputError, match="name two runs or more"):
+        vse.compare([run])
 
 
 def test_wrong_names_are_one_line(run: vse.Run) -> None:

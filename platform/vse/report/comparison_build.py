@@ -56,17 +56,13 @@ def build_comparison(request: Request) -> str:
     """
     started, options = time.time(), request.options
     workspace = Workspace.open(request.workspace)
-    systems, notes = arranged(workspace, options)
+    comparison = compare_runs(workspace, options)
     name = options.name or f"runs-{fingerprint([options.runs, options.seeds, options.measure])}"
-    folder = workspace.comparison(name)
-    workspace.check_writable()
-    runs = [run for system in systems for run in system.runs]
-    measured = measured_alike(runs, workspace, options.measure)
-    comparison = compare(systems, {run: each.outcomes for run, each in measured.items()}, notes)
+    folder, systems = workspace.comparison(name), comparison.systems
     files = write_files(folder, _files(comparison, command_of(request)))
     journal = workspace.journal(folder)
     journal.start(f"comparison-{name}", name=f"comparison {name}", tags={"kind": "comparison"})
-    journal.params({"runs": ",".join(run.name for run in runs)})
+    journal.params({"runs": ",".join(run.name for system in systems for run in system.runs)})
     headline = _headline(comparison)
     journal.metrics(headline)
     journal.files(files)
@@ -86,6 +82,17 @@ def build_comparison(request: Request) -> str:
     )
     print("\n".join(map(one_line, terminal_lines(comparison))))
     return path
+
+
+def compare_runs(workspace: Workspace, options: CompareOptions) -> Comparison:
+    """Measure the runs where numbers are missing, and compare them with the first.
+
+    Raises InputError for runs that cannot be compared, before anything is measured.
+    """
+    systems, notes = arranged(workspace, options)
+    workspace.check_writable()
+    measured = measured_alike([run for system in systems for run in system.runs], workspace, options.measure)
+    return compare(systems, {run: each.outcomes for run, each in measured.items()}, notes)
 
 
 def foresee_comparison(request: Request) -> Iterator[str]:
