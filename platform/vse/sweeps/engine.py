@@ -24,7 +24,7 @@ from vse.stages.local_inputs import check_reach
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 from vse.sweeps.budget import Meter, Resources
-from vse.sweeps.estimates import estimate_before_trials, expectation
+from vse.sweeps.estimates import estimate
 from vse.sweeps.experiment import run_proposed
 from vse.sweeps.ledger import Entry, FailureKind, Ledger, open_sweep, sole_owner, trial_id, typical_seconds
 from vse.sweeps.plan import ARM, SweepCall, SweepPlan, label_of
@@ -242,14 +242,18 @@ class Sweep:
         """Seconds of the longest trial that is to run; None without an estimate."""
         pending = {changes.get(ARM, "") for changes in self.plan.pending(self.ledger, material)}
         each = [
-            estimate_before_trials(config, self.plan.space.keys, self.workspace, self.request)
+            estimate(config, self.plan.space.keys, self.workspace, self.request, next_on_gpu=True)
             for arm, config in self.plan.arms.items()
             if arm in pending or self.plan.draws
         ]
         if not each:
             return None
-        longest = max(each, key=lambda estimate: estimate.seconds or 0.0)
-        log.info("%s", expectation(longest.without(self.plan.besides)))
+        longest = max(each, key=lambda one: one.seconds or 0.0).without(self.plan.besides)
+        if longest.seconds is None:
+            log.info("a cap is set and how long a trial takes is unknown: one starts alone to find out")
+        else:
+            line = "a trial is expected to take %.3g s (%s); none starts that would pass the cap"
+            log.info(line, longest.seconds, longest.source)
         return longest.seconds
 
     def prepare(self) -> str:

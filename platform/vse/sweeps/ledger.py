@@ -69,7 +69,7 @@ class Entry:
     Args:
         id: Fingerprint of its changes.
         changes: Dotted keys and values, in the order of the space.
-        state: Whether it has a result.
+        state: Whether it has a result. Attempts that run now are noted apart from the ledger.
         result: Plain data.
         seconds: Wall time of the last attempt.
         failure: Why it has no result.
@@ -82,7 +82,7 @@ class Entry:
 
     id: str
     changes: dict[str, Any]
-    state: Literal["finished", "failed"]
+    state: Literal["finished", "failed", "running"]
     result: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     failure: FailureKind | None = None
@@ -115,17 +115,10 @@ class Entry:
         return self.failure.describe(line) if self.failure else line
 
 
-@dataclass(frozen=True, slots=True)
-class _CutOff:
-    """An attempt that runs now, or that ran when its driver died.
-
-    `seconds` include earlier attempts that died with their driver. `attempts` is how many had ended before.
-    """
-
-    changes: dict[str, Any]
-    seconds: float
-    attempts: int
-    need: Resources
+def _entry(record: Mapping[str, Any]) -> Entry:
+    """An entry from its plain data. Raises KeyError, TypeError or ValueError for other data."""
+    failure = FailureKind(record["failure"]) if record["failure"] else None
+    return Entry(**{**record, "failure": failure, "need": Resources(**record["need"])})
 
 
 def trial_id(changes: Mapping[str, Any]) -> str:
@@ -147,9 +140,7 @@ class Ledger:
         self._noted, self._noted_tag = self._stored(RUNNING)
         for line in self._data.split(b"\n"):
             try:
-                record = without_checksum(json.loads(line))
-                failure = FailureKind(record["failure"]) if record["failure"] else None
-                entry = Entry(**{**record, "failure": failure, "need": Resources(**record["need"])})
+                entry = _entry(without_checksum(json.loads(line)))
             except (KeyError, ValueError, TypeError):
                 continue
             self._entries[entry.id] = entry
@@ -210,7 +201,14 @@ class Ledger:
             parts = [(before.seconds, before.need)] if before else []
             total = round(seconds + sum(each for each, _ in parts), 3)
             had = _mean([*parts, (seconds, need)])
-            kept[name] = _CutOff(canonical(changes), total, self.attempts(changes), had)
+            kept[name] = Entry(
+                id=name,
+                changes=dict(changes),
+                state="running",
+                seconds=total,
+                attempts=self.attempts(changes),
+                need=had,
+            )
         note = as_json({name: asdict(each) for name, each in kept.items()})
         if note == (self._noted or as_json({})):
             return
@@ -222,11 +220,10 @@ class Ledger:
             self._noted = note
 
     @functools.cached_property
-    def _cut(self) -> dict[str, _CutOff]:
+    def _cut(self) -> dict[str, Entry]:
         """The attempts that `keep_running` noted before this ledger was opened, without trials that ended since."""
         try:
-            notes = json.loads(self._noted or b"{}").items()
-            cut = {name: _CutOff(**{**each, "need": Resources(**each["need"])}) for name, each in notes}
+            cut = {name: _entry(each) for name, each in json.loads(self._noted or b"{}").items()}
         except (AttributeError, KeyError, TypeError, ValueError):
             return {}
         ended = {entry.id: entry.attempts for entry in self}

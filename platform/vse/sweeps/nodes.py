@@ -17,37 +17,50 @@ from vse.errors import PlacementError
 
 log = logging.getLogger(__name__)
 
-ENDS = 2  # trials that may end on a node by its fault before it is left out
-AWAY = 900.0  # seconds that it is left out; after these one more such end leaves it out again
-PAUSE = 15.0  # seconds after such an end in which nothing starts: some trouble is over by then
-UNKNOWN = 3  # such ends of trials whose node is not known, before the trouble is taken to be everywhere
+ENDS = 2  # faults of a node before it is left out
+AWAY = 900.0  # seconds that it is left out; after these, one more fault leaves it out again
+PAUSE = 15.0  # seconds after a fault in which nothing starts: some faults are over by then
+UNKNOWN = 3  # faults of unknown nodes before the fault is taken to be everywhere
 Verdict = Literal["here", "everywhere", "alone"]
 
 
 class SickNodes:
-    """What the ends of trials say of the nodes they ran on, by Ray's ids of nodes.
+    """Finds nodes whose own faults end trials: a full disk, a store out of reach, a GPU whose driver has died.
 
-    alone: whether there is no other node that trials could run on, now or later.
+    Such a node is free again at once and would consume a whole queue of trials. After two faults, no trial starts on it
+    for a while. A fault of several nodes ends the sweep instead.
+
+    Args:
+        alone: Whether there is no other node that trials could run on, now or later.
+        clock: Seconds.
     """
 
     def __init__(self, alone: Callable[[], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
         self.alone, self.clock = alone, clock
         self._ends = Counter[str]()
         self._last: dict[str, float] = {}
-        self._said: dict[str, list[str]] = {}  # by kind of trouble: the nodes that had it since a trial ended well
+        self._faults: dict[str, list[str]] = {}  # by kind of fault: the nodes that had it since a trial ended well
         self._rested = -PAUSE
 
     def ill(self, node: str, host: str, kind: str, why: str) -> Verdict:
-        """A trial ended by a trouble of its node (`node` is empty where trials ran on nodes that nobody knows).
+        """Count a trial that a fault of its node ended.
 
-        everywhere: two different nodes said the same and no trial ended well since; alone: there is no other node.
+        Args:
+            node: Ray's id of the node; empty if it is unknown.
+            host: Its name, for the log.
+            kind: The kind of fault.
+            why: The message of the fault.
+
+        Returns:
+            "here" if the node alone is at fault. "everywhere" if two different nodes had the fault and no trial ended
+            well in between. "alone" if there is no other node.
         """
         if self.alone():
             return "alone"
         now = self._rested = self.clock()
-        said = self._said.setdefault(kind, [])
-        said.append(node)
-        if len({each for each in said if each}) > 1 or said.count("") >= UNKNOWN:
+        nodes = self._faults.setdefault(kind, [])
+        nodes.append(node)
+        if len({each for each in nodes if each}) > 1 or nodes.count("") >= UNKNOWN:
             return "everywhere"
         if node:
             self._ends[node] += 1
@@ -57,17 +70,17 @@ class SickNodes:
         return "here"
 
     def well(self, node: str) -> None:
-        """A trial ended well on a node."""
-        self._said.clear()
+        """Count a trial that ended well on a node."""
+        self._faults.clear()
         self._ends.pop(node, None)
 
     def left_out(self) -> list[str]:
-        """The nodes that are to start no trial now."""
+        """The nodes on which no trial starts now."""
         now = self.clock()
         return sorted(node for node, ends in self._ends.items() if ends >= ENDS and now - self._last[node] < AWAY)
 
     def rests(self) -> bool:
-        """Whether a trial has just ended so."""
+        """Whether a fault was less than `PAUSE` seconds ago."""
         return self.clock() - self._rested < PAUSE
 
 
@@ -78,9 +91,10 @@ FIRST = 60.0  # seconds to the first warning; each next one comes after twice as
 
 
 def trainings_without_resources() -> int:
-    """How many trainings of this job wait for resources for their workers, which Ray Train requests all at once.
+    """How many trainings of this job wait for resources of their workers, by Ray's pending placement groups.
 
-    Placement groups of one bundle belong to trials themselves. The id of a group ends with the id of its job.
+    Ray Train requests all workers of a training at once. Groups of one bundle belong to trials themselves. The id of a
+    group ends with the id of its job.
     """
     job = ray.get_runtime_context().get_job_id()
     groups = placement_group_table().items()
@@ -93,31 +107,34 @@ class _Wait:
     def __init__(self, first: float) -> None:
         self.first = first
         self._since: float | None = None
-        self._told = 0.0
+        self._warned = 0.0
 
-    def due(self, so: bool, now: float) -> float:
+    def due(self, holds: bool, now: float) -> float:
         """The seconds to warn of; 0 for no warning now."""
-        self._since = (now if self._since is None else self._since) if so else None
+        self._since = (now if self._since is None else self._since) if holds else None
         if self._since is None:
-            self._told = 0.0
-        elif now - self._since >= (2 * self._told or self.first):
-            self._told = now - self._since
-            return self._told
+            self._warned = 0.0
+        elif now - self._since >= (2 * self._warned or self.first):
+            self._warned = now - self._since
+            return self._warned
         return 0.0
 
 
 class Waiting:
-    """Warns while trials wait for resources, and ends a sweep of which no trial can run.
+    """Warns while trials wait for resources, and ends a sweep if no trial can run.
+
+    Tune waits forever for a node that an autoscaler never gets: a cloud may have no more of its kind, an account no
+    quota, or spot instances may be reclaimed as soon as they join.
 
     Args:
         asked: CPU and GPU of one node for a trial's own process.
         nested: Whether trials start workers, which need resources too.
-        deadline: Seconds without any trial running and any node that is up and could hold one, after which `look`
-            raises; by default as long as workers of a training wait. Nodes that others use are waited for.
+        deadline: `look` raises after so many seconds in which no trial ran and no node was up that could hold one. By
+            default, as long as workers of a training wait. A node that other jobs use counts as one that could.
         clock: Seconds.
         nodes: Nodes as Ray lists them.
-        without_place: How many trainings wait for resources for their workers.
-        give_back: Releases resources of killed trials.
+        without_resources: How many trainings wait for resources of their workers.
+        release: Releases resources of killed trials.
     """
 
     def __init__(
@@ -128,21 +145,21 @@ class Waiting:
         deadline: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         nodes: Callable[[], Sequence[Mapping[str, Any]]] = ray.nodes,
-        without_place: Callable[[], int] = trainings_without_resources,
-        give_back: Callable[[], object] = remove_orphaned_placement_groups,
+        without_resources: Callable[[], int] = trainings_without_resources,
+        release: Callable[[], object] = remove_orphaned_placement_groups,
     ) -> None:
         self.asked, self.nested, self.clock, self.nodes = dict(asked), nested, clock, nodes
-        self.without_place, self.give_back = without_place, give_back
+        self.without_resources, self.release = without_resources, release
         self.deadline = placement_seconds() if deadline is None else deadline
         self._looked = self._moved = clock()
-        self._none: float | None = None  # since when there is no place for any
+        self._none: float | None = None  # since when no node could hold a trial
         first = min(FIRST, self.deadline / 2)
-        self._short, self._workers = _Wait(first), _Wait(first)  # trials, and workers of those that run, without places
-        self._without = set[str]()  # trials whose workers had no place since one has moved
-        self._longest = 0.0  # seconds that workers have waited for a place in vain
+        self._short, self._workers = _Wait(first), _Wait(first)  # of trials, and of workers of running trials
+        self._without = set[str]()  # trials whose workers got no resources since a trial has moved
+        self._longest = 0.0  # seconds that workers have waited in vain
 
     def moved(self) -> None:
-        """A trial has reported work, or has ended well."""
+        """Note that a trial has reported an epoch, or has ended well."""
         self._moved = self.clock()
         self._without.clear()
 
@@ -150,12 +167,12 @@ class Waiting:
         """Whether no trial can run, now that the workers of one got no resources.
 
         A silent running trial may be in a long epoch. It has its resources if its own wait would have ended by now, and
-        may have them if it has not ended that way yet. Trials that began much later say nothing.
+        it may have them if it has not ended for lack of resources yet. Trials that began much later do not count.
 
         Args:
-            trial: Whose workers got none.
-            waited: For so many seconds.
-            others: Running trials, and for how many seconds each.
+            trial: The trial whose workers got no resources.
+            waited: Seconds that they waited.
+            others: Seconds of the other running trials.
         """
         self._without.add(trial)
         self._longest = max(self._longest, waited)
@@ -179,8 +196,8 @@ class Waiting:
         now = self.clock()
         if now - self._looked < EVERY:
             return
-        self._looked, known = now, Counter(states)
-        waiting, running = known[Trial.PENDING], known[Trial.RUNNING]
+        self._looked, count = now, Counter(states)
+        waiting, running = count[Trial.PENDING], count[Trial.RUNNING]
         if self.nested:
             self._look_at_workers(now, running)
         if not waiting:
@@ -188,8 +205,8 @@ class Waiting:
             self._short.due(False, now)
             return
         nodes = living([node for node in self.nodes() if node.get("NodeID") not in avoided])
-        places = nodes.room(self.asked.get("CPU", 0.0), self.asked.get("GPU", 0.0))
-        self._none = (now if self._none is None else self._none) if not places and not running else None
+        room = nodes.room(self.asked.get("CPU", 0.0), self.asked.get("GPU", 0.0))
+        self._none = (now if self._none is None else self._none) if not room and not running else None
         total = nodes.total()
         has = f"the cluster has {total['CPU']:g} CPUs and {total['GPU']:g} GPUs on {nodes.nodes} nodes"
         asks = f"{self.asked.get('CPU', 0.0):g} CPUs and {self.asked.get('GPU', 0.0):g} GPUs of one node"
@@ -198,15 +215,15 @@ class Waiting:
                 f"no node came in {self.deadline:g} s that could hold a trial: each needs {asks}, {waiting} wait, "
                 f"{has}; see `ray status`"
             )
-        if seconds := self._short.due(places <= running or not running, now):
+        if seconds := self._short.due(room <= running or not running, now):
             ends = "" if self._none is None else f"; the sweep ends after {self.deadline:g} s without any"
             line = "%d trials have been waiting %.0f s for resources: each needs %s, %d run, %s%s"
             log.warning(line, waiting, seconds, asks, running, has, ends)
 
     def _look_at_workers(self, now: float, running: int) -> None:
-        """Warn of them; their own trials give up after `deadline` seconds. Resources of killed trials are released."""
-        self.give_back()
-        without = self.without_place() if running else 0
+        """Release resources of killed trials, and warn of workers that wait. Their trials give up by themselves."""
+        self.release()
+        without = self.without_resources() if running else 0
         if seconds := self._workers.due(without > 0, now):
             line = "%d of %d running trials have been waiting %.0f s for worker resources; see `ray status`"
             log.warning(line, without, running, seconds)

@@ -11,10 +11,14 @@ from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 from vse.tracking.prometheus import show_trials
 
+FILE_NAME = "standing.json"
+EVERY = 2.0  # seconds between two writes of the file
+PAUSES = 50  # the pause after a write, in times of the write: Tune's loop waits while a remote store is written to
+
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """Of one trial: epochs done, how many it asks for, and how many of those done earlier processes made."""
+    """Epochs of one trial: done, in all, and how many of those done earlier processes trained."""
 
     done: int
     total: int
@@ -23,21 +27,21 @@ class Epochs:
 
 @dataclass
 class EpochCounter:
-    """Adds up the epochs of trials that run and of those that have ended since this call began."""
+    """Adds up the epochs of trials that run and of trials that have ended since this call began."""
 
     _running: dict[str, Epochs] = field(default_factory=dict)
-    _made: int = 0  # epochs of trials that have ended
-    _earlier: float = 0.0  # share of the trials that have ended which was there before
+    _trained: int = 0  # epochs of trials that have ended
+    _earlier: float = 0.0  # share of the ended trials that earlier processes trained
 
     def reported(self, trial: str, epochs: Epochs) -> None:
-        """A running trial has come so far."""
+        """Count the epochs of a running trial."""
         self._running[trial] = epochs
 
     def ended(self, trial: str, *, retried: bool = False) -> None:
-        """A trial has ended. If it is `retried`, its next attempt reports what this one has left for it."""
+        """Count the end of a trial. If it is retried, its next attempt reports the epochs of this one as earlier."""
         epochs = self._running.pop(trial, None)
         if epochs is not None:
-            self._made += epochs.done - epochs.earlier
+            self._trained += epochs.done - epochs.earlier
             self._earlier += 0.0 if retried else epochs.earlier / epochs.total
 
     @property
@@ -47,31 +51,26 @@ class EpochCounter:
         return Parts(
             share=sum(min(1.0, each.done / each.total) for each in running),
             earlier=self._earlier + sum(each.earlier / each.total for each in running),
-            count=self._made + sum(each.done - each.earlier for each in running),
+            count=self._trained + sum(each.done - each.earlier for each in running),
             unit="epochs",
         )
 
 
-FILE_NAME = "standing.json"
-EVERY = 2.0  # seconds between two writings
-PAUSES = 50  # times as long as a writing takes: at a store far away it may take a second, in which Tune's loop waits
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StandingRecord:
-    """What the file says. Times are in seconds since 1970.
+    """The content of the file. Times are in seconds since 1970.
 
     Args:
-        label: kind of the trials.
-        total: how many of them are asked for in this call; None if that is unknown.
-        done: how many have ended.
-        running: how many run.
-        share: how much of all is done, epochs of running trials included, between 0 and 1.
-        rate: how fast it goes, as the job's own progress line says it.
-        left: seconds to the end by the job's own estimate; None as long as there is none.
-        text: what a trial reported last.
-        started: when these trials began.
-        time: when this was written.
+        label: Kind of the trials.
+        total: Trials of this call; None if that is unknown.
+        done: Trials that have ended.
+        running: Trials that run.
+        share: Share of all that is done, epochs of running trials included, between 0 and 1.
+        rate: The rate in the job's progress line.
+        left: Seconds to the end by the job's estimate; None without one.
+        text: The last report of a trial.
+        started: When these trials began.
+        time: When this was written.
     """
 
     label: str
@@ -87,9 +86,9 @@ class StandingRecord:
 
 
 class Standing:
-    """Writes where the trials of a sweep stand: every two seconds at most, and at the end.
+    """Writes the progress of a sweep into its folder: every two seconds at most, and at the end.
 
-    What cannot be written is left out.
+    If it cannot be written, it is left out.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -98,11 +97,11 @@ class Standing:
         self._next = 0.0
 
     def show(self, bar: Progress, running: int) -> None:
-        """As the job's progress line has it, with so many trials running."""
+        """Publish the state of the progress line, and how many trials run."""
         states = Counter(entry.state for entry in self.ledger)
         waiting = max(0, bar.total - bar.done - running) if bar.total else 0
-        named = {"waiting": waiting, "running": running, "finished": states["finished"], "failed": states["failed"]}
-        show_trials(self.ledger.folder.name, named)
+        trials = {"waiting": waiting, "running": running, "finished": states["finished"], "failed": states["failed"]}
+        show_trials(self.ledger.folder.name, trials)
         begun = time.monotonic()
         if begun >= self._next or bar.done == bar.total:
             record = StandingRecord(
@@ -118,18 +117,13 @@ class Standing:
                 time=time.time(),
             )
             with contextlib.suppress(OSError, InputError):
-                self.ledger.folder.write_json(FILE_NAME, asdict(record))
+                self.ledger.folder.write_checked(FILE_NAME, asdict(record))
             self._next = begun + max(EVERY, PAUSES * (time.monotonic() - begun))
 
 
 def read_standing(folder: Folder) -> StandingRecord | None:
-    """What was written last; None if nothing was, or if it is damaged."""
+    """The last record; None if there is none or it is damaged."""
     try:
-        record = StandingRecord(**folder.read_json(FILE_NAME))
+        return StandingRecord(**folder.read_json(FILE_NAME))
     except (FileNotFoundError, NotADirectoryError, InputError, TypeError):
         return None
-    numbers = (record.done, record.running, record.started, record.time)
-    maybe = (record.total, record.share, record.left)
-    texts = (record.label, record.rate, record.text)
-    fits = all(isinstance(each, int | float) for each in numbers) and all(isinstance(each, str) for each in texts)
-    return record if fits and all(isinstance(each, int | float | None) for each in maybe) else None

@@ -1,8 +1,8 @@
-"""Which trial is next: one of a list, or of a search that learns from what has ended, handed to Tune one at a time."""
+"""The next trial of a sweep: from a list, or from a search that learns from ended trials (`methods`), given to Tune."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from ray.tune.search import Searcher
 
@@ -11,39 +11,39 @@ from vse.sweeps.budget import Meter
 from vse.sweeps.ledger import Entry, FailureKind
 from vse.sweeps.nodes import SickNodes
 
-LOSSES = 10  # ends that say nothing about a trial, after which it is retried; one more counts against it
+AVOIDED = "avoided"  # key of a trial's configuration: ids of nodes that must not run it
+LOSSES = 10  # retries of a trial after ends that say nothing about it, such as a lost node
 
 
-@runtime_checkable
 class Proposer(Protocol):
-    """Says what to try. All calls come from the driver's one thread.
+    """Proposes trials. All calls come from one thread of the driver.
 
-    `refused` has drawn points that would not train, by label, and why.
+    `refused` has the reasons of drawn points that would not train, by label.
     """
 
     refused: dict[str, str]
 
     def propose(self) -> dict[str, Any] | None:
-        """Changes of the next trial; None if there is none now: none is left, or running ones decide it."""
+        """Changes of the next trial; None if none is left, or if it depends on running ones."""
         ...
 
     def ended(self, entry: Entry, *, final: bool = False) -> bool:
-        """Takes the end of a trial and returns whether it will be proposed again. `final`: it may not be."""
+        """Take the end of a trial; returns whether it will be proposed again, which `final` forbids."""
         ...
 
 
 class Attempts:
-    """How often trials may fail. Ends that say nothing about the trial are counted apart."""
+    """Counts how often trials fail. Ends that say nothing about the trial are counted apart."""
 
     def __init__(self, attempts: int = 2) -> None:
         self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()
 
     def left(self, entry: Entry) -> bool:
-        """Count the end of a failed trial; whether it may be tried again."""
+        """Count a failure of a trial; returns whether it may be retried."""
         kind = entry.failure or FailureKind.ERROR
         if kind == FailureKind.DIVERGED:
             return False
-        if kind == FailureKind.NO_RESOURCES:  # it runs when the others, which have its resources, have ended
+        if kind == FailureKind.NO_RESOURCES:  # it runs when the trials that have its resources have ended
             return True
         ends, most = (self._losses, LOSSES + 1) if kind.is_innocent else (self._failures, self._most)
         ends[entry.id] += 1
@@ -51,7 +51,7 @@ class Attempts:
 
 
 class InTurn:
-    """The given trials in their order; a failed one is retried at the end until it has had its attempts."""
+    """Proposes the given trials in their order. A failed one is retried at the end, up to `attempts` in all."""
 
     def __init__(self, trials: Iterable[Mapping[str, Any]], attempts: int = 2) -> None:
         self._waiting = deque(dict(changes) for changes in trials)
@@ -64,23 +64,23 @@ class InTurn:
     def ended(self, entry: Entry, *, final: bool = False) -> bool:
         if final or entry.state == "finished":
             return False
-        again = self._attempts.left(entry)
-        if again:
+        retried = self._attempts.left(entry)
+        if retried:
             self._waiting.append(entry.changes)
-        return again
-
-
-AVOIDED = "avoided"  # key of a trial's configuration: ids of nodes that must not run it
+        return retried
 
 
 class HandOut(Searcher):
-    """Gives a proposer's trials to Tune while the meter allows it and nothing is `broken`.
+    """Tune's searcher: gives a proposer's trials to Tune while the meter allows it and nothing is broken.
 
-    Nothing new starts afterwards. What runs ends, and may end sooner than the meter expects: only then is a trial that
-    the meter refused held back for good.
+    A trial that the meter refuses waits until the running ones have ended, since they may end sooner than expected.
 
-    Trials avoid nodes that are `sick`, for their life. None starts while there is no node `elsewhere`, given the ids of
-    the sick ones.
+    Args:
+        proposer: Proposes the next trial.
+        meter: What may be spent.
+        broken: Whether nothing new may start.
+        sick: Nodes at fault. A trial avoids, for its life, the nodes that are left out when it starts.
+        elsewhere: Whether trials could run on another node than the given ones; none starts while they cannot.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class HandOut(Searcher):
         self.elsewhere = elsewhere
         self.proposer, self.meter, self.broken, self.sick = proposer, meter, broken, sick
         self.running: set[str] = set()
-        self.held_back: dict[str, Any] | None = None  # proposed, and could not start yet
+        self.held_back: dict[str, Any] | None = None  # a proposed trial that could not start yet
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune saves its searcher to resume from; the ledger does that here

@@ -247,10 +247,10 @@ def test_an_estimate_holds_back_trainings_that_would_not_fit(
     caplog.set_level("INFO")
     longest = {"univse": 30.0, "vsepp": 36000.0}
 
-    def estimate(config: Any, *_: Any) -> Estimate:
+    def estimate(config: Any, *_: Any, **__: Any) -> Estimate:
         return Estimate(longest[name_of("family", config.model)], "made up")
 
-    monkeypatch.setattr(engine, "estimate_before_trials", estimate)
+    monkeypatch.setattr(engine, "estimate", estimate)
     found = swept(tmp_path, sweep__max_seconds=3600)
     assert found.finished == []
     assert "a trial is expected to take 3.6e+04 s (made up; measuring comes on top); none starts that" in caplog.text

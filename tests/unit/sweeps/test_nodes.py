@@ -162,8 +162,8 @@ def test_workers_without_places_are_told_of_while_their_trials_run(caplog: pytes
         deadline=900.0,
         clock=lambda: cluster.now,
         nodes=lambda: cluster.up,
-        without_place=lambda: 2,
-        give_back=lambda: None,
+        without_resources=lambda: 2,
+        release=lambda: None,
     )
     cluster.passes(245, waiting=0, running=3)
     assert said(caplog) == [
