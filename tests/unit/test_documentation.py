@@ -23,8 +23,8 @@ from tests.unit.write_job_keys import declared
 from vse import presets, registry
 from vse.cli import command
 from vse.config import override, walk
-from vse.data.karpathy import Karpathy
-from vse.data.table import Table
+from vse.data.sources.karpathy import Karpathy
+from vse.data.sources.table import Table
 from vse.features.torchvision_backbone import FAMILIES
 from vse.objectives.ranking import Ranking
 from vse.presets import catalogue
@@ -174,28 +174,20 @@ def test_the_family_of_the_guide_trains(monkeypatch: pytest.MonkeyPatch, pretrai
             catalogue._PRESETS.pop(name, None)
 
 
-def test_the_source_of_the_guide_reads_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (source,) = sources(DOCS / "guides/add-a-source.md", "python")
-    name = "vse.data.text_files"
-    for stem, captions in (("cat", ["a cat", "a grey cat"]), ("dog", ["a dog"]), ("sea", ["the sea", "..."])):
-        Image.new("RGB", (8, 8)).save(tmp_path / f"{stem}.jpg")
-        (tmp_path / f"{stem}.txt").write_text("\n".join(captions))
+def test_the_source_of_the_guide_passes_its_own_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    guide = DOCS / "guides/add-a-source.md"
+    (source,), (_, its_tests) = sources(guide, "python"), sources(guide, "py")
+    name = "vse.data.sources.text_files"
     monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     try:
         exec(source, vars(sys.modules[name]))
-        component = registry.component("source", "text_files")
-        records = component(component.Config(root=str(tmp_path))).describe()
-        assert [(image.id, image.uri, image.split) for image in records.images] == [
-            ("cat", "cat.jpg", "val"),
-            ("dog", "dog.jpg", "test"),
-            ("sea", "sea.jpg", "train"),
-        ]
-        assert [(caption.id, caption.text) for caption in records.captions] == [
-            ("cat#0", "a cat"),
-            ("cat#1", "a grey cat"),
-            ("dog#0", "a dog"),
-            ("sea#0", "the sea"),
-        ]
+        names: dict[str, Any] = {}
+        exec(its_tests, names)
+        functions = [function for name, function in names.items() if name.startswith("test_")]
+        assert len(functions) == 2
+        for function in functions:
+            (tmp_path / function.__name__).mkdir()
+            function(tmp_path / function.__name__)
     finally:
         registry._COMPONENTS["source"].pop("text_files", None)
 

@@ -1,6 +1,5 @@
-"""What exists: images, captions and what is known about them. Importing the package registers its sources."""
+"""Images, captions and where they come from. Importing the package registers its sources."""
 
-from vse.data import coco, karpathy, precomp, table
-from vse.data.scenes import source as scenes
+from vse.data import sources
 
-__all__ = ["coco", "karpathy", "precomp", "scenes", "table"]
+__all__ = ["sources"]

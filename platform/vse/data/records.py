@@ -1,8 +1,9 @@
-"""What exists: images and captions. An image has any number of captions; a caption points to its image."""
+"""Images and captions as records. An image has any number of captions; a caption points to its image."""
 
+import hashlib
 import io
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed
 
 _COLUMNS = {"images.parquet": ("id", "uri", "split"), "captions.parquet": ("id", "image", "text")}
+_POOL = ("train", "val")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +143,44 @@ class Records:
         captions = tuple(c for c in self.captions if c.image in position)
         caption_to_image = np.array([position[c.image] for c in captions], dtype=np.int64)
         return Split(name, images, captions, caption_to_image)
+
+
+def cross_validated(records: Records, folds: int, fold: int) -> Records:
+    """Records whose training and validation images are split again for cross-validation.
+
+    Images are dealt to folds in the order of a hash of their ids. Folds differ by at most one image in size, and the
+    order of the records does not matter. Captions, the order of images and all other splits stay as they are.
+
+    Args:
+        records: of the whole data set.
+        folds: number of folds, at least 2.
+        fold: which of them becomes the split `val`, from 0. The others become `train`.
+
+    Raises:
+        InputError: the numbers are out of range, or there are fewer images than folds.
+    """
+    if folds < 2:
+        raise InputError(f"data.folds={folds}: cross-validation needs at least 2 folds")
+    if not 0 <= fold < folds:
+        raise InputError(f"data.fold={fold}: must be between 0 and {folds - 1}")
+    pool = sorted((hashlib.sha256(i.id.encode()).hexdigest(), i.id) for i in records.images if i.split in _POOL)
+    if len(pool) < folds:
+        raise InputError(f"data.folds={folds}: only {len(pool)} training and validation images")
+    held_out = {name for rank, (_, name) in enumerate(pool) if rank % folds == fold}
+    images = tuple(
+        replace(i, split="val" if i.id in held_out else "train") if i.split in _POOL else i for i in records.images
+    )
+    return replace(records, images=images, source={**records.source, "folds": folds, "fold": fold})
+
+
+def limited(records: Records, number: int) -> Records:
+    """The first `number` images of every split, with their captions."""
+    taken: dict[str, int] = {}
+    images = []
+    for image in records.images:
+        taken[image.split] = taken.get(image.split, 0) + 1
+        if taken[image.split] <= number:
+            images.append(image)
+    kept = {image.id for image in images}
+    captions = tuple(c for c in records.captions if c.image in kept)
+    return replace(records, images=tuple(images), captions=captions, source={**records.source, "limit": number})

@@ -14,7 +14,7 @@ from vse.config import knob
 from vse.data.picture_files import picture_files
 from vse.data.places import below
 from vse.data.records import Image, Records, Split
-from vse.data.sources import has_word
+from vse.data.source import has_word
 from vse.display.progress import Progress
 from vse.errors import Diverged, InputError, by_reason
 from vse.features.stored import StoredFeatures

@@ -12,8 +12,8 @@ from typing import Any
 
 from vse import registry
 from vse.config import flatten, from_dict, override
-from vse.data.karpathy import Karpathy
-from vse.data.scenes.source import Scenes
+from vse.data.sources.karpathy import Karpathy
+from vse.data.sources.scenes import Scenes
 from vse.errors import LISTED, PRESET, Hint, UnknownError
 from vse.features.small_backbone import SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from vse.config import override
-from vse.data.coco import Coco
+from vse.data.sources.coco import Coco
 from vse.models.relational import Relational
 from vse.objectives.relational import RelationalLoss
 from vse.presets.catalogue import register_preset

@@ -8,7 +8,7 @@ set is read, and the preset how it is trained.
 from dataclasses import replace
 
 from vse.config import override
-from vse.data.precomp import Precomp
+from vse.data.sources.precomp import Precomp
 from vse.features.arrays import ReadyMade
 from vse.models.scan import SCAN
 from vse.presets.catalogue import Changes, register_preset

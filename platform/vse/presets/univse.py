@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from vse.adversaries.pools import PoolConfig
 from vse.config import override
-from vse.data.karpathy import Karpathy
+from vse.data.sources.karpathy import Karpathy
 from vse.models.univse import UniVSE
 from vse.objectives.univse import UniVSELoss
 from vse.presets.catalogue import TINY, Changes, ablates, register_preset

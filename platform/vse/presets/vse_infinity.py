@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from vse.data.precomp import Precomp
+from vse.data.sources.precomp import Precomp
 from vse.features.arrays import ReadyMade
 from vse.models.vse_infinity import VSEInfinity
 from vse.objectives.ranking import Ranking

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from vse.config import override
-from vse.data.karpathy import Karpathy
-from vse.data.scenes.source import Scenes
+from vse.data.sources.karpathy import Karpathy
+from vse.data.sources.scenes import Scenes
 from vse.features.small_backbone import SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.models.vsepp import VSEPP

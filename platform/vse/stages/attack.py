@@ -21,8 +21,8 @@ from vse.adversaries.vsec.evaluation_sets import SETS, evaluation_set, report
 from vse.adversaries.vsec.rules import PARADIGMS, Rules
 from vse.adversaries.vsec.words import ContrastWords
 from vse.config import fingerprint
-from vse.data import sources
 from vse.data.records import Split
+from vse.data.source import source_of
 from vse.errors import InputError
 from vse.stages.parse import language_fingerprint, parse_texts_to, parser_of
 from vse.storage.damage import remove_damaged
@@ -248,7 +248,7 @@ def _parsed(material: Material, part: Split) -> list[ParsedCaption]:
 
 def _judge(config: RunConfig, material: Material) -> Truth | None:
     """What the source knows of the truth of any text, if it is one that knows."""
-    source = sources.of_config(config.data)
+    source = source_of(config.data)
     return source.truth(material.records) if source.knows_truth else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from vse import registry
 from vse.data.records import Records
-from vse.data.sources import rejects
+from vse.data.source import rejects
 from vse.errors import InputError, by_reason
 from vse.storage.damage import remove_damaged
 from vse.storage.folder import MANIFEST, Folder

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from vse import registry
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of
-from vse.data.precomp import Precomp
 from vse.data.records import Records
+from vse.data.source import source_of
 from vse.errors import InputError, by_reason
 from vse.features.arrays import ReadyMade
 from vse.features.store import REJECTS, FeatureStore
@@ -108,8 +108,9 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
     weights = getattr(config.features.backbone, "weights", "")
     refuse_placeholder(weights, f"features.backbone.weights={weights}")
     ready = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
-    if isinstance(config.data, Precomp.Config) and not ready:
-        raise InputError("data=precomp: brings features and no images to make them of; add features.backbone=arrays")
+    if not source_of(config.data).has_images and not ready:
+        name = registry.name_of("source", config.data)
+        raise InputError(f"data={name}: brings features and no images to make them of; add features.backbone=arrays")
     if inputs.components or parsed or contrast or trained_against:
         check_parser(config)
     if contrast or trained_against:

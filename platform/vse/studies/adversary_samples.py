@@ -23,9 +23,9 @@ from vse.adversaries.vsec.candidates import Generator, by_image
 from vse.adversaries.vsec.evaluation_sets import evaluation_set
 from vse.adversaries.vsec.rules import PARADIGMS, Rules
 from vse.config import knob
-from vse.data import sources
 from vse.data.images import open_image
 from vse.data.records import Image, Records
+from vse.data.source import source_of
 from vse.errors import InputError
 from vse.stages.contrast import contrast_words
 from vse.stages.describe import describe, trainable
@@ -179,7 +179,7 @@ class Truths:
 
 def judged_by_source(config: RunConfig, workspace: Workspace, options: SampleOptions) -> list[Truths] | None:
     """A row for every kind; None if the source does not know what is true."""
-    source = sources.of_config(config.data)
+    source = source_of(config.data)
     if not source.knows_truth:
         return None
     records = trainable(describe(config, workspace), options.splits)

@@ -19,8 +19,9 @@ from vse.adversaries.vsec.rules import CLASSES
 from vse.adversaries.vsec.sampler import ContrastSampler
 from vse.adversaries.vsec.table import Candidates
 from vse.config import fingerprint
-from vse.data import keyed, sources
+from vse.data import keyed
 from vse.data.records import Records, Split
+from vse.data.source import true_pairs
 from vse.errors import InputError
 from vse.models.family import Context, Family, Inputs
 from vse.text.components import Components
@@ -200,7 +201,7 @@ def _sentence_dim(material: Material, inputs: Inputs) -> int:
 
 def _truth(config: RunConfig, material: Material) -> np.ndarray:
     """The one place where training may look behind the captions: the control arm `objective.mask=truth`."""
-    return sources.true_pairs(config.data, material.records, "train", "objective.mask=truth")
+    return true_pairs(config.data, material.records, "train", "objective.mask=truth")
 
 
 def word_counts(train: Split) -> Counter[str]:

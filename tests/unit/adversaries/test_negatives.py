@@ -10,7 +10,7 @@ from vse.adversaries import negatives
 from vse.adversaries.negatives import Mentions, NegativeCounts, NegativeSampler, Pools
 from vse.adversaries.pools import build_pools
 from vse.data.ragged import Ragged
-from vse.data.scenes.source import Scenes
+from vse.data.sources.scenes import Scenes
 from vse.text.components import Components, extract
 from vse.text.parser import Parser, shared_parser
 from vse.text.vocabulary import build_vocabulary

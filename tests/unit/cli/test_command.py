@@ -15,7 +15,7 @@ from tests import s3
 from vse import registry
 from vse.cli import command
 from vse.config import group, knob, part
-from vse.data.scenes.source import Scenes
+from vse.data.sources.scenes import Scenes
 from vse.errors import Diverged, InputError, TrialsFailedError, WorkersLostError
 from vse.storage.folder import Folder
 

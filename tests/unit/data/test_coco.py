@@ -8,10 +8,10 @@ import PIL.Image
 import pytest
 
 from vse.config import override
-from vse.data.coco import Coco
 from vse.data.images import open_image
 from vse.data.places import AddressError
-from vse.data.sources import rejects
+from vse.data.source import rejects
+from vse.data.sources.coco import Coco
 from vse.errors import InputError
 
 TRAIN = {

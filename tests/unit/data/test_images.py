@@ -15,7 +15,7 @@ from tests import s3
 from tests.shared import SHARED
 from vse.data import images
 from vse.data.images import UnreadableImage, open_image
-from vse.data.scenes import render
+from vse.data.scenes.render import render
 from vse.errors import InputError, StorageError
 from vse.storage.folder import Folder
 

@@ -8,8 +8,8 @@ import pytest
 from tests.shared import SHARED
 from vse.config import override
 from vse.data.images import open_image
-from vse.data.karpathy import Karpathy
-from vse.data.sources import rejects
+from vse.data.source import rejects
+from vse.data.sources.karpathy import Karpathy
 from vse.errors import InputError
 
 

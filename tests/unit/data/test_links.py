@@ -11,11 +11,11 @@ import pytest
 
 from vse.data.image_files import locate
 from vse.data.images import open_image
-from vse.data.karpathy import Karpathy
 from vse.data.places import AddressError
-from vse.data.precomp import Precomp
-from vse.data.sources import Source
-from vse.data.table import Table
+from vse.data.source import Source
+from vse.data.sources.karpathy import Karpathy
+from vse.data.sources.precomp import Precomp
+from vse.data.sources.table import Table
 from vse.errors import InputError
 
 

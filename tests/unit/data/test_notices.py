@@ -2,7 +2,7 @@
 
 import pytest
 
-from vse.data.notices import notice
+from vse.data.reading import notice
 
 
 def test_a_line_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

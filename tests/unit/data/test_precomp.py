@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from vse.data.array_files import read_array
-from vse.data.precomp import Precomp
 from vse.data.ragged import Ragged
 from vse.data.records import Image
-from vse.data.sources import rejects
+from vse.data.source import rejects
+from vse.data.sources.precomp import Precomp
 from vse.errors import InputError
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from vse.data.reading import read_json
 from vse.data.records import Caption, Image, Records
-from vse.data.scenes.source import Scenes
-from vse.data.sources import Gathered, of_config, read_json, readable_name, rejects, true_pairs
-from vse.data.table import Table
+from vse.data.source import RecordsBuilder, readable_name, rejects, source_of, true_pairs
+from vse.data.sources.scenes import Scenes
+from vse.data.sources.table import Table
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.text.tokens import tokenize
@@ -32,26 +33,26 @@ from vse.workspace.layout import Workspace
 )
 def test_any_name_becomes_one_that_a_workspace_takes(name: str, expected: str, tmp_path: Path) -> None:
     assert readable_name(name, "else") == expected
-    gathered = Gathered("here")
-    gathered.image(Image("1", "1.png", "train"), "here")
-    gathered.caption(Caption("c", "1", "a dog"), "here")
-    Workspace.open(str(tmp_path)).dataset(gathered.records(readable_name(name, "else"), {}))
+    builder = RecordsBuilder("here")
+    builder.image(Image("1", "1.png", "train"), "here")
+    builder.caption(Caption("c", "1", "a dog"), "here")
+    Workspace.open(str(tmp_path)).dataset(builder.records(readable_name(name, "else"), {}))
 
 
 def test_half_a_character_is_a_reject_in_a_caption_and_refused_in_an_id() -> None:
-    gathered = Gathered("here")
-    gathered.image(Image("1", "1.png", "train"), "here")
-    gathered.caption(Caption("whole", "1", "a dog \U0001f415"), "here")
-    gathered.caption(Caption("half", "1", "a dog \ud83d"), "here")
-    records = gathered.records("name", {})
+    builder = RecordsBuilder("here")
+    builder.image(Image("1", "1.png", "train"), "here")
+    builder.caption(Caption("whole", "1", "a dog \U0001f415"), "here")
+    builder.caption(Caption("half", "1", "a dog \ud83d"), "here")
+    records = builder.records("name", {})
     assert [c.id for c in records.captions] == ["whole"]
     assert [(r.id, r.reason.split(" (")[0]) for r in rejects(records)] == [("half", "caption with half a character")]
     with pytest.raises(InputError, match=r"there: image id '2\\ud83d' is not valid text"):
-        gathered.image(Image("2\ud83d", "2.png", "train"), "there")
+        builder.image(Image("2\ud83d", "2.png", "train"), "there")
     with pytest.raises(InputError, match=r"image id '2' is not valid text"):
-        gathered.image(Image("2", "2\ud83d.png", "train"), "there")
+        builder.image(Image("2", "2\ud83d.png", "train"), "there")
     with pytest.raises(InputError, match=r"caption id .* is not valid text"):
-        gathered.caption(Caption("\udc00", "1", "a cat"), "there")
+        builder.caption(Caption("\udc00", "1", "a cat"), "there")
 
 
 WORDS = ["a", "\u00df", "7", "\u0663", "\u0939\u093f", "\u732b", "\u2460", "- x -"]
@@ -75,22 +76,22 @@ NO_WORDS = [
 
 
 def test_a_caption_of_signs_alone_has_no_word() -> None:
-    gathered = Gathered("here")
-    gathered.image(Image("1", "1.png", "train"), "here")
+    builder = RecordsBuilder("here")
+    builder.image(Image("1", "1.png", "train"), "here")
     for text in (*WORDS, *NO_WORDS):
-        gathered.caption(Caption(repr(text), "1", text), "here")
-    records = gathered.records("name", {})
+        builder.caption(Caption(repr(text), "1", text), "here")
+    records = builder.records("name", {})
     assert [c.text for c in records.captions] == WORDS
     assert [(r.id, r.reason) for r in rejects(records)] == [(repr(t), "caption without a word") for t in NO_WORDS]
 
 
 def test_a_word_is_one_however_its_accents_were_typed() -> None:
-    gathered = Gathered("here")
-    gathered.image(Image("1", "1.png", "train"), "here")
+    builder = RecordsBuilder("here")
+    builder.image(Image("1", "1.png", "train"), "here")
     typed = ("a caf\u00e9", "a  cafe\u0301", "A cafe\u0301", "a cafe", "\u212b \ud55c", "\u1112\u1161\u11ab")
     for number, text in enumerate(typed):
-        gathered.caption(Caption(str(number), "1", text), "here")
-    texts = [c.text for c in gathered.records("name", {}).captions]
+        builder.caption(Caption(str(number), "1", text), "here")
+    texts = [c.text for c in builder.records("name", {}).captions]
     assert texts == ["a caf\u00e9", "a caf\u00e9", "A caf\u00e9", "a cafe", "\u00c5 \ud55c", "\ud55c"]
     assert set(build_vocabulary(texts).words) >= {"caf\u00e9", "cafe", "\u00e5", "\ud55c"}
     assert len(build_vocabulary(texts).words) == len(build_vocabulary([]).words) + 5  # and the "a"
@@ -116,22 +117,22 @@ def test_only_a_source_that_knows_is_asked_what_is_true(tmp_path: Path) -> None:
     (tmp_path / "captions.csv").write_text("image,caption\na.jpg,A dog\n")
     config = Table.Config(file="captions.csv", root=str(tmp_path))
     records = Table(config).describe()
-    assert not of_config(config).knows_truth
+    assert not source_of(config).knows_truth
     with pytest.raises(InputError, match=r"^objective.mask=truth: needs a source that knows what is true"):
         true_pairs(config, records, "train", "objective.mask=truth")
     scenes = Scenes.Config(num_train=2, num_val=0, num_test=0, num_shifted=0)
-    assert of_config(scenes) is Scenes
+    assert source_of(scenes) is Scenes
     found = true_pairs(scenes, Scenes(scenes).describe(), "train", "objective.mask=truth")
     assert found.shape[0] == 2
 
 
 def test_records_keep_the_raw_caption_where_its_text_is_read_otherwise(tmp_path: Path) -> None:
-    gathered = Gathered("here")
-    gathered.image(Image("1", "1.png", "train"), "here")
+    builder = RecordsBuilder("here")
+    builder.image(Image("1", "1.png", "train"), "here")
     raw = "Stone &amp; tile  @user http://a.example #beach"
     for number, text in enumerate((raw, "a  cafe\u0301", "a dog \U0001f415")):
-        gathered.caption(Caption(str(number), "1", text), "here")
-    records = gathered.records("name", {})
+        builder.caption(Caption(str(number), "1", text), "here")
+    records = builder.records("name", {})
     assert [c.text for c in records.captions] == ["Stone & tile beach", "a caf\u00e9", "a dog \U0001f415"]
     assert [c.raw for c in records.captions] == [raw, "", ""]
     folder = Folder.open(str(tmp_path))
@@ -140,17 +141,17 @@ def test_records_keep_the_raw_caption_where_its_text_is_read_otherwise(tmp_path:
 
 
 def test_captions_without_such_signs_are_kept_as_before(tmp_path: Path) -> None:
-    gathered = Gathered("here")
-    gathered.image(Image("1", "1.png", "train"), "here")
-    gathered.caption(Caption("1", "1", "A dog, R&D #5"), "here")
-    records = gathered.records("name", {})
+    builder = RecordsBuilder("here")
+    builder.image(Image("1", "1.png", "train"), "here")
+    builder.caption(Caption("1", "1", "A dog, R&D #5"), "here")
+    records = builder.records("name", {})
     assert "tokens" not in records.source
     records.save(Folder.open(str(tmp_path)))
     assert pq.read_table(tmp_path / "captions.parquet").column_names == ["id", "image", "text"]
 
 
 def test_records_say_that_scripts_without_spaces_are_split() -> None:
-    gathered = Gathered("here")
-    gathered.image(Image("1", "1.png", "train"), "here")
-    gathered.caption(Caption("1", "1", "\u4e00\u53ea\u732b"), "here")
-    assert gathered.records("name", {}).source["tokens"] == 2
+    builder = RecordsBuilder("here")
+    builder.image(Image("1", "1.png", "train"), "here")
+    builder.caption(Caption("1", "1", "\u4e00\u53ea\u732b"), "here")
+    assert builder.records("name", {}).source["tokens"] == 2

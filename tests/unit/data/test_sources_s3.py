@@ -9,11 +9,11 @@ import pytest
 from tests import photographs, s3
 from vse import registry
 from vse.data.images import open_image
-from vse.data.karpathy import Karpathy
 from vse.data.places import below
-from vse.data.precomp import Precomp
 from vse.data.records import Records
-from vse.data.table import Table
+from vse.data.sources.karpathy import Karpathy
+from vse.data.sources.precomp import Precomp
+from vse.data.sources.table import Table
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.stages.extract import extract

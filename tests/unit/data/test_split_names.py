@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from vse.data.split_names import SplitNames
+from vse.data.reading import SplitNames
 from vse.errors import InputError
 
 PLAIN = {

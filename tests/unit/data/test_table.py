@@ -12,8 +12,8 @@ import pytest
 from vse.config import override
 from vse.data.images import open_image
 from vse.data.records import Records
-from vse.data.sources import rejects
-from vse.data.table import Table
+from vse.data.source import rejects
+from vse.data.sources.table import Table
 from vse.errors import InputError
 
 ROWS = [

@@ -8,7 +8,7 @@ import pytest
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.adversaries.vsec.rules import Rules
 from vse.config import override
-from vse.data.scenes.source import Scenes
+from vse.data.sources.scenes import Scenes
 from vse.errors import InputError
 from vse.presets import preset
 from vse.stages import attack as stage

@@ -11,7 +11,7 @@ import torch
 from tests.unit.stages.test_pipeline import dry_run
 from vse.cluster.runtime import Config as RayConfig
 from vse.config import override
-from vse.data.scenes.source import Scenes
+from vse.data.sources.scenes import Scenes
 from vse.errors import InputError
 from vse.presets import preset
 from vse.registry import build

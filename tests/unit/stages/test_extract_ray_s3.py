@@ -8,7 +8,7 @@ import pytest
 
 from tests import photographs, s3
 from vse.cluster import runtime
-from vse.data.karpathy import Karpathy
+from vse.data.sources.karpathy import Karpathy
 from vse.features.backbones import SmallBackbone
 from vse.stages.extract import ExtractionConfig, extract
 from vse.storage.folder import Folder

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared import SHARED
-from vse.data.karpathy import Karpathy
+from vse.data.sources.karpathy import Karpathy
 from vse.errors import InputError
 from vse.evaluation.attacks import unknown_word_rate
 from vse.text.tokens import words

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vse import registry
 from vse.adversaries.caption_pairs import CaptionPair, read_pairs
 from vse.data.records import Records
-from vse.data.sources import of_config
+from vse.data.source import source_of
 from vse.errors import InputError
 from vse.evaluation.gaussianity import KeepsCodes
 from vse.evaluation.protocol import TooFewImagesError
@@ -65,7 +65,7 @@ def check_measure(
     pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
     configs = tuple(on_other_data(trained.config, options) for trained in loaded)
     records = tuple(_described(config, options, describe) for config in configs)
-    if options.true_pairs and not of_config(configs[0].data).knows_truth:
+    if options.true_pairs and not source_of(configs[0].data).knows_truth:
         raise InputError("measure.true_pairs: needs a source that knows what is true of its images, such as scenes")
     sizes = dict[str, Size]()
     for config, found in zip(configs, records, strict=True):
@@ -113,7 +113,7 @@ def size_in(config: RunConfig, records: Records, split: str, options: MeasureOpt
     try:
         return size_of(part, options)
     except TooFewImagesError as error:
-        setting = registry.build("source", config.data).larger(split)
+        setting = registry.build("source", config.data).setting_for_more(split)
         if not setting:
             raise
         train = "" if options.on else f"train with {setting}, or "

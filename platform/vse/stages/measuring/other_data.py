@@ -5,9 +5,8 @@ from dataclasses import fields, replace
 
 from vse import registry
 from vse.config import override
-from vse.data.precomp import Precomp
-from vse.data.recognised import recognised
 from vse.data.records import Records
+from vse.data.source import recognise, source_of
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.stages.measuring.options import MeasureOptions
@@ -37,7 +36,7 @@ def on_other_data(config: RunConfig, options: MeasureOptions) -> RunConfig:
         if name:
             registry.component("source", name, "data")
         if path:
-            name, there = recognised(path, name)
+            name, there = recognise(path, name)
             keys = there | keys
         if name:
             data = registry.component("source", name, "data").Config()
@@ -45,7 +44,7 @@ def on_other_data(config: RunConfig, options: MeasureOptions) -> RunConfig:
     except InputError as error:
         raise told(error, data, keys) from None
     made = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
-    if isinstance(other.data, Precomp.Config) and not made:
+    if not source_of(other.data).has_images and not made:
         raise InputError("measure.on: holds features and no images, which this run makes features of")
     text = replace(
         other.text,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vse.data.records import Split
-from vse.data.sources import true_pairs
+from vse.data.source import true_pairs
 from vse.evaluation.attacks import evaluate_attacks
 from vse.evaluation.outcomes import Recorder
 from vse.evaluation.retrieval import evaluate_retrieval, num_items

@@ -12,7 +12,6 @@ from vse.data.scenes.grammar import captions_of, say
 from vse.data.scenes.interpret import interpret
 from vse.data.scenes.layout import Address, Draw, Scene, Thing, scene_of
 from vse.data.scenes.meaning import Entity, Meaning, Relation
-from vse.data.scenes.source import Scenes
 from vse.data.scenes.truth import (
     ambiguity,
     clear_relations,
@@ -25,6 +24,7 @@ from vse.data.scenes.truth import (
 )
 from vse.data.scenes.words import ATTRIBUTE_OF, NOUN_OF, RELATION_PHRASES, WORDINGS
 from vse.data.scenes.world import ATTRIBUTES, NOUNS, RELATIONS, SPLITS
+from vse.data.sources.scenes import Scenes
 from vse.text.tokens import words
 
 ADDRESSES = st.builds(Address, st.integers(0, 5), st.sampled_from(SPLITS), st.integers(0, 400))

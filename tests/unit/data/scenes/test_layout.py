@@ -109,7 +109,8 @@ def test_splits_and_seeds_draw_different_scenes() -> None:
 @pytest.mark.process
 def test_hash_randomisation_changes_nothing() -> None:
     code = (
-        "from vse.data.scenes import *\n"
+        "from vse.data.scenes.grammar import captions_of\n"
+        "from vse.data.scenes.layout import Address, scene_of\n"
         "for i in range(20):\n"
         "    a = Address(2, 'train', i)\n"
         "    print(scene_of(a.uri).things, [t for _, t in captions_of(a)])\n"

@@ -5,8 +5,8 @@ import pytest
 from vse.config import override, validate
 from vse.data.annotations import Annotations
 from vse.data.scenes.layout import Address, scene_of
-from vse.data.scenes.source import Scenes, annotate
 from vse.data.scenes.world import NOUNS
+from vse.data.sources.scenes import Scenes, annotate
 from vse.errors import InputError
 from vse.registry import build, component
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from vse.config import override
-from vse.data.table import Table
+from vse.data.sources.table import Table
 
 PAIRS = [("1.jpg", "A dog , running"), ("2.jpg", "A cat 's nose"), ("1.jpg", "Two dogs")]
 FRAME = pd.DataFrame(PAIRS, columns=["image", "caption"])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from vse.config import override, to_dict
-from vse.data.sources import rejects
-from vse.data.table import Table
+from vse.data.source import rejects
+from vse.data.sources.table import Table
 from vse.errors import InputError
 
 

@@ -8,29 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vse.config import knob
-from vse.data.notices import notice
+from vse.data.reading import SplitNames, decode, notice
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import (
-    Gathered,
-    Source,
-    SourceConfig,
-    arranged,
-    folder,
-    image_folder,
-    inside,
-    name_of,
-    readable_name,
-)
-from vse.data.split_names import SplitNames
+from vse.data.source import DataLocation, RecordsBuilder, Source, SourceConfig, inside, readable_name, stem
 from vse.data.tables.cells import Row, rows_of
 from vse.data.tables.columns import Chooser
-from vse.data.tables.decoding import decode
 from vse.data.tables.delimited import delimited
 from vse.data.tables.json_forms import json_table
 from vse.errors import InputError
 from vse.registry import register
-from vse.storage import user_files as named_files
+from vse.storage import user_files
 from vse.storage.folder import Folder
+
+_ENDINGS = ("csv", "tsv", "json", "jsonl")
 
 
 @register("source", "table")
@@ -43,6 +33,9 @@ class Table(Source):
     images that are added move no others.
     """
 
+    title = "the images"
+    layout = "one file .csv, .tsv, .json or .jsonl"
+    precedence = -1  # any other text or JSON file is read as a table
     image_keys = ("data.root", "data.file")
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,26 +55,24 @@ class Table(Source):
         test: float = knob(0.1, "share of the images for the test, where the file has no column split", low=0, high=1)
         seed: int = knob(0, "which images go to these splits", low=0)
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    config: Config
 
     @property
     def image_root(self) -> str:
         """Folder of the images."""
-        if self.config.root:
-            return image_folder(folder(self.config.root, "the images").uri, self.config)
-        return image_folder(Folder.of_file(self._file())[0].uri, self.config)
+        folder = self.folder() if self.config.root else Folder.of_file(self._file())[0]
+        return self.root_of_images(folder.uri)
 
-    def describe(self) -> Records:
+    def read(self) -> Records:
         """Records of the file; raises InputError naming the line for a damaged or contradictory one."""
         path = self._file()
-        gathered, first, number, splits = Gathered(path), dict[str, Row](), Counter[str](), SplitNames(path)
+        builder, first, number, splits = RecordsBuilder(path), dict[str, Row](), Counter[str](), SplitNames(path)
         for row in self._rows(path, splits):
             where = f"{path}: {row.place}"
             before = first.setdefault(unicodedata.normalize("NFC", row.image), row)
             if row is before:
                 self._agree(row, next(iter(first.values())), where)
-                gathered.image(Image(row.image, row.image, row.split or self._drawn(row.image)), where)
+                builder.image(Image(row.image, row.image, row.split or self._drawn(row.image)), where)
             elif row.split != before.split:
                 raise InputError(
                     f"{where}: image {row.image!r} has split {row.split!r} here and {before.split!r} in "
@@ -90,26 +81,40 @@ class Table(Source):
             image = before.image
             caption = row.id or f"{image}#{number[image]}"
             number[image] += 1
-            gathered.caption(Caption(caption, image, row.caption), where)
+            builder.caption(Caption(caption, image, row.caption), where)
         splits.log()
-        return arranged(gathered.records(readable_name(name_of(path), "table"), {"source": "table"}), self.config)
+        return builder.records(readable_name(stem(path), "table"), {"source": "table"})
+
+    @classmethod
+    def recognises(cls, location: DataLocation) -> bool:
+        """Recognises any file, and a folder by the endings of its files."""
+        return bool(location.file or _tables(location))
+
+    @classmethod
+    def keys_for(cls, location: DataLocation) -> dict[str, str]:
+        """The file, or the only table in a folder. Raises InputError if the folder holds none or several."""
+        names = [location.file] if location.file else _tables(location)
+        if len(names) != 1:
+            several = f"holds several tables, {', '.join(names)}; name one of them"
+            raise InputError(f"{location}: {several if names else f'expected {cls.layout}'}")
+        return {"file": location.folder.address(names[0])}
 
     def _file(self) -> str:
         config = self.config
         if not config.file:
             raise InputError("data.file: name the table of captions, with the columns image and caption")
-        below = inside(folder(config.root, "the images"), config.file) if config.root else config.file
-        path = below if named_files.is_file(below) else config.file
-        if not named_files.is_file(path):
+        below = inside(self.folder(), config.file) if config.root else config.file
+        path = below if user_files.is_file(below) else config.file
+        if not user_files.is_file(path):
             also = f" in {config.root} or" if config.root else ""
-            where = "" if named_files.is_remote(path) else f"{also} in {Path.cwd()}"
+            where = "" if user_files.is_remote(path) else f"{also} in {Path.cwd()}"
             raise InputError(f"data.file={config.file}: no such file{where}")
         return path
 
     def _rows(self, path: str, splits: SplitNames) -> Iterator[Row]:
         """The captions of a file, whose form shows in its content; their splits are train, val, test or empty."""
         config = self.config
-        text, encoding = decode(named_files.read(path), path, config.encoding)
+        text, encoding = decode(user_files.read(path), path, config.encoding)
         chooser = Chooser(config.image_column, config.caption_column)
         listing = (json_table if text.lstrip()[:1] in ("[", "{") else delimited)(text, path, chooser)
         if not listing.columns:
@@ -137,3 +142,7 @@ class Table(Source):
         if share < self.config.val:
             return "val"
         return "test" if share < self.config.val + self.config.test else "train"
+
+
+def _tables(location: DataLocation) -> list[str]:
+    return [name for name in location.named("*") if name.lower().rpartition(".")[2] in _ENDINGS]

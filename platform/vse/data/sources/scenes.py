@@ -12,13 +12,17 @@ from vse.data.scenes.layout import CANVAS, Address, scene_of
 from vse.data.scenes.truth import clear_relations, text_truth, true_pairs
 from vse.data.scenes.words import WORDINGS
 from vse.data.scenes.world import REVISION
-from vse.data.sources import Source, SourceConfig, Truth, arranged
+from vse.data.source import DataLocation, Source, SourceConfig, Truth
+from vse.errors import InputError
 from vse.registry import register
 
 
 @register("source", "scenes")
 class Scenes(Source):
     """Rendered scenes. Splits draw from disjoint streams of one seed; `pretrain` (for backbones) is no split of it."""
+
+    image_keys = ()
+    knows_truth = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
@@ -31,17 +35,14 @@ class Scenes(Source):
         wording: str = knob("plain", "choice of words; what is said stays the same", choices=WORDINGS)
         size: int = knob(CANVAS, "width and height of an image in pixels", low=16, high=4096)
 
-    knows_truth = True
-
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    config: Config
 
     @property
     def image_root(self) -> str:
         """Nothing: scenes lie nowhere."""
         return ""
 
-    def describe(self) -> Records:
+    def read(self) -> Records:
         """Records of all four splits, with three to seven captions an image."""
         c = self.config
         images, captions = [], []
@@ -58,7 +59,12 @@ class Scenes(Source):
                 said = captions_of(address, c.wording)
                 captions += [Caption(f"{image.id}_{k}", image.id, text) for k, (_, text) in enumerate(said)]
         source = {"source": "scenes", "revision": REVISION, "seed": c.seed, "wording": c.wording}
-        return arranged(Records("scenes", tuple(images), tuple(captions), source), c)
+        return Records("scenes", tuple(images), tuple(captions), source)
+
+    @classmethod
+    def keys_for(cls, location: DataLocation) -> dict[str, str]:
+        """Raises InputError."""
+        raise InputError(f"{location}: scenes are rendered, not read; leave the path out")
 
     @staticmethod
     def true_pairs(records: Records, split: str) -> np.ndarray:

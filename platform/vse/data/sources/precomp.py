@@ -13,12 +13,12 @@ from vse.config import knob
 from vse.data.array_files import ENDINGS, read_array, split_name
 from vse.data.places import below
 from vse.data.ragged import Ragged
+from vse.data.reading import decode
 from vse.data.records import Caption, Image, Records
-from vse.data.sources import Gathered, Source, SourceConfig, arranged, folder, image_folder, readable_name
-from vse.data.tables.decoding import decode
+from vse.data.source import DataLocation, RecordsBuilder, Source, SourceConfig, readable_name
 from vse.errors import InputError
 from vse.registry import register
-from vse.storage import user_files as named_files
+from vse.storage import user_files
 from vse.storage.folder import Folder
 
 _CHECKED_GROUPS = 64
@@ -42,6 +42,11 @@ class Precomp(Source):
     """Records whose images exist only as features. A URI is `{split}_ims.npy#{row}`, or `{split}_ims.npz:{array}#{row}`
     if `data.array` names one; the dev split is called val."""
 
+    title = "precomputed features"
+    layout = "*_ims.npy"
+    image_keys = ()
+    has_images = False
+
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SourceConfig):
         root: str = knob("", "folder of the files, a path or an s3:// address")
@@ -49,53 +54,56 @@ class Precomp(Source):
         array: str = knob("", "name of the features in .npz or .pt files that hold several arrays", later=True)
         encoding: str = knob("", "of the captions, as latin-1; default: UTF-8", later=True)
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    config: Config
 
     @property
     def image_root(self) -> str:
         """Folder of the feature files."""
-        return image_folder(folder(self.config.root, "precomputed features").uri, self.config)
+        return self.root_of_images(self.folder().uri)
 
-    def describe(self) -> Records:
-        """Records of the splits that are there; raises InputError where rows and captions do not fit together."""
-        root = folder(self.config.root, "precomputed features")
-        gathered = Gathered(root.uri)
-        found = False
+    def read(self) -> Records:
+        """Records of the splits that are there. Raises InputError if rows and captions do not fit together."""
+        root = self.folder()
+        builder, is_empty = RecordsBuilder(root.uri), True
         for stem, split in (("train", "train"), ("dev", "val"), (self.config.test, "test")):
             names = [f"{stem}_ims{ending}" for ending in ENDINGS]
             file = next((name for name in names if root.size(name) is not None), None)
             if file is None and root.size(f"{stem}_caps.txt") is None:
                 continue
-            found, file = True, self._array(file or names[0])
+            is_empty, file = False, self._array(file or names[0])
             part = read_split(self.image_root, stem, file, self.config.encoding)
             per_image = part.captions_per_image
             for k in range(part.num_images):
                 image = Image(f"{split}_{k:06d}", f"{file}#{k * part.rows_per_image}", split)
-                gathered.image(image, f"{root}/{file}")
+                builder.image(image, f"{root}/{file}")
                 for j in range(k * per_image, (k + 1) * per_image):
                     caption = Caption(f"{split}_caption_{j:06d}", image.id, part.lines[j])
-                    gathered.caption(caption, f"{root}/{stem}_caps.txt line {j + 1}")
-        if not found:
+                    builder.caption(caption, f"{root}/{stem}_caps.txt line {j + 1}")
+        if is_empty:
             raise InputError(f"data.root={root}: no train_ims.npy, dev_ims.npy or {self.config.test}_ims.npy there")
-        records = gathered.records(
-            readable_name(_last(root), "precomp"), {"source": "precomp", "test": self.config.test}
-        )
-        return arranged(records, self.config)
+        folder = root.local().resolve().name if root.is_local else root.name  # its own name, whichever link leads to it
+        return builder.records(readable_name(folder, "precomp"), {"source": "precomp", "test": self.config.test})
 
-    def larger(self, split: str) -> str:
-        """COCO's releases have all 5,000 test images beside the first 1,000: COCO 5K and five times 1K are of those."""
+    @classmethod
+    def recognises(cls, location: DataLocation) -> bool:
+        """Recognises a folder by its arrays."""
+        return not location.file and bool(location.named("*_ims.npy"))
+
+    @classmethod
+    def keys_for(cls, location: DataLocation) -> dict[str, str]:
+        """Raises InputError for a file, because the captions are in another one."""
+        if location.file:
+            raise InputError(f"{location}: is a file; name the folder of train_ims.npy, dev_ims.npy or test_ims.npy")
+        return {"root": location.folder.uri}
+
+    def setting_for_more(self, split: str) -> str:
+        """COCO's releases hold 1,000 test images and all 5,000, which COCO 5K and five times 1K measure."""
         root = Folder.open(self.image_root)
         larger = split == "test" == self.config.test and any(root.exists(f"testall_ims{end}") for end in ENDINGS)
         return "data.test=testall" if larger else ""
 
     def _array(self, file: str) -> str:
         return f"{file}:{self.config.array}" if self.config.array and not file.endswith(".npy") else file
-
-
-def _last(root: Folder) -> str:
-    """The folder's own name, whichever links lead to it."""
-    return root.local().resolve().name if root.is_local else root.name
 
 
 def _rows_of(path: str, name: str) -> Sequence[np.ndarray] | np.ndarray:
@@ -120,7 +128,7 @@ def read_split(root: str, stem: str, file: str, encoding: str) -> PrecompSplit:
     features = _rows_of(array, name[1])
     path = below(root, f"{stem}_caps.txt")
     # Not splitlines: a stray line separator inside a caption would shift every caption behind it.
-    parts = decode(named_files.read(path), path, encoding)[0].split("\n")
+    parts = decode(user_files.read(path), path, encoding)[0].split("\n")
     if not parts[-1]:
         parts.pop()
     lines = tuple(part.strip() for part in parts)

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vse.data.folds import cross_validated, limited
-from vse.data.records import Caption, Image, Records
-from vse.data.sources import SourceConfig, arranged
+from vse.data.records import Caption, Image, Records, cross_validated, limited
+from vse.data.source import Source, SourceConfig
 from vse.errors import InputError
 
 
@@ -61,11 +60,21 @@ def test_limit_keeps_the_first_images_of_each_split() -> None:
     assert {c.image for c in records.captions} == {i.id for i in records.images}
 
 
-def test_arranged_reads_the_configuration() -> None:
-    records = _records(6, 2, 3)
-    assert arranged(records, SourceConfig()) is records
-    assert len(arranged(records, SourceConfig(limit=1)).images) == 3
-    both = arranged(records, SourceConfig(limit=2, folds=2, fold=1))
+class _Toy(Source):
+    config: SourceConfig
+
+    @property
+    def image_root(self) -> str:
+        return ""
+
+    def read(self) -> Records:
+        return _records(6, 2, 3)
+
+
+def test_a_source_applies_limit_and_folds() -> None:
+    assert _Toy(SourceConfig()).describe().images == _records(6, 2, 3).images
+    assert len(_Toy(SourceConfig(limit=1)).describe().images) == 3
+    both = _Toy(SourceConfig(limit=2, folds=2, fold=1)).describe()
     assert len(both.split("val").images) == 2
     with pytest.raises(InputError, match=r"data\.folds=0"):
-        arranged(records, SourceConfig(fold=1))
+        _Toy(SourceConfig(fold=1)).describe()

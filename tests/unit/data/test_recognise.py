@@ -1,4 +1,4 @@
-"""Which source reads a folder or file, told from what lies there."""
+"""Which source reads a folder or file."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests import s3
 from vse.config import override
-from vse.data.recognised import recognised
+from vse.data.source import recognise
 from vse.errors import InputError
 from vse.registry import build, component
 from vse.storage.folder import Folder
@@ -55,7 +55,7 @@ def there(tmp_path: Path) -> Path:
     ],
 )
 def test_a_source_is_told_from_what_lies_there(there: Path, name: str, source: str) -> None:
-    found, keys = recognised(str(there / name))
+    found, keys = recognise(str(there / name))
     assert found == source
     config = override(component("source", found).Config(), keys)
     if source != "precomp":
@@ -64,7 +64,7 @@ def test_a_source_is_told_from_what_lies_there(there: Path, name: str, source: s
 
 
 def test_the_files_of_coco_are_those_of_its_splits(there: Path) -> None:
-    found, keys = recognised(str(there / "coco"))
+    found, keys = recognise(str(there / "coco"))
     assert (found, keys.pop("root")) == ("coco", str(there / "coco"))
     assert keys == {
         "train": "annotations/captions_train2014.json",
@@ -74,33 +74,33 @@ def test_the_files_of_coco_are_those_of_its_splits(there: Path) -> None:
     }
     file = there / "coco/annotations/captions_val2014.json"
     keys = {"root": str(there / "coco"), "train": "", "val": "", "test": str(file), "test_images": "val2014"}
-    assert recognised(str(file)) == ("coco", keys)
+    assert recognise(str(file)) == ("coco", keys)
 
 
 def test_a_named_source_is_taken(there: Path) -> None:
-    assert recognised(str(there / "others/coco.json"), "table")[0] == "table"
-    assert recognised(str(there / "karpathy"), "karpathy") == ("karpathy", {"root": str(there / "karpathy")})
+    assert recognise(str(there / "others/coco.json"), "table")[0] == "table"
+    assert recognise(str(there / "karpathy"), "karpathy") == ("karpathy", {"root": str(there / "karpathy")})
 
 
 @pytest.mark.parametrize(
     ("name", "source", "said"),
     [
         ("absent", "", "no such file or folder"),
-        (".", "", r"expected dataset_\*\.json \(karpathy\), captions_\*\.json"),
+        (".", "", r"no source recognises it; expected one of dataset_\*\.json \(karpathy\), captions_\*\.json"),
         ("others", "", "holds several tables, coco.json, karpathy.json, rows.json; name one of them"),
-        ("table", "scenes", "rendered scenes lie nowhere"),
+        ("table", "scenes", "scenes are rendered, not read"),
         ("precomp/test_ims.npy", "precomp", "is a file; name the folder"),
     ],
 )
 def test_what_is_not_recognised_is_one_line(there: Path, name: str, source: str, said: str) -> None:
     with pytest.raises(InputError, match=said) as caught:
-        recognised(str(there / name), source)
+        recognise(str(there / name), source)
     assert "\n" not in str(caught.value)
 
 
 def test_a_home_is_expanded(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(there))
-    assert recognised("~/karpathy")[1] == {"root": str(there / "karpathy")}
+    assert recognise("~/karpathy")[1] == {"root": str(there / "karpathy")}
 
 
 @pytest.mark.process
@@ -108,6 +108,6 @@ def test_data_in_a_bucket_are_recognised() -> None:
     with s3.server() as place:
         folder = Folder.open(s3.address(place, "data"))
         folder.write_json("dataset_mine.json", KARPATHY)
-        found, keys = recognised(folder.uri)
+        found, keys = recognise(folder.uri)
         assert (found, keys) == ("karpathy", {"root": folder.uri})
-        assert recognised(folder.address("dataset_mine.json"))[0] == "karpathy"
+        assert recognise(folder.address("dataset_mine.json"))[0] == "karpathy"
