@@ -1,4 +1,4 @@
-"""Rows of a file whose fields stand between separators: captions and pairs of captions that people write."""
+"""Rows of delimited text files, such as captions and pairs of captions that people write."""
 
 import csv
 from collections.abc import Callable, Iterable, Iterator
@@ -11,10 +11,10 @@ _NAMES = {",": "comma", "\t": "tab", ";": "semicolon"}
 def named(
     lines: Iterable[str], path: str, check: Callable[[list[str], str], None], *, delimiter: str, quoted: bool = True
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line where it begins, fields by column) of every row after the header, as `rows` reads them.
+    """(line number, fields by column name) of every row after the header.
 
-    Columns are named in lower case. `check` gets them and where they stand, to raise InputError of what is missing or
-    there twice; it gets none of an empty file.
+    Column names are lower case. `check` is called with them and the position of the header, and raises InputError for
+    missing or repeated columns. It gets an empty list for an empty file.
     """
     every = rows(lines, path, delimiter=delimiter, quoted=quoted)
     number, fields = next(every, (0, []))
@@ -33,20 +33,19 @@ def rows(
     first: int = 1,
     mend: Callable[[list[str]], list[str] | None] | None = None,
 ) -> Iterator[tuple[int, list[str]]]:
-    """(line where it begins, fields) of every row that is not blank; the first is the header, no other is shorter or
-    longer.
+    """(line number, fields) of every row that is not blank. The first is the header; all rows have its length.
 
     Args:
-        lines: with their own ends (open with newline=""): some stand inside quoted fields.
+        lines: of the file, opened with newline="", since quoted fields may hold line ends.
         path: the file, for messages.
-        delimiter: what separates fields.
-        quoted: otherwise a quotation mark is a character like others.
+        delimiter: between fields.
+        quoted: whether quotation marks enclose fields; otherwise they are ordinary characters.
         first: number of the first line.
-        mend: the fields of a row that is too short or too long as they should be, None if it cannot tell.
+        mend: corrects the fields of a row of another length; None if it cannot.
 
     Raises:
-        InputError: naming file and line. To guess what a row meant would drop parts of captions, and after an unclosed
-            quotation mark all that follows.
+        InputError: a row has another length, or its quotes are wrong. Guessing would drop parts of captions, and
+            after an unclosed quotation mark the rest of the file.
     """
     quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True, skipinitialspace=True)
@@ -58,7 +57,7 @@ def rows(
             fields = next(reader, None)
         except csv.Error as error:
             of_quotes = quoted and "field limit" not in str(error)
-            hint = "; a quoted field doubles the quotes within it, and ends in one" if of_quotes else ""
+            hint = "; double the quotes inside a quoted field, and close it with one" if of_quotes else ""
             raise InputError(f"{where}: {error}{hint}") from None
         if fields is None:
             return

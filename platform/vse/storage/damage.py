@@ -1,4 +1,4 @@
-"""Files that are not what the manifest of their folder says: named for messages, or removed to be made again."""
+"""Files that differ from the manifest of their folder: named in messages, or removed and made again."""
 
 import logging
 from collections.abc import Sequence
@@ -11,8 +11,10 @@ _NAMED = 3
 
 
 def damaged_files(folder: Folder) -> list[str]:
-    """Files of a committed folder that are missing, or differ from its manifest by size or checksum; the manifest
-    itself if it is damaged. Reads all of them."""
+    """Names of files in a committed folder that are missing or differ from the manifest in size or checksum.
+
+    Reads every file. A damaged manifest is named itself.
+    """
     manifest = folder.manifest_alone()
     if manifest is None:
         return [MANIFEST] if folder.exists(MANIFEST) else []
@@ -20,20 +22,20 @@ def damaged_files(folder: Folder) -> list[str]:
 
 
 def remove_damaged(folder: Folder) -> list[str]:
-    """Remove the damaged files of a folder, with a warning that they are made again; returns their names.
+    """Remove the damaged files of a folder with a warning; returns their names.
 
-    For whoever holds the folder's lock and makes what is missing.
+    The caller holds the folder's lock and makes the missing files again.
     """
     names = damaged_files(folder)
     for name in names:
         folder.delete(name)
     if names:
-        log.warning("%s: %s; made again", folder, listed(names))
+        log.warning("%s: %s; making them again", folder, listed(names))
     return names
 
 
 def listed(names: Sequence[str]) -> str:
-    """Which files are damaged, in a few words."""
+    """The names of damaged files as a clause, at most three of them."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more} {'is' if len(names) == 1 else 'are'} damaged or missing"
 

@@ -17,11 +17,11 @@ from vse.errors import InputError
 
 
 def local_path(text: str) -> Path:
-    """A path of this machine, `~` and `~user` being homes. Raises InputError where there is no such user."""
+    """A path of this machine with `~` and `~user` expanded. Raises InputError if there is no such user."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise InputError(f"{text}: there is no home of {text.partition('/')[0]}") from None
+        raise InputError(f"{text}: no home directory of {text.partition('/')[0]}") from None
 
 
 CHECKSUM = "checksum"  # the key under which a JSON object keeps the SHA-256 of all its other content
@@ -39,22 +39,22 @@ def sha256_of_file(path: Path) -> str:
 
 
 def entry_of(data: bytes) -> dict[str, Any]:
-    """What a manifest says about a file with this content: its bytes and its SHA-256."""
+    """A manifest's entry for a file with this content: its size in bytes and its SHA-256."""
     return {"bytes": len(data), "sha256": sha256_of(data)}
 
 
 def as_json(value: Any) -> bytes:
-    """As `Folder.write_json` writes it: no NaN or infinity, which are not JSON; lone surrogates (of names) escaped."""
+    """JSON as `Folder.write_json` writes it; lone surrogates of file names are escaped. Raises ValueError for NaN."""
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(errors="backslashreplace")
 
 
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
-    """The object with a checksum of its own as the last key."""
+    """The object with the checksum of its content as the last key."""
     return {**value, CHECKSUM: sha256_of(as_json(value))}
 
 
 def without_checksum(value: Any) -> Any:
-    """What `with_checksum` was given; other values as they are. Raises ValueError if the checksum does not fit."""
+    """The object without its checksum; other values as they are. Raises ValueError if the checksum differs."""
     if not isinstance(value, dict) or CHECKSUM not in value:
         return value
     content = {key: each for key, each in value.items() if key != CHECKSUM}

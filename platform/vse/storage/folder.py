@@ -347,8 +347,8 @@ class Folder:
             content: other keys of the manifest; entries that are known already may be in `content["files"]`.
         """
         content = dict(content or {})
-        known = content.pop("files", {})
-        entries = {name: known.get(name) or self.entry(name) for name in sorted(set(files))}
+        given = content.pop("files", {})
+        entries = {name: given.get(name) or self.entry(name) for name in sorted(set(files))}
         manifest: dict[str, Any] | None = {**content, "files": entries}
         if self.is_local:
             self.write_checked(MANIFEST, manifest)

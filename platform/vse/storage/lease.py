@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 30.0
 DEAD_AFTER = 1.5 * LEASE_SECONDS  # seconds after which a waiting job has the lease of a holder that died
-_LOST = "another job took this over while it was slow to answer"
+_LOST = "another job took this over because this one did not answer in time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LeaseHandle:
     owner: bytes = b""
 
     def check(self) -> None:
-        """Raise TakenOver if another job has the lease, as after this one was suspended for longer than its term."""
+        """Raise TakenOver if another job has the lease, for instance because this one was suspended for too long."""
         if self.store is None:
             return
         try:
@@ -81,7 +81,7 @@ def lease(
                 token = _renewed(hurried, name, mark, token, unanswered)
             except (OSError, InputError) as error:  # the user may replace refused credentials meanwhile
                 if not unanswered:
-                    log.warning("%s/%s: cannot be renewed (%s)", store.uri, name, error)
+                    log.warning("%s/%s: cannot renew the lease (%s); trying again", store.uri, name, error)
                 unanswered.add(mark)
                 pause = min(1.0, seconds / 30)
                 continue
@@ -109,7 +109,7 @@ def _take(handle: LeaseHandle, seconds: float, wait: float) -> str:
     store, name = handle.store, handle.name
     assert store is not None
     began = last = time.monotonic()
-    known, unchanged = "", 0.0
+    last_tag, unchanged = "", 0.0
     while True:
         try:
             return store.create(name, handle.mark())
@@ -117,11 +117,11 @@ def _take(handle: LeaseHandle, seconds: float, wait: float) -> str:
             now, info = time.monotonic(), store.info(name)
         if info is None:
             continue
-        unchanged = unchanged + min(now - last, seconds / 3) if info.tag == known else 0.0
-        known, last = info.tag, now
+        unchanged = unchanged + min(now - last, seconds / 3) if info.tag == last_tag else 0.0
+        last_tag, last = info.tag, now
         if unchanged >= seconds:
             with contextlib.suppress(FileExistsError):
-                return store.replace(name, handle.mark(), known)
+                return store.replace(name, handle.mark(), last_tag)
         if now - began >= wait:
             raise TimeoutError(f"{store.uri}/{name}: held by another job")
         time.sleep(min(1.0, seconds / 10))

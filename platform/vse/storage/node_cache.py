@@ -1,8 +1,8 @@
-"""Arrays that all processes of a node map from one file, and copies of S3 files that they share: made by the first
-process that asks, within a limit of space.
+"""Files that all processes of a node share: memory-mapped arrays and copies of S3 files, within a limit of space.
 
-Everything here can be made again. When room is needed, the least recently used goes first; a process that has it
-mapped or open keeps it, since the system frees a file's blocks when the last of its users has gone.
+The first process that asks makes the file. Everything here can be made again. When room is needed, the least recently
+used file is removed first. A process that has it mapped or open keeps it, since the system frees the blocks of a file
+when its last user has gone.
 """
 
 import contextlib
@@ -26,26 +26,34 @@ from vse.storage.folder import Folder
 log = logging.getLogger(__name__)
 
 LIMIT = "VSE_CACHE_GIB"
-"""Environment variable: most GiB of a cache folder. Without it, as much as its disk has."""
+"""Environment variable: the most GiB of a cache folder; by default as much as its disk has."""
 Fill = Callable[[np.ndarray], None]
 Write = Callable[[IO[bytes]], None]
-# Folders of our own: what else lies in the one that a user names, arrays among it, is not ours to remove
+# Only files in these folders are removed: the folder that a user names may hold others
 _ARRAYS, _COPIES = "arrays", "copies"
 _UNFINISHED = ".writing-"
-_too_small = set[Path]()  # caches whose limit was found so in this process, and said to be
+_too_small = set[Path]()  # caches for which this process has warned that their limit is too low
 
 
 def own_cache() -> Path:
-    """Where this machine keeps copies of what lies on S3: `$VSE_CACHE`, else ~/.cache/vse."""
+    """The folder of this machine for copies of S3 files: `$VSE_CACHE`, else ~/.cache/vse."""
     chosen = os.environ.get("VSE_CACHE")
     return Folder.open(chosen).local() if chosen else Path.home() / ".cache" / "vse"
 
 
 def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fill: Fill) -> np.ndarray:
-    """The array arrays/`place`.npy of the cache, mapped read-only; where it is missing or cut short, `fill` writes into
-    a new one.
+    """Map arrays/`place`.npy of a cache read-only; if it is missing or cut short, make it first.
 
-    Raises StorageError where the disk is full even without all that could go, InputError for a limit that is no number.
+    Args:
+        cache: folder of the cache.
+        place: name of the array without its suffix.
+        shape: of the array.
+        dtype: of the array.
+        fill: writes the values into a new array.
+
+    Raises:
+        StorageError: the disk is full although everything that may be removed is gone.
+        InputError: `$VSE_CACHE_GIB` is not a number above 0.
     """
     if 0 in shape:  # nothing can be mapped
         return np.empty(shape, dtype)
@@ -61,10 +69,18 @@ def mapped_array(cache: Path, place: str, shape: tuple[int, ...], dtype: Any, fi
 
 
 def copied_file(place: str, name: str, size: int, write: Write) -> Path:
-    """The file `name` of `size` bytes, kept under `place`, which says what is in it; where it is missing or cut short,
-    `write` fills a new one. Whoever asks opens it soon: later it may have made room for others.
+    """A file in the cache of this node; if it is missing or cut short, make it first.
 
-    Raises as `mapped_array` does.
+    The caller opens it at once: later it may have been removed to make room.
+
+    Args:
+        place: folder of the file, a digest of its content or origin.
+        name: of the file.
+        size: in bytes.
+        write: writes the content of a new file.
+
+    Raises:
+        StorageError, InputError: as for `mapped_array`.
     """
     cache, limit = own_cache(), _limit()
     path = cache / _COPIES / place / name
@@ -72,18 +88,21 @@ def copied_file(place: str, name: str, size: int, write: Write) -> Path:
         with _alone(path.parent):
             if not _is_whole(path, size):
                 path.parent.mkdir(exist_ok=True)
-                _write(cache, path, size, write, limit)
+                with _new_file(cache, path, size, limit) as (_, stream):
+                    write(stream)
+                    stream.flush()
+                    os.fsync(stream.fileno())
     _note_use(path)
     return path
 
 
 def write_note(place: str, text: str) -> None:
-    """A word beside the copies under `place`, which stays when they make room."""
+    """Keep a short text for the copies in `place`; it stays when they are removed."""
     Folder.open(own_cache() / _COPIES).write_text(f"{place}.txt", text)
 
 
 def read_note(place: str) -> str:
-    """What `write_note` wrote; empty where nothing is there."""
+    """The text of `write_note`; empty if there is none."""
     try:
         return Folder.open(own_cache() / _COPIES).read_text(f"{place}.txt")
     except FileNotFoundError:
@@ -91,10 +110,9 @@ def read_note(place: str) -> str:
 
 
 def committed_path(folder: Folder, manifest: Mapping[str, Any], name: str) -> Path:
-    """Where this machine has a file that a manifest names; one of S3 is copied to this node, by its checksum, which is
-    taken on the way. Whoever asks opens it soon.
+    """A local path of a file that a manifest names; a file on S3 is copied to this node and checked on the way.
 
-    Raises as `read_committed` and `copied_file` do.
+    The caller opens it at once. Raises as `read_committed` and `copied_file` do.
     """
     if folder.is_local:
         return folder.local(name)
@@ -107,9 +125,9 @@ def committed_path(folder: Folder, manifest: Mapping[str, Any], name: str) -> Pa
 
 
 def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> bytes:
-    """A file that a manifest names, its checksum taken as it is read; a file of S3 stays on this node by its checksum.
+    """Read a file that a manifest names and compare its checksum; a file on S3 is kept in the cache of this node.
 
-    Raises FileNotFoundError where it is missing or cut short, DamagedError where it is damaged otherwise.
+    Raises FileNotFoundError if it is missing or cut short, DamagedError if its content differs.
     """
     if folder.is_local:
         return read_checked(folder, manifest, name)
@@ -119,11 +137,11 @@ def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> by
         if sha256_of(data) == manifest["files"][name]["sha256"]:
             return data
         path.unlink(missing_ok=True)  # damaged on this disk
-    raise InputError(f"{own_cache()}: what is written there reads back altered; is that disk failing?")
+    raise InputError(f"{own_cache()}: files read back differently than they were written; check that disk")
 
 
 def read_checked(folder: Folder, manifest: Mapping[str, Any], name: str) -> bytes:
-    """The same for what a node needs but once: no copy of a file of S3 stays there."""
+    """Like `read_committed`, without keeping a copy of a file on S3."""
     data, entry = folder.read_bytes(name), manifest["files"][name]
     if len(data) != entry["bytes"]:
         raise FileNotFoundError(folder.address(name))
@@ -133,9 +151,9 @@ def read_checked(folder: Folder, manifest: Mapping[str, Any], name: str) -> byte
 
 
 def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
-    """Remove arrays and copies, those used longest ago first, until `needed` bytes fit the cache's limit and its disk.
+    """Remove the least recently used arrays and copies until `needed` bytes fit the cache's limit and its disk.
 
-    What a living process is writing stays; what a dead one left goes before all others.
+    Files that a living process is writing stay. Unfinished files of dead processes go first.
     """
     files, total = [], 0
     for file in {*(cache / _ARRAYS).rglob("*.npy"), *(cache / _COPIES).glob("*/*")}:
@@ -149,12 +167,12 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
             return
         with contextlib.suppress(OSError):
             file.unlink()
-            log.info("%s: removed to make room; it is made again when it is needed", file)
+            log.info("%s: removed to make room; it is made again if needed", file)
         total -= size
     if limit is not None and total + needed > limit and cache not in _too_small:
         _too_small.add(cache)
         log.warning(
-            "%s=%.3g: less than the %.3g GiB used at once in %s; what is beyond it is kept, and often made again",
+            "%s=%.3g: less than the %.3g GiB in use at the same time in %s; raise it to make files less often",
             LIMIT,
             limit / 2**30,
             (total + needed) / 2**30,
@@ -163,19 +181,19 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
 
 
 def _note_use(path: Path) -> None:
-    """Set the time by which the order goes. When the file was written stays: by that, copies are known."""
+    """Set the time of access, which decides what is removed first. The time of writing identifies a copy and stays."""
     with contextlib.suppress(OSError):
         os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
 
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """The only process of this node that makes `path`; the others wait instead of working too."""
+    """Hold the lock of `path`, so that one process of this node makes it while others wait."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock"), fallback_to_soft=False):
             yield
-    except StorageError:  # of what is read to fill it
+    except StorageError:  # from reading the content
         raise
     except OSError as error:
         raise Folder.open(path.parent).refusal(path.name, error) from None
@@ -195,14 +213,14 @@ def _is_whole(path: Path, size: int) -> bool:
 
 @contextlib.contextmanager
 def _new_file(cache: Path, path: Path, size: int, limit: int | None) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A file of `size` bytes under another name, locked by this process, that becomes `path` after the body.
+    """A file of `size` bytes under a temporary name, locked by this process, that becomes `path` after the body.
 
-    All its blocks are reserved, or there is an error now: a mapped page without one kills the process (SIGBUS).
+    All blocks are reserved at the start: writing to a mapped page without one would kill the process (SIGBUS).
     """
     unfinished = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex[:12]}{path.suffix}")
     try:
         with contextlib.ExitStack() as stack:
-            with FileLock(cache / ".room", fallback_to_soft=False):  # the room is for this file alone
+            with FileLock(cache / ".room", fallback_to_soft=False):  # no other file takes the room
                 make_room(cache, size, limit)
                 stream = stack.enter_context(unfinished.open("w+b"))
                 lock_descriptor(stream.fileno(), blocking=False)
@@ -215,30 +233,18 @@ def _new_file(cache: Path, path: Path, size: int, limit: int | None) -> Iterator
             unfinished.unlink(missing_ok=True)
 
 
-def _write(cache: Path, path: Path, size: int, write: Write, limit: int | None) -> None:
-    with _new_file(cache, path, size, limit) as (_, stream):
-        write(stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
 def _limit() -> int | None:
     text = os.environ.get(LIMIT, "")
-    if not text:
-        return None
-    try:
-        gib = float(text)
-    except ValueError:
-        gib = -1.0
-    if not gib > 0:
-        raise InputError(f"{LIMIT}={text}: expected a number of GiB above 0")
-    return int(gib * 2**30)
+    with contextlib.suppress(ValueError):
+        if not text or float(text) > 0:
+            return int(float(text) * 2**30) if text else None
+    raise InputError(f"{LIMIT}={text}: expected a number of GiB above 0")
 
 
 def _make(
     cache: Path, path: Path, shape: tuple[int, ...], dtype: np.dtype, fill: Fill, limit: int | None
 ) -> np.ndarray:
-    """The array, mapped before it gets its name: from then on another process may remove it."""
+    """The new array, mapped before it gets its name, since another process may remove it afterwards."""
     header = io.BytesIO()
     described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(header, described)
@@ -254,7 +260,7 @@ def _make(
 
 
 def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
-    """The mapped file, None where there is none or, with a warning, where it is shorter than it says."""
+    """The mapped file; None if it is missing, or with a warning if it is cut short or of another shape."""
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
         if (values.shape, values.dtype) == (shape, dtype):
@@ -263,5 +269,5 @@ def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | N
         return None
     except (ValueError, EOFError):
         pass
-    log.warning("%s: damaged; made again", path)
+    log.warning("%s: damaged; making it again", path)
     return None

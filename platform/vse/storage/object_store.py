@@ -2,9 +2,9 @@
 
 A write is one PUT of bytes in memory, so readers see all of it or none, nothing is left behind by a writer that dies
 (no multipart uploads), and repeating it after an answer that was lost does no harm. Throttling, server errors and
-broken connections are tried again with growing pauses by botocore. Bodies that end early are read again here, and
-writes that S3 rejects because another one to the same name is in progress (409) are repeated: a 409 does not say whose
-object remains.
+broken connections are retried with growing pauses by botocore. Bodies that end early are read again here, and writes
+that S3 rejects because another one to the same name is in progress (409) are repeated: a 409 does not say whose object
+remains.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from vse.errors import CredentialsError, InputError, StorageError, first_line
 
 ATTEMPTS = 10  # of a request; with botocore's pauses about a minute and a half of trouble
 READS = 5  # of a body that ends early
-CONFLICTS = 10  # tries of a write that meets others to its name; with their pauses some ten seconds
-PAGE = 1000  # names of one answer to a listing
+CONFLICTS = 10  # attempts of a write while others write the same name; about ten seconds with the pauses
+PAGE = 1000  # names in one answer to a listing
 _OPTIONS = {"region", "scheme", "endpoint_override"}
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 _TAKEN = {"PreconditionFailed", "412"}
@@ -31,7 +31,7 @@ _REFUSED = {
     "NoSuchBucket": "no such bucket",
     "AccessDenied": "access denied; the credentials lack a right on this bucket",
     "403": "access denied; the credentials lack a right on this bucket",
-    "InvalidAccessKeyId": "the access key is not known",
+    "InvalidAccessKeyId": "unknown access key; check AWS_ACCESS_KEY_ID or the profile",
     "SignatureDoesNotMatch": "the secret key does not belong to the access key",
     "PermanentRedirect": "the bucket is in another region; add ?region=…",
     "InvalidBucketName": "not a valid bucket name",
@@ -40,12 +40,12 @@ _REFUSED = {
 
 
 class _ConflictError(StorageError):
-    """Another operation on the same name was under way; this one was not tried."""
+    """Another operation on the same name was in progress, and this one was not carried out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What is known of an object without reading it; the tag changes whenever it is `written` (seconds since 1970)."""
+    """Size, tag and time of an object. The tag changes with every write; `written` is in seconds since 1970."""
 
     size: int
     tag: str
@@ -60,13 +60,13 @@ class ObjectStore:
     prefix: str
     region: str = ""
     endpoint: str = ""
-    patience: float = field(default=60.0, compare=False)  # seconds that an answer may take before it is asked for again
-    attempts: int = field(default=ATTEMPTS, compare=False)  # of a request
+    patience: float = field(default=60.0, compare=False)  # seconds to wait for an answer
+    attempts: int = field(default=ATTEMPTS, compare=False)
 
     @classmethod
     def open(cls, uri: str) -> "ObjectStore":
-        """The place an address names: `s3://bucket/prefix`, with `?region=…` where the environment says none, and
-        `&endpoint_override=host:port&scheme=http` for servers other than Amazon's. Raises InputError in one line."""
+        """The store at `s3://bucket/prefix`, with `?region=…` if the environment names none, and
+        `&endpoint_override=host:port&scheme=http` for servers other than Amazon's. Raises InputError."""
         parts = urlsplit(uri)
         if parts.scheme != "s3" or not parts.netloc:
             raise InputError(f"{uri}: cannot be opened; use a local path or s3://bucket/prefix")
@@ -80,7 +80,7 @@ class ObjectStore:
             )
         options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         if unknown := sorted(options.keys() - _OPTIONS):
-            raise InputError(f"{uri}: unknown option {unknown[0]}; known are {', '.join(sorted(_OPTIONS))}")
+            raise InputError(f"{uri}: unknown option {unknown[0]}; expected {', '.join(sorted(_OPTIONS))}")
         override = options.get("endpoint_override", "")
         endpoint = override if not override or "://" in override else f"{options.get('scheme', 'https')}://{override}"
         return cls(parts.netloc, parts.path.strip("/"), options.get("region", ""), endpoint)
@@ -99,29 +99,31 @@ class ObjectStore:
         return self._get(name)
 
     def read_range(self, name: str, start: int, stop: int, tag: str) -> bytes:
-        """Bytes `start` to `stop` (outside, above `start`) of the object of that tag. Raises FileNotFoundError, and
-        FileExistsError where it has been written since."""
+        """Bytes `start` up to `stop`, exclusive, of the object of that tag.
+
+        Raises FileNotFoundError, or FileExistsError if the object was written since.
+        """
         return self._get(name, Range=f"bytes={start}-{stop - 1}", IfMatch=tag)[0]
 
     def info(self, name: str) -> Info | None:
-        """Size and tag, None where there is no such object."""
+        """Size, tag and time of an object; None if there is no such object."""
         try:
-            with self._told(name):
-                found = self._head(name)
+            with self._translated(name):
+                head = self._head(name)
         except FileNotFoundError:
             return None
-        return Info(int(found["ContentLength"]), found["ETag"], found["LastModified"].timestamp())
+        return Info(int(head["ContentLength"]), head["ETag"], head["LastModified"].timestamp())
 
     def write(self, name: str, data: bytes) -> str:
         """Write or replace an object; returns its tag."""
         return self._put(name, data)
 
     def create(self, name: str, data: bytes) -> str:
-        """Write an object that must not be there yet. Raises FileExistsError; several writers: one succeeds."""
+        """Write a new object. Raises FileExistsError if there is one; of several writers one succeeds."""
         return self._put(name, data, IfNoneMatch="*")
 
     def replace(self, name: str, data: bytes, tag: str) -> str:
-        """Write over the object of that tag. Raises FileExistsError where another writer came first, or deleted it."""
+        """Replace the object of that tag. Raises FileExistsError if it was written or deleted since."""
         try:
             return self._put(name, data, IfMatch=tag)
         except FileNotFoundError as error:
@@ -130,57 +132,48 @@ class ObjectStore:
     def children(self) -> list[str]:
         """Names of objects and of folders directly below, unsorted."""
         head = f"{self.prefix}/" if self.prefix else ""
-        found: list[str] = []
+        names: list[str] = []
         for page in self._pages(head, Delimiter="/"):
-            found += [each["Key"].removeprefix(head) for each in page.get("Contents", ())]
-            found += [each["Prefix"].removeprefix(head).rstrip("/") for each in page.get("CommonPrefixes", ())]
-        return [name for name in found if name]
+            names += [each["Key"].removeprefix(head) for each in page.get("Contents", ())]
+            names += [each["Prefix"].removeprefix(head).rstrip("/") for each in page.get("CommonPrefixes", ())]
+        return [name for name in names if name]
 
     def walk(self) -> Iterator[tuple[str, Info]]:
         """Every object below with its size and tag, in the order of names."""
         head = f"{self.prefix}/" if self.prefix else ""
         for page in self._pages(head):
             for each in page.get("Contents", ()):
-                yield (
-                    each["Key"].removeprefix(head),
-                    Info(int(each["Size"]), each["ETag"], each["LastModified"].timestamp()),
-                )
+                info = Info(int(each["Size"]), each["ETag"], each["LastModified"].timestamp())
+                yield each["Key"].removeprefix(head), info
 
     def sizes(self, names: Iterable[str]) -> dict[str, int | None]:
-        """Bytes of objects, None for those that are not there, by one listing."""
-        found: dict[str, int | None] = dict.fromkeys(names)
-        left = len(found)
-        for name, info in self.walk():
-            if name in found:
-                found[name], left = info.size, left - 1
-                if not left:
-                    break
-        return found
+        """Bytes of each object, None for missing ones, by one listing."""
+        sizes = {name: info.size for name, info in self.walk()}
+        return {name: sizes.get(name) for name in names}
 
     def holds(self, name: str) -> bool:
-        """Whether there is an object of that name, or any below it."""
+        """Whether there is an object of that name or below it."""
         if name and self.info(name) is not None:
             return True
         key = self._key(name)
-        with self._told(name):
+        with self._translated(name):
             page = self._client().list_objects_v2(Bucket=self.bucket, Prefix=f"{key}/" if key else "", MaxKeys=1)
         return page["KeyCount"] > 0
 
     def delete(self, name: str) -> None:
-        """Remove an object and all objects below it; nothing happens where there are none."""
+        """Remove an object and all objects below it, if there are any."""
         key = self._key(name)
-        with self._told(name):
+        with self._translated(name):
             self._client().delete_object(Bucket=self.bucket, Key=key)
         for page in self._pages(f"{key}/"):
             if some := [{"Key": each["Key"]} for each in page.get("Contents", ())]:
-                with self._told(name):
+                with self._translated(name):
                     self._client().delete_objects(Bucket=self.bucket, Delete={"Objects": some, "Quiet": True})
 
     def _pages(self, head: str, **options: str) -> Iterator[dict[str, Any]]:
-        with self._told(""):
+        with self._translated(""):
             pages = self._client().get_paginator("list_objects_v2")
-            options_of_all = {"Bucket": self.bucket, "Prefix": head, "PaginationConfig": {"PageSize": PAGE}}
-            yield from pages.paginate(**options_of_all, **options)
+            yield from pages.paginate(Bucket=self.bucket, Prefix=head, PaginationConfig={"PageSize": PAGE}, **options)
 
     def _key(self, name: str) -> str:
         return "/".join(part for part in (self.prefix, name) if part)
@@ -197,31 +190,19 @@ class ObjectStore:
         except ClientError as error:
             if str(error.response["Error"].get("Code", "")) != "400":
                 raise
-        found = self._client().get_object(**place)  # an answer to HEAD has no body that would say what is wrong
-        found["Body"].close()
-        return found
+        answer = self._client().get_object(**place)  # an answer to HEAD has no body that would say what is wrong
+        answer["Body"].close()
+        return answer
 
     def _get(self, name: str, **options: str) -> tuple[bytes, str]:
-        from botocore.exceptions import (
-            ConnectionClosedError,
-            FlexibleChecksumError,
-            IncompleteReadError,
-            ReadTimeoutError,
-            ResponseStreamingError,
-        )
+        from botocore.exceptions import BotoCoreError
 
         for attempt in range(READS):
-            with self._told(name):
-                found = self._client().get_object(Bucket=self.bucket, Key=self._key(name), **options)
+            with self._translated(name):
+                answer = self._client().get_object(Bucket=self.bucket, Key=self._key(name), **options)
                 try:
-                    return found["Body"].read(), found["ETag"]
-                except (
-                    ConnectionClosedError,
-                    FlexibleChecksumError,
-                    IncompleteReadError,
-                    ReadTimeoutError,
-                    ResponseStreamingError,
-                ):
+                    return answer["Body"].read(), answer["ETag"]
+                except BotoCoreError:  # the body ended early, or its checksum differs
                     if attempt == READS - 1:
                         raise
             time.sleep(0.1 * 2**attempt)
@@ -230,11 +211,11 @@ class ObjectStore:
     def _put(self, name: str, data: bytes, **condition: str) -> str:
         for attempt in range(CONFLICTS):
             try:
-                with self._told(name):
+                with self._translated(name):
                     answer = self._client().put_object(Bucket=self.bucket, Key=self._key(name), Body=data, **condition)
                     return str(answer["ETag"])
             except (FileExistsError, FileNotFoundError, _ConflictError) as error:
-                # An answer that was lost is asked for again, and the second time our own object stands in the way.
+                # If the answer of a first attempt was lost, our own object is in the way of the second.
                 if tag := self.tag_of(name, {data}):
                     return tag
                 if not isinstance(error, _ConflictError) or attempt == CONFLICTS - 1:
@@ -243,7 +224,7 @@ class ObjectStore:
         raise AssertionError("not reached")
 
     def tag_of(self, name: str, written: Set[bytes]) -> str:
-        """The tag of the object if it holds one of these, else nothing."""
+        """The tag of the object if its content is one of `written`, else an empty string."""
         try:
             there, tag = self.read_tagged(name)
         except FileNotFoundError:
@@ -251,8 +232,8 @@ class ObjectStore:
         return tag if there in written else ""
 
     @contextlib.contextmanager
-    def _told(self, name: str) -> Iterator[None]:
-        """What botocore raises, as the errors that files raise, in one line."""
+    def _translated(self, name: str) -> Iterator[None]:
+        """Translate the exceptions of botocore to those of files, each with a text of one line."""
         from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
         where = f"{self.uri}/{name}" if name else self.uri
@@ -272,7 +253,7 @@ class ObjectStore:
                 raise InputError(f"{where}: {_REFUSED[code]}") from None
             raise StorageError(f"{where}: {error.response['Error'].get('Message') or code}") from None
         except (NoCredentialsError, PartialCredentialsError):
-            _client.cache_clear()  # a client keeps that it found none; the next request looks again
+            _client.cache_clear()  # a client remembers that there were none
             raise CredentialsError(
                 f"{where}: no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in "
                 "~/.aws, or run on an instance with a profile"
@@ -283,7 +264,7 @@ class ObjectStore:
 
 @lru_cache(maxsize=32)
 def _client(region: str, endpoint: str, patience: float, attempts: int) -> Any:
-    """One client a process and place: threads may share it, and making one takes tens of milliseconds."""
+    """One client per process and endpoint: threads share it, and creating one takes tens of milliseconds."""
     import boto3
     from botocore.config import Config
 

@@ -9,16 +9,22 @@ from vse.storage.folder import Folder
 
 T = TypeVar("T")
 U = TypeVar("U")
-DEPTH = 2  # batches that wait: one would do, two even out batches of different sizes
+DEPTH = 2  # batches that wait; one would do, but two even out batches of different sizes
 
 
 def prefetched(
     make: Callable[[T], U], items: Iterable[T], depth: int = DEPTH, threads: int = 1
 ) -> Generator[U, None, None]:
-    """make(item) of every item, in order, at most `depth` ahead of the caller, who should close this when it stops.
+    """make(item) of every item, in order, computed at most `depth` items ahead in threads.
 
-    `make` must depend on its item alone, since it runs earlier than it is asked for, and beside itself where there are
-    several `threads`. What it raises is raised here, at the item's turn; what has not begun by then is not made.
+    `make` must depend on its item only. Its exceptions are raised here, at the item's turn, and items that have not
+    begun by then are dropped. A caller that stops early closes the generator.
+
+    Args:
+        make: called once for each item.
+        items: consumed as they are needed.
+        depth: how many results may wait for the caller.
+        threads: how many calls run at the same time.
     """
     waiting: deque[Future[U]] = deque()
     rest = iter(items)
@@ -36,14 +42,14 @@ def prefetched(
 
 
 AT_ONCE = 16
-# Files of some 48 MB read side by side. One connection to S3 brings 85 to 90 MB/s, and the network of a node several
-# times that; those of a disk take a core each to check and decode.
+# Files of about 48 MB read at the same time. One connection to S3 yields 85 to 90 MB/s, and the network of a node
+# several times as much. Files on a disk take a core each to check and decode.
 AHEAD, AHEAD_ON_DISK = 6, 2
 R = TypeVar("R")
 
 
 def read_each(root: Folder, read: Callable[[T], R], asked: Iterable[T]) -> list[R]:
-    """What `read` gives for each, in their order; on a store in threads, all below `root`. Raises what it raises."""
+    """read(item) of each item, in order; in threads if `root`, the folder above all of them, is on S3."""
     if root.is_local:
         return [read(each) for each in asked]
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="reading") as pool:
@@ -51,10 +57,10 @@ def read_each(root: Folder, read: Callable[[T], R], asked: Iterable[T]) -> list[
 
 
 def read_ahead(root: Folder, read: Callable[[T], R], asked: Iterable[T]) -> Generator[R, None, None]:
-    """The same one by one, for files of which memory holds some only; whoever stops early closes it.
+    """read(item) one by one, for files that do not fit in memory together; a caller that stops early closes it.
 
-    `AHEAD` of them are read side by side, `AHEAD_ON_DISK` on a disk. Of two more there may be what `read` gave: the one
-    that is used and the one before it.
+    `AHEAD` files are read at the same time, `AHEAD_ON_DISK` on a disk. Up to two more results are in memory: the
+    current one and the one before it.
     """
     ahead = AHEAD_ON_DISK if root.is_local else AHEAD
     return prefetched(read, asked, depth=ahead, threads=ahead)

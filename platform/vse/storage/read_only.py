@@ -10,17 +10,17 @@ from vse.storage.lease import LeaseHandle
 
 
 class SealedFolder(Folder):
-    """A folder that can only be read. Stages that find in it what they make open it; others raise NotMadeError."""
+    """A folder that can only be read. A stage opens it if it is complete; otherwise NotMadeError is raised."""
 
     __slots__ = ()
 
     def child(self, *names: str) -> "SealedFolder":
-        """The folder below this one, sealed too."""
+        """The folder below this one, read-only too."""
         return SealedFolder(Folder.child(self, *names).uri)
 
     @contextlib.contextmanager
     def locked(self, wait: float = math.inf) -> Iterator[LeaseHandle]:
-        """What is complete needs no lock to be read. Raises NotMadeError where it is not."""
+        """Reading a complete folder needs no lock. Raises NotMadeError if it is incomplete."""
         if not self.is_committed():
             raise NotMadeError(self.uri)
         yield LeaseHandle()

@@ -30,21 +30,23 @@ def is_remote(address: str) -> bool:
 
 
 def is_file(address: str) -> bool:
-    """Whether there is such a file."""
+    """Whether the file exists."""
     if not is_remote(address):
         return local_path(address).is_file()
-    store, name = _held(address)
+    store, name = _object(address)
     return bool(name) and store.info(name) is not None
 
 
 def local(address: str) -> Path:
-    """A path under which this node has it. Raises InputError where an address leads to no file; a path may not either,
-    and whoever opens it says so."""
+    """A path of this node for the file; one on S3 is copied first. Raises InputError if an address leads to no file.
+
+    A local path is not checked.
+    """
     return _copy(address)[0] if is_remote(address) else local_path(address)
 
 
 def read(address: str) -> bytes:
-    """All of it. Raises InputError in one line."""
+    """The whole file. Raises InputError if it cannot be read."""
     try:
         return local(address).read_bytes()
     except OSError as error:
@@ -52,9 +54,9 @@ def read(address: str) -> bytes:
 
 
 def digest(address: str) -> str:
-    """SHA-256 of what it holds, taken once a process for a file that keeps its size and time of change.
+    """SHA-256 of a file, computed once per process while its size and time of change stay the same.
 
-    Raises InputError where there is no such file.
+    Raises InputError if there is no such file.
     """
     if is_remote(address):
         return _copy(address)[1]
@@ -67,10 +69,10 @@ def digest(address: str) -> str:
 
 
 def ends(address: str, span: int) -> tuple[int, bytes, bytes]:
-    """(bytes of the file, its first and its last `span` of them), without the rest. Raises InputError."""
+    """(size of the file in bytes, its first `span` bytes, its last `span` bytes). Raises InputError."""
     if is_remote(address):
-        store, name = _held(address)
-        size, tag = _stamp(store, name, address)
+        store, name = _object(address)
+        size, tag = _size_and_tag(store, name, address)
         if not size:
             return 0, b"", b""
         head = store.read_range(name, 0, min(span, size), tag)
@@ -89,14 +91,14 @@ def _sha256(path: str, size: int, changed: int) -> str:
     return sha256_of_file(Path(path))
 
 
-def _held(address: str) -> tuple[ObjectStore, str]:
-    """Where an object is, and its name there."""
+def _object(address: str) -> tuple[ObjectStore, str]:
+    """The store of an object and its name there."""
     folder, name = Folder.of_file(address)
     return ObjectStore.open(folder.uri), name
 
 
-def _stamp(store: ObjectStore, name: str, address: str) -> tuple[int, str]:
-    """Bytes and tag."""
+def _size_and_tag(store: ObjectStore, name: str, address: str) -> tuple[int, str]:
+    """Raises InputError if there is no such object."""
     info = store.info(name) if name else None
     if info is None:
         raise InputError(f"{address}: no such file")
@@ -104,53 +106,55 @@ def _stamp(store: ObjectStore, name: str, address: str) -> tuple[int, str]:
 
 
 def _copy(address: str) -> tuple[Path, str]:
-    """(path of the copy on this node, SHA-256). A copy that its disk has altered is made anew."""
-    store, name = _held(address)
+    """(path of the copy on this node, its SHA-256). A copy that was damaged on its disk is made again."""
+    store, name = _object(address)
     for _ in range(_TRIES):
-        size, tag = _stamp(store, name, address)
+        size, tag = _size_and_tag(store, name, address)
         place = hashlib.sha256(f"{store.endpoint}\n{store.uri}/{name}\n{tag}".encode()).hexdigest()[:24]
         fetch = functools.partial(_fetch, store, name, size, tag, place)
         try:
             path = copied_file(place, name, size, fetch)
-            taken = _taken(str(path), path.stat().st_mtime_ns)
-        except (FileExistsError, FileNotFoundError):  # written anew meanwhile; or gone again, for want of room
+            checksum = _copy_sha256(str(path), path.stat().st_mtime_ns)
+        except (FileExistsError, FileNotFoundError):  # the object was rewritten, or the copy was removed to make room
             continue
-        if taken == read_note(place):
-            return path, taken
+        if checksum == read_note(place):
+            return path, checksum
         path.unlink(missing_ok=True)
-    raise InputError(f"{address}: changes while it is read; name a file that stays as it is")
+    raise InputError(f"{address}: changes while it is read; name a file that nobody writes to")
 
 
 def _fetch(store: ObjectStore, name: str, size: int, tag: str, place: str, stream: IO[bytes]) -> None:
-    fetched = hashlib.sha256()
+    checksum = hashlib.sha256()
     for start in range(0, size, PART):
         data = store.read_range(name, start, min(start + PART, size), tag)
-        fetched.update(data)
+        checksum.update(data)
         stream.write(data)
-    write_note(place, fetched.hexdigest())
+    write_note(place, checksum.hexdigest())
 
 
 @functools.lru_cache(maxsize=64)
-def _taken(path: str, changed: int) -> str:
-    """SHA-256 of a copy, once a process; `changed`: when it was written, another time where it was made anew.
+def _copy_sha256(path: str, changed: int) -> str:
+    """SHA-256 of a copy, computed once per process and time of writing.
 
-    Its inode would not do: a file made after one was removed may be given the same.
+    The inode would not do as a key: a new file may get that of a removed one.
     """
     return sha256_of_file(Path(path))
 
 
-SPAN = 1024  # bytes at the start of a file that tell; pointers are shorter
+SPAN = 1024  # bytes at the start of a file that are looked at; pointers are shorter
 _PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype html|html|head|error)\b")
 _ANNEX = b"annex/objects/"
 EMPTY = "file is empty; copy or download it again"
 _LFS_POINTER = "is a Git LFS pointer, not the file itself; run `git lfs pull` in its repository"
 _ANNEX_POINTER = "is a git-annex pointer, not the file itself; run `git annex get` in its repository"
-_WEB_PAGE = "is an HTML or XML page, as failed downloads leave them; download the file again"
+_WEB_PAGE = "is an HTML or XML page left by a failed download; download the file again"
 
 
 def placeholder(head: bytes) -> str:
-    """What a file is if its first bytes (`SPAN` of them, or all) show that it only stands for a binary one, with the
-    way to fetch that; empty for any other file."""
+    """What is wrong with a file whose first `SPAN` bytes show a placeholder, and how to fetch the file itself.
+
+    Empty for any other file.
+    """
     head = head[:SPAN]
     if not head:
         return EMPTY
@@ -162,7 +166,7 @@ def placeholder(head: bytes) -> str:
 
 
 def unfetched_link(path: str | os.PathLike[str]) -> str:
-    """The same for a local path that is a link to content of git-annex which is not there; empty for any other path."""
+    """The same for a local path that is a link to missing content of git-annex; empty for any other path."""
     try:
         target = os.fsencode(os.readlink(path))
     except (OSError, ValueError):  # no link, or no path
@@ -171,14 +175,14 @@ def unfetched_link(path: str | os.PathLike[str]) -> str:
 
 
 def refuse_placeholder(address: str, where: str = "") -> None:
-    """Raises InputError, which begins with `where` or else the address, if a placeholder is at a path or s3:// address.
+    """Raise InputError, which begins with `where` or else the address, if a placeholder is at a path or s3:// address.
 
-    A path or address where nothing is passes: whoever opens it says so.
+    A missing file passes: the error of opening it says more.
     """
-    told = ""
+    message = ""
     if is_file(address):
-        told = placeholder(ends(address, SPAN)[1])
+        message = placeholder(ends(address, SPAN)[1])
     elif not is_remote(address):
-        told = unfetched_link(local(address))
-    if told:
-        raise InputError(f"{where or address}: {told}")
+        message = unfetched_link(local(address))
+    if message:
+        raise InputError(f"{where or address}: {message}")

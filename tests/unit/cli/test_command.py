@@ -129,8 +129,8 @@ def test_workspace_comes_from_the_argument_then_the_environment(
         (["--workspace", "s3://"], ["--workspace s3://: names no bucket", "s3://bucket/prefix"]),
         (["--workspace", "s3:///x"], ["--workspace s3:///x: names no bucket"]),
         (["--workspace", "what?x"], ["--workspace what?x", "cannot have a '?'"]),
-        (["--workspace", "~nobody-at-all/x"], ["~nobody-at-all/x: there is no home of ~nobody-at-all"]),
-        (["--preset", "~nobody-at-all/x.json"], ["there is no home of ~nobody-at-all"]),
+        (["--workspace", "~nobody-at-all/x"], ["~nobody-at-all/x: no home directory of ~nobody-at-all"]),
+        (["--preset", "~nobody-at-all/x.json"], ["no home directory of ~nobody-at-all"]),
         (["--workspace", "s3://id:secret@bucket/x"], ["--workspace: holds a credential", "AWS_SECRET_ACCESS_KEY"]),
     ],
 )

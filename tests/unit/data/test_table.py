@@ -204,7 +204,10 @@ def test_splits_are_drawn_by_image(tmp_path: Path) -> None:
         ("image,caption\n", "holds no image with a caption"),
         ("image,caption\na.jpg,A dog, running\n", "line 2: 3 fields, but the header has 2; .* holds a comma in double"),
         ("image\tcaption\na.jpg\n", "line 2: 1 fields, but the header has 2; .* holds a tab"),
-        ('image,caption\na.jpg,"A dog\nb.jpg,A cat\n', "line 2: unexpected end of data; a quoted field doubles"),
+        (
+            'image,caption\na.jpg,"A dog\nb.jpg,A cat\n',
+            "line 2: unexpected end of data; double the quotes inside a quoted field",
+        ),
         ('image,caption\na.jpg,"A\ndog"\nb.jpg,"A" cat\n', "line 4: ',' expected after '\"'"),
         (f'image,caption\na.jpg,"{"a dog " * 30_000}"\n', "line 2: field larger than field limit"),
         ("image,caption\n ,A dog\n", "line 2: image is empty"),

@@ -81,7 +81,7 @@ def test_damaged_shards_of_features_are_extracted_again(workspace, tmp_path, mon
     caplog.clear()
     again = pipeline.prepare(CONFIG, workspace).features.array("map", ids)
     np.testing.assert_array_equal(again, before)
-    assert warnings(caplog) == [f"{folder}: {names[0]}, {names[1]} are damaged or missing; made again"]
+    assert warnings(caplog) == [f"{folder}: {names[0]}, {names[1]} are damaged or missing; making them again"]
     assert folder.read_manifest() is not None
 
 
@@ -113,7 +113,7 @@ def test_damaged_parses_are_made_again(workspace, tmp_path, monkeypatch, caplog)
     caplog.clear()
     parses = parses_of(workspace)
     assert [parses.parse(text) for text in texts] == before
-    assert warnings(caplog) == [f"{folder}: {names[0]}, {names[2]} are damaged or missing; made again"]
+    assert warnings(caplog) == [f"{folder}: {names[0]}, {names[2]} are damaged or missing; making them again"]
 
 
 def test_damaged_candidates_are_made_again(workspace, tmp_path, monkeypatch, caplog):
@@ -129,7 +129,7 @@ def test_damaged_candidates_are_made_again(workspace, tmp_path, monkeypatch, cap
     again = contrast_candidates(*arguments)
     assert again.table.equals(before.table)
     assert again.words.fingerprint == before.words.fingerprint
-    assert warnings(caplog) == [f"{folder}: {name}, words.json are damaged or missing; made again"]
+    assert warnings(caplog) == [f"{folder}: {name}, words.json are damaged or missing; making them again"]
 
 
 def test_features_whose_images_are_gone_are_one_line_and_no_image_is_lost_silently(tmp_path, caplog):

@@ -220,7 +220,7 @@ class TestStore:
         store.folder.delete("vectors-00000.npy")
         np.testing.assert_array_equal(array(make(place, "another node"), TRAIN), before)
         assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
-            f"{store.folder}: vectors-00002.npy is damaged or missing; made again"
+            f"{store.folder}: vectors-00002.npy is damaged or missing; making them again"
         ]
 
     def test_a_store_sends_nothing_back_that_was_just_written(self, make, s3_proxy, request, tmp_path, monkeypatch):

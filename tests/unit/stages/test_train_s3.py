@@ -156,7 +156,9 @@ def test_who_lost_its_lease_while_it_was_suspended_writes_no_more(
         first.kill()
         first.wait()
     assert said.decode().startswith("TakenOver: s3://bucket/lab/runs/")
-    assert said.decode().endswith("another job took this over while it was slow to answer; this one ends here\n")
+    assert said.decode().endswith(
+        "another job took this over because this one did not answer in time; this one ends here\n"
+    )
     assert not (tmp_path / "epoch-2").exists()
     assert {name: result.checkpoint.info(name) for name in result.checkpoint.names()} == before
     assert (result.folder.info("result.json"), result.folder.info(journal.FILE_NAME)) == (kept, told)

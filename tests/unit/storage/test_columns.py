@@ -57,7 +57,12 @@ def test_a_quotation_mark_may_be_a_character_like_others() -> None:
         ),
         ("a,b\n\n1\n", ",", True, "line 3: 1 fields, but the header has 2; put a field that holds a comma in double"),
         ("a\tb\n1\t2\t3\n", "\t", False, "line 2: 3 fields, but the header has 2; no field may hold a tab"),
-        ('a,b\n1,"A dog\n2,A cat\n', ",", True, "line 2: unexpected end of data; a quoted field doubles the quotes"),
+        (
+            'a,b\n1,"A dog\n2,A cat\n',
+            ",",
+            True,
+            "line 2: unexpected end of data; double the quotes inside a quoted field",
+        ),
         ('a,b\n1,"A" dog\n', ",", True, "line 2: ',' expected after '\"'"),
         (f'a,b\n1,"{"a dog " * 30_000}"\n', ",", True, "line 2: field larger than field limit"),
         (f"a\tb\n1\t{'a dog ' * 30_000}\n", "\t", False, r"line 2: field larger than field limit \(131072\)$"),

@@ -41,7 +41,7 @@ def test_several_are_removed_in_one_pass_with_one_warning(folder, caplog):
         assert remove_damaged(folder) == ["a", "c"]
     assert folder.names() == ("b", MANIFEST)
     warned = [record.getMessage() for record in caplog.records if record.name == "vse.storage.damage"]
-    assert warned == [f"{folder}: a, c are damaged or missing; made again"]
+    assert warned == [f"{folder}: a, c are damaged or missing; making them again"]
 
 
 @pytest.mark.parametrize(

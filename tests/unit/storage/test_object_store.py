@@ -111,7 +111,7 @@ def test_what_was_deleted_is_not_replaced(store):
     [
         (s3.error(400, "ExpiredToken"), StorageError, "the credentials have expired; renew them"),
         (s3.error(403, "AccessDenied"), InputError, "access denied"),
-        (s3.error(403, "InvalidAccessKeyId"), InputError, "the access key is not known"),
+        (s3.error(403, "InvalidAccessKeyId"), InputError, "unknown access key; check"),
         (s3.error(404, "NoSuchBucket"), InputError, "no such bucket"),
     ],
     ids=["expired", "denied", "unknown key", "no bucket"],
@@ -158,7 +158,7 @@ def test_without_credentials_the_next_request_looks_again(s3_server, monkeypatch
         ("gs://bucket/x", "use a local path or s3://"),
         ("s3://key:opensesame@bucket/x", "keys do not belong in an address"),
         ("s3://bucket/x#1?region=eu", "a prefix cannot have a '#' in it"),
-        ("s3://bucket/x?regoin=eu", "unknown option regoin; known are endpoint_override, region, scheme"),
+        ("s3://bucket/x?regoin=eu", "unknown option regoin; expected endpoint_override, region, scheme"),
     ],
 )
 def test_addresses_that_cannot_be_meant(uri, line):

@@ -119,7 +119,7 @@ def test_a_copy_that_its_disk_has_altered_is_made_again(folder: Folder, s3_proxy
     folder.write_bytes("a", DATA)
     path = local(folder.address("a"))
     path.write_bytes(DATA[::-1])
-    named_files._taken.cache_clear()  # as a process that comes later has it
+    named_files._copy_sha256.cache_clear()  # as a process that comes later has it
     assert read(folder.address("a")) == DATA
     path = local(folder.address("a"))
     path.write_bytes(DATA[:-1])
