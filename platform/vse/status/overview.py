@@ -15,7 +15,7 @@ from vse.features.shards import read_receipts
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import read_each
 from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, Ledger
-from vse.sweeps.progress import read_standing
+from vse.sweeps.progress import read_sweep_progress
 from vse.tracking.shipping import Shipper
 from vse.training.origin import TAG
 from vse.workspace import journal
@@ -190,21 +190,21 @@ def _last_sign(story: Story) -> float:
 
 def _sweep(ledger: Ledger, story: Story, now: float, inside: Sequence[StatusRow]) -> StatusRow:
     """The row of a sweep whose trainings have the rows `inside`."""
-    standing, states = read_standing(ledger.folder), Counter(entry.state for entry in ledger)
-    age = now - max(_last_sign(story), standing.time if standing else 0)
+    progress, states = read_sweep_progress(ledger.folder), Counter(entry.state for entry in ledger)
+    age = now - max(_last_sign(story), progress.time if progress else 0)
     note = f"{states['failed']} failed" if states["failed"] else ""
     name, done = ledger.folder.name, states["finished"]
     row = StatusRow(kind="sweep", name=name, state="running", done=done, unit="trials", note=note, age=age)
-    if story.status == "running" and standing is not None:
-        share = "" if standing.share is None else f"{math.floor(100 * standing.share)} % done"
-        notes = (share, f"{standing.running} running", note, standing.rate if standing.running else "", standing.text)
+    if story.status == "running" and progress is not None:
+        share = "" if progress.share is None else f"{math.floor(100 * progress.share)} % done"
+        notes = (share, f"{progress.running} running", note, progress.rate if progress.running else "", progress.text)
         row = replace(
             row,
-            done=standing.done,
-            total=standing.total,
-            unit=f"{standing.label} trials".replace("trials ", ""),
-            pace=(standing.time - standing.started) / standing.done if standing.done else None,
-            remaining=None if standing.left is None else standing.left - (now - standing.time),
+            done=progress.done,
+            total=progress.total,
+            unit=f"{progress.label} trials".replace("trials ", ""),
+            pace=(progress.time - progress.started) / progress.done if progress.done else None,
+            remaining=None if progress.left is None else progress.left - (now - progress.time),
             note=", ".join(filter(None, notes)),
         )
     state, running = _state(story, age, row.pace), [run.age for run in inside if run.state == "running"]

@@ -1,4 +1,4 @@
-"""What a trial needs, what trials cost, and the caps of a sweep."""
+"""The resources of a trial, the cost of trials, and the caps of a sweep."""
 
 import math
 import statistics
@@ -13,7 +13,7 @@ from vse.errors import InputError
 Cost = tuple[float, "Resources"]
 """Seconds of a trial, and the resources that it had on average."""
 
-DRIVER_CPUS = 0.1  # of a trial that only waits for workers of its own
+DRIVER_CPUS = 0.1  # of a trial's own process that waits for its workers
 _LOWER = "lower train.workers, train.threads or train.gpus_per_worker"
 
 
@@ -32,12 +32,12 @@ class Resources:
 
     @property
     def waiting(self) -> "Resources":
-        """What a trial has while its workers wait for theirs."""
+        """The resources of a trial while its workers wait for theirs."""
         own = self.of_trial()
         return Resources(cpus=own["CPU"], gpus=own.get("GPU", 0.0))
 
     def after(self, waited: float, seconds: float) -> "Resources":
-        """What a trial had on average over `seconds`, if its workers waited for resources during `waited` of them."""
+        """Average resources of a trial over `seconds`, if its workers had none for the first `waited` seconds."""
         share = min(1.0, waited / seconds) if self.nested and seconds > 0 else 0.0
         idle = self.waiting
         return replace(
@@ -47,11 +47,11 @@ class Resources:
         )
 
     def of_kind(self, had: "Resources") -> bool:
-        """Whether a trial that had this on average had these workers, with as much for each while they did not wait."""
+        """Whether a trial with these average resources had as many workers, and as much for each while it had them."""
         if had.workers != self.workers:
             return False
         idle = self.waiting.cpus
-        share = min(1.0, (had.cpus - idle) / (self.cpus - idle)) if self.nested else 1.0  # of its time in these places
+        share = min(1.0, (had.cpus - idle) / (self.cpus - idle)) if self.nested else 1.0  # with all resources
         whole = share * self.cpus + (1 - share) * idle, share * self.gpus
         return all(math.isclose(*each, rel_tol=1e-3) for each in zip((had.cpus, had.gpus), whole, strict=True))
 

@@ -50,7 +50,7 @@ def run_sweep_job(request: Request, make_plan: Callable[[Request], SweepPlan]) -
     """Run what is missing of a sweep, write its report, and return the path of its `summary.json`.
 
     Args:
-        request: What the user asked for.
+        request: The user's request.
         make_plan: The kind of sweep.
 
     Raises:

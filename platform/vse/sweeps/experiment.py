@@ -24,8 +24,8 @@ from vse.display.progress import Progress
 from vse.storage.files import scratch_folder
 from vse.sweeps.budget import DRIVER_CPUS, Budget, Caps, Meter, Resources
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.nodes import SickNodes, Waiting
-from vse.sweeps.proposals import AVOIDED, HandOut, Proposer
+from vse.sweeps.nodes import ResourceWatch, SickNodes
+from vse.sweeps.proposals import AVOIDED, Proposer, TrialSearcher
 from vse.sweeps.recorder import Listener, Recorder
 from vse.sweeps.trial_process import Function, run_function
 
@@ -89,11 +89,11 @@ def run_proposed(
         there = [node for node in ray.nodes() if not (kept_to and node["Labels"].get(LIFECYCLE) == SPOT)]
         return [node for node in there if node["NodeID"] not in sick.left_out()]
 
-    waiting = Waiting(need.of_trial(), nested=need.nested, nodes=nodes)
+    waiting = ResourceWatch(need.of_trial(), nested=need.nested, nodes=nodes)
     with Progress(label, total=total, unit="trials", every=20.0) as bar:
-        hand_out = HandOut(proposer, meter, lambda: recorder.broken, sick, functools.partial(_elsewhere, need))
+        searcher = TrialSearcher(proposer, meter, lambda: recorder.broken, sick, functools.partial(_elsewhere, need))
         # Tune would add the same wrapper; this one can be called for trials that Tune drops without a callback
-        limited = ConcurrencyLimiter(hand_out, max_concurrent=at_once)
+        limited = ConcurrencyLimiter(searcher, max_concurrent=at_once)
         drop = functools.partial(limited.on_trial_complete, error=True)
         recorder = Recorder(ledger, bar, proposer, meter, waiting, sick, need, on_end, drop)
         settings = tune.TuneConfig(
@@ -117,7 +117,7 @@ def run_proposed(
         finally:
             recorder.keep_running()
         recorder.conclude()
-    return hand_out.held_back is None
+    return searcher.held_back is None
 
 
 def _name(trial: Any) -> str:

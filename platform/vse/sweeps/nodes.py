@@ -120,7 +120,7 @@ class _Wait:
         return 0.0
 
 
-class Waiting:
+class ResourceWatch:
     """Warns while trials wait for resources, and ends a sweep if no trial can run.
 
     Tune waits forever for a node that an autoscaler never gets: a cloud may have no more of its kind, an account no

@@ -168,7 +168,7 @@ class ObjectivePlan(SweepPlan):
         if options.method != "hyperopt":
             return []
         first = options.first or first_draws(options.samples)
-        lines = [f"  {self.drawn(ledger)} more points are drawn during the search, the first {first} points at random"]
+        lines = [f"  {self.drawn(ledger)} more points are drawn during the search, at random until {first} have ended"]
         if options.warm_start:
             lines.append(f"  it learns from {len(warm_points(self, workspace))} points of {options.warm_start}")
         return lines

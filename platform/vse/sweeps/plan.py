@@ -17,7 +17,7 @@ from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps.budget import Budget, Caps, Resources
 from vse.sweeps.ledger import Entry, Ledger, stem, trial_id
-from vse.sweeps.proposals import InTurn, Proposer
+from vse.sweeps.proposals import Proposer, TrialList
 from vse.sweeps.space import Space, label
 from vse.sweeps.trial_process import Function
 from vse.training.config import RunConfig, TrainConfig
@@ -233,7 +233,7 @@ class SweepPlan(ABC):
     def proposer(self, call: SweepCall) -> tuple[Proposer, int]:
         """Proposes the trials, and how many there are (at most, if a search draws them)."""
         pending = self.pending(call.ledger, call.material)
-        return InTurn(pending), len(pending)
+        return TrialList(pending), len(pending)
 
     def search_lines(self, ledger: Ledger, workspace: Workspace) -> list[str]:
         """Lines of a dry run on points that are not listed yet.

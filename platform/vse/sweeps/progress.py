@@ -11,7 +11,7 @@ from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 from vse.tracking.prometheus import show_trials
 
-FILE_NAME = "standing.json"
+FILE_NAME = "progress.json"
 EVERY = 2.0  # seconds between two writes of the file
 PAUSES = 50  # the pause after a write, in times of the write: Tune's loop waits while a remote store is written to
 
@@ -57,7 +57,7 @@ class EpochCounter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StandingRecord:
+class SweepProgress:
     """The content of the file. Times are in seconds since 1970.
 
     Args:
@@ -85,7 +85,7 @@ class StandingRecord:
     time: float
 
 
-class Standing:
+class ProgressFile:
     """Writes the progress of a sweep into its folder: every two seconds at most, and at the end.
 
     If it cannot be written, it is left out.
@@ -104,7 +104,7 @@ class Standing:
         show_trials(self.ledger.folder.name, trials)
         begun = time.monotonic()
         if begun >= self._next or bar.done == bar.total:
-            record = StandingRecord(
+            record = SweepProgress(
                 label=bar.label,
                 total=bar.total,
                 done=bar.done,
@@ -121,9 +121,9 @@ class Standing:
             self._next = begun + max(EVERY, PAUSES * (time.monotonic() - begun))
 
 
-def read_standing(folder: Folder) -> StandingRecord | None:
+def read_sweep_progress(folder: Folder) -> SweepProgress | None:
     """The last record; None if there is none or it is damaged."""
     try:
-        return StandingRecord(**folder.read_json(FILE_NAME))
+        return SweepProgress(**folder.read_json(FILE_NAME))
     except (FileNotFoundError, NotADirectoryError, InputError, TypeError):
         return None

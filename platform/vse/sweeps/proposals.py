@@ -50,7 +50,7 @@ class Attempts:
         return ends[entry.id] < most
 
 
-class InTurn:
+class TrialList:
     """Proposes the given trials in their order. A failed one is retried at the end, up to `attempts` in all."""
 
     def __init__(self, trials: Iterable[Mapping[str, Any]], attempts: int = 2) -> None:
@@ -70,7 +70,7 @@ class InTurn:
         return retried
 
 
-class HandOut(Searcher):
+class TrialSearcher(Searcher):
     """Tune's searcher: gives a proposer's trials to Tune while the meter allows it and nothing is broken.
 
     A trial that the meter refuses waits until the running ones have ended, since they may end sooner than expected.

@@ -17,8 +17,8 @@ from vse.display.progress import Progress
 from vse.errors import InputError, PlacementError, StorageError
 from vse.sweeps.budget import Meter, Resources
 from vse.sweeps.ledger import Entry, FailureKind, Ledger, trial_id
-from vse.sweeps.nodes import SickNodes, Waiting
-from vse.sweeps.progress import EpochCounter, Epochs, Standing
+from vse.sweeps.nodes import ResourceWatch, SickNodes
+from vse.sweeps.progress import EpochCounter, Epochs, ProgressFile
 from vse.sweeps.proposals import AVOIDED, Proposer
 from vse.sweeps.trial_process import EPOCHS, PAYLOAD, PEAK, SAID, SO_FAR, WAITED
 from vse.workspace.redaction import redact_text
@@ -68,7 +68,7 @@ class Recorder(tune.Callback):
         bar: Progress,
         proposer: Proposer,
         meter: Meter,
-        waiting: Waiting,
+        waiting: ResourceWatch,
         sick: SickNodes,
         need: Resources,
         on_end: Listener | None = None,
@@ -80,7 +80,7 @@ class Recorder(tune.Callback):
         self.broken = False  # no results can be written or no trial can run: nothing new starts
         self._failed: set[str] = set()  # Tune's ids of trials whose failure is recorded
         self._running: dict[str, _Running] = {}
-        self._epochs, self._began, self._standing = EpochCounter(), False, Standing(ledger)
+        self._epochs, self._began, self._file = EpochCounter(), False, ProgressFile(ledger)
         self._kept = self._looked = time.monotonic()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class Recorder(tune.Callback):
         self._looked = time.monotonic()
         self.bar.parts = self._epochs.parts
         self.bar.advance(ended, text)
-        self._standing.show(self.bar, self.meter.running)
+        self._file.show(self.bar, self.meter.running)
 
 
 def _avoided(trials: Iterable[Any]) -> set[str]:

@@ -17,7 +17,7 @@ from vse.status.screen import chosen, clock, render, speed, summary
 from vse.storage.folder import Folder
 from vse.sweeps.budget import Resources
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.progress import Standing
+from vse.sweeps.progress import ProgressFile
 from vse.workspace.journal import Journal
 from vse.workspace.layout import Workspace
 
@@ -58,7 +58,7 @@ def living(place: Path) -> Path:
     ledger = Ledger(folder)
     ledger.finish({"objective.eta_c": 16, "seed": 0}, {"rsum": 1.0}, 1800.0)
     ledger.fail({"objective.eta_c": 8, "seed": 1, "material": "01234567"}, "Traceback\n  ...\nRuntimeError: no luck\n")
-    standing, bar = Standing(ledger), Progress("train", total=40, unit="trials")
+    standing, bar = ProgressFile(ledger), Progress("train", total=40, unit="trials")
     standing._started -= 600
     bar._start -= 600
     bar.done, bar.parts, bar.text = 6, Parts(share=1.5, count=75, unit="epochs"), "eta_c=8: epoch 3/10"
@@ -157,8 +157,8 @@ def test_a_sweep_whose_trainings_report_is_not_silent(living: Path) -> None:
     then = time.time() - 7200
     book = folder / "journal.jsonl"
     book.write_text(re.sub(r'"(time|began)": \d+', rf'"\1": {round(1000 * then)}', book.read_text()))
-    standing = json.loads((folder / "standing.json").read_text())
-    (folder / "standing.json").write_text(json.dumps({**standing, "time": then, "started": then - 600}))
+    standing = json.loads((folder / "progress.json").read_text())
+    (folder / "progress.json").write_text(json.dumps({**standing, "time": then, "started": then - 600}))
     assert (lines(living)[SWEEP].state, lines(living)[SWEEP].age < 60) == ("running", True)
     write_run(living, "run-s0", parent=SWEEP).end("finished")
     assert lines(living)[SWEEP].state == "silent"
@@ -262,7 +262,7 @@ def test_parsing_on_its_way(living: Path) -> None:
 
 def test_damaged_and_empty_workspaces(living: Path, place: Path, tmp_path: Path) -> None:
     (living / "runs" / "run-s0" / "journal.jsonl").write_bytes(b"\x00garbage\n{torn")
-    (living / "sweeps" / SWEEP / "standing.json").write_text("{torn")
+    (living / "sweeps" / SWEEP / "progress.json").write_text("{torn")
     (living / "sweeps" / SWEEP / "ledger.jsonl").write_text("garbage\n")
     assert lines(living)[SWEEP].done == 0
     (tmp_path / "empty").mkdir()

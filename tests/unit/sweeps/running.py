@@ -8,7 +8,7 @@ import ray
 from vse.sweeps import experiment
 from vse.sweeps.budget import Meter, Resources
 from vse.sweeps.ledger import Entry, Ledger, trial_id
-from vse.sweeps.proposals import InTurn
+from vse.sweeps.proposals import TrialList
 from vse.sweeps.recorder import Listener
 from vse.sweeps.trial_process import Function
 
@@ -33,7 +33,7 @@ def run_sweep(
     pending = [changes for changes, entry in entries.values() if entry is None or not entry.complete]
     if pending:
         at_once = (need or Resources()).at_once(available or ray.cluster_resources(), concurrency)
-        proposer = InTurn(pending, attempts)
+        proposer = TrialList(pending, attempts)
         experiment.run_proposed(
             ledger,
             proposer,

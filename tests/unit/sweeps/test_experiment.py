@@ -208,7 +208,7 @@ def test_what_runs_is_written_down_while_it_runs(ledger: Ledger, monkeypatch: py
 @pytest.mark.usefixtures("two_cpus")
 def test_a_first_epoch_tells_a_capped_sweep_what_trials_take(ledger: Ledger) -> None:
     from vse.sweeps.experiment import run_proposed
-    from vse.sweeps.proposals import InTurn
+    from vse.sweeps.proposals import TrialList
 
     meter, guesses = Meter(Budget(Caps(max_seconds=100.0), Resources())), list[float]()
 
@@ -219,7 +219,7 @@ def test_a_first_epoch_tells_a_capped_sweep_what_trials_take(ledger: Ledger) -> 
 
     meter.progressed = progressed  # type: ignore[method-assign]
     work = functools.partial(trials.two_epochs, seconds=2.0)
-    assert run_proposed(ledger, InTurn([{"x": x} for x in range(3)]), work, at_once=2, meter=meter)
+    assert run_proposed(ledger, TrialList([{"x": x} for x in range(3)]), work, at_once=2, meter=meter)
     assert len(ledger) == 3
     assert 2.0 <= guesses[0] < 12.0
 
@@ -299,9 +299,9 @@ def test_a_scheduler_ends_trials_that_are_behind(ledger: Ledger) -> None:
     """Each trial tells three epochs; with one at a time the later ones are worse and end at the first rung."""
     from vse.sweeps.experiment import run_proposed
     from vse.sweeps.methods import halving
-    from vse.sweeps.proposals import InTurn
+    from vse.sweeps.proposals import TrialList
 
-    proposer = InTurn([{"x": x} for x in (4.0, 3.0, 5.0, 1.0)])
+    proposer = TrialList([{"x": x} for x in (4.0, 3.0, 5.0, 1.0)])
     complete = run_proposed(ledger, proposer, trials.climb, at_once=1, scheduler=halving(4, 1, 2.0, []))
     assert complete
     ended = {entry.changes["x"]: entry.result for entry in ledger}
@@ -318,11 +318,11 @@ def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: st
     a word, and that one comes again."""
     from vse.sweeps.experiment import run_proposed
     from vse.sweeps.methods import halving
-    from vse.sweeps.proposals import InTurn
+    from vse.sweeps.proposals import TrialList
 
     work = functools.partial(trials.lets_go_slowly, seconds=3.0, given=given)
     asked = [{"x": x} for x in (4.0, 3.0, 5.0)]
-    assert run_proposed(ledger, InTurn(asked), work, at_once=1, scheduler=halving(4, 1, 2.0, []))
+    assert run_proposed(ledger, TrialList(asked), work, at_once=1, scheduler=halving(4, 1, 2.0, []))
     ended = {entry.changes["x"]: entry for entry in ledger}
     assert [ended[x].state for x in (4.0, 3.0, 5.0)] == ["finished"] * 3
     assert [ended[x].attempts for x in (4.0, 3.0, 5.0)] == [1, 1, 2 if given else 1]
@@ -333,17 +333,17 @@ def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: st
 @pytest.mark.usefixtures("two_cpus")
 def test_the_cap_lets_running_trials_end(ledger: Ledger) -> None:
     from vse.sweeps.experiment import run_proposed
-    from vse.sweeps.proposals import InTurn
+    from vse.sweeps.proposals import TrialList
 
     asked = [{"x": x} for x in range(20)]
     meter = Meter(Budget(Caps(max_seconds=2.0), Resources()))
     work = functools.partial(trials.sleep, seconds=0.5)
-    assert not run_proposed(ledger, InTurn(asked), work, at_once=2, meter=meter)
+    assert not run_proposed(ledger, TrialList(asked), work, at_once=2, meter=meter)
     assert 2 <= len(ledger) <= 4
     assert all(entry.state == "finished" for entry in ledger)
     assert sum(seconds for seconds, _ in meter.costs) == pytest.approx(sum(entry.seconds for entry in ledger))
     missing = [changes for changes in asked[:6] if ledger.get(changes) is None]
-    assert run_proposed(ledger, InTurn(missing), work, at_once=2)
+    assert run_proposed(ledger, TrialList(missing), work, at_once=2)
     assert len(ledger) == 6
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vse.errors import PlacementError
-from vse.sweeps.nodes import AWAY, ENDS, PAUSE, UNKNOWN, SickNodes, Waiting
+from vse.sweeps.nodes import AWAY, ENDS, PAUSE, UNKNOWN, ResourceWatch, SickNodes
 
 
 class Nodes(SickNodes):
@@ -80,7 +80,9 @@ class Cluster:
 
     def __init__(self, *nodes: dict[str, Any]) -> None:
         self.now, self.up = 0.0, list(nodes)
-        self.waiting = Waiting({"CPU": 1.0, "GPU": 1.0}, deadline=900.0, clock=lambda: self.now, nodes=lambda: self.up)
+        self.waiting = ResourceWatch(
+            {"CPU": 1.0, "GPU": 1.0}, deadline=900.0, clock=lambda: self.now, nodes=lambda: self.up
+        )
 
     def passes(self, seconds: float, waiting: int, running: int = 0, avoided: Sequence[str] = ()) -> None:
         """Looks every five seconds, as many as there are in that time."""
@@ -156,7 +158,7 @@ def test_a_node_that_all_who_wait_keep_from_is_no_place() -> None:
 
 def test_workers_without_places_are_told_of_while_their_trials_run(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster(HEAD)
-    cluster.waiting = Waiting(
+    cluster.waiting = ResourceWatch(
         {"CPU": 0.1},
         nested=True,
         deadline=900.0,

@@ -368,7 +368,7 @@ def test_a_dry_run_of_a_search(tmp_path: Path) -> None:
         )
     )
     assert "18 trials to run, 0 finished, 0 failed" in lines
-    assert any(line == "  8 more points are drawn during the search, the first 3 points at random" for line in lines)
+    assert any(line == "  8 more points are drawn during the search, at random until 3 have ended" for line in lines)
 
 
 def test_a_dry_run_tells_each_initial_point_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from vse.sweeps.engine import Sweep
 from vse.sweeps.ledger import Entry, Ledger, open_sweep
 from vse.sweeps.objective import make_plan
 from vse.sweeps.plan import SweepCall
-from vse.sweeps.proposals import InTurn
+from vse.sweeps.proposals import TrialList
 from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
 
@@ -42,13 +42,13 @@ def test_runs_that_a_scheduler_ended_are_closed(tmp_path: Path, monkeypatch: pyt
     for name in ("killed", "elsewhere"):
         workspace.journal(workspace.run(name)).start(name)
 
-    def ends(ledger: Ledger, proposer: InTurn, function: Any, *, on_end: Any, **named: Any) -> bool:
+    def ends(ledger: Ledger, proposer: TrialList, function: Any, *, on_end: Any, **named: Any) -> bool:
         on_end(ledger.finish({"seed": 0, "material": "m"}, {"run": "killed", **told}, 1.0))
         assert read(tmp_path / "runs" / "killed" / "journal.jsonl").status == "running"  # it may still say so itself
         return True
 
     monkeypatch.setattr(engine, "run_proposed", ends)
-    assert sweep.propose(InTurn([]), 1, call_of(sweep))
+    assert sweep.propose(TrialList([]), 1, call_of(sweep))
     statuses = [read(tmp_path / "runs" / name / "journal.jsonl").status for name in ("killed", "elsewhere")]
     assert statuses == ["killed", "running"]
 
@@ -68,7 +68,7 @@ def test_a_finished_sweep_runs_again_once_a_trial_is_to_run(tmp_path: Path, monk
         return True
 
     monkeypatch.setattr(engine, "run_proposed", runs)
-    assert sweep.propose(InTurn([]), 1, call_of(sweep))
+    assert sweep.propose(TrialList([]), 1, call_of(sweep))
     assert seen == [("running", "running")]
 
 

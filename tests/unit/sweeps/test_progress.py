@@ -8,7 +8,7 @@ from vse.display.progress import Parts, Progress
 from vse.storage.folder import Folder
 from vse.sweeps import progress
 from vse.sweeps.ledger import Ledger
-from vse.sweeps.progress import FILE_NAME, EpochCounter, Epochs, Standing, read_standing
+from vse.sweeps.progress import FILE_NAME, EpochCounter, Epochs, ProgressFile, read_sweep_progress
 
 
 def test_epochs_of_running_and_ended_trials_add_up() -> None:
@@ -56,15 +56,15 @@ def test_it_is_written_now_and_then_and_at_the_end(ledger: Ledger, monkeypatch: 
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     shown = []
     monkeypatch.setattr(progress, "show_trials", lambda of, states: shown.append((of, dict(states))))
-    assert read_standing(ledger.folder) is None
-    view, bar = Standing(ledger), Progress("train", total=3, unit="trials")
+    assert read_sweep_progress(ledger.folder) is None
+    view, bar = ProgressFile(ledger), Progress("train", total=3, unit="trials")
     bar.parts = Parts(share=0.75, count=6, unit="epochs")
     view.show(bar, 2)
     ledger.finish({"x": 1}, {}, 1.0)
     clock[0] += 0.5
     bar.done = 1
     view.show(bar, 2)
-    found = read_standing(ledger.folder)
+    found = read_sweep_progress(ledger.folder)
     assert found is not None
     assert (found.label, found.total, found.done, found.running, found.share) == ("train", 3, 0, 2, 0.25)
     assert found.rate.startswith("6 epochs, ")
@@ -72,7 +72,7 @@ def test_it_is_written_now_and_then_and_at_the_end(ledger: Ledger, monkeypatch: 
     ledger.fail({"x": 2}, "no luck")
     bar.done, bar.parts = 3, Parts(count=20, unit="epochs")
     view.show(bar, 0)
-    found = read_standing(ledger.folder)
+    found = read_sweep_progress(ledger.folder)
     assert found is not None
     assert (found.done, found.running, found.left) == (3, 0, None)
     assert shown[-1][1]["failed"] == 1
@@ -81,20 +81,20 @@ def test_it_is_written_now_and_then_and_at_the_end(ledger: Ledger, monkeypatch: 
 def test_a_search_knows_no_total(ledger: Ledger) -> None:
     bar = Progress("trials")
     bar.done = 4
-    Standing(ledger).show(bar, 1)
-    found = read_standing(ledger.folder)
+    ProgressFile(ledger).show(bar, 1)
+    found = read_sweep_progress(ledger.folder)
     assert found is not None
     assert (found.total, found.done, found.share, found.left) == (None, 4, None, None)
 
 
 def test_what_cannot_be_written_or_read_is_left_out(ledger: Ledger) -> None:
     ledger.folder.write_text(FILE_NAME, '{"label": "train", "total": 3}')
-    assert read_standing(ledger.folder) is None
+    assert read_sweep_progress(ledger.folder) is None
     ledger.folder.write_text(FILE_NAME, "{torn")
-    assert read_standing(ledger.folder) is None
+    assert read_sweep_progress(ledger.folder) is None
     ledger.folder.delete(FILE_NAME)
     ledger.folder.local(FILE_NAME).mkdir()
-    Standing(ledger).show(Progress("train", total=1), 0)
+    ProgressFile(ledger).show(Progress("train", total=1), 0)
 
 
 def test_a_store_that_is_slow_is_written_to_rarely(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_a_store_that_is_slow_is_written_to_rarely(ledger: Ledger, monkeypatch: 
         clock[0] += 1.0
 
     monkeypatch.setattr(Folder, "write_json", lambda self, name, content: write(name, content))
-    view = Standing(ledger)
+    view = ProgressFile(ledger)
     for _ in range(120):
         view.show(Progress("train", total=3), 1)
         clock[0] += 1.0

@@ -9,7 +9,7 @@ from ray.tune.search import Searcher
 from vse.sweeps.budget import Budget, Caps, Meter, Resources
 from vse.sweeps.ledger import Entry, FailureKind, trial_id
 from vse.sweeps.nodes import AWAY, ENDS, PAUSE, SickNodes
-from vse.sweeps.proposals import AVOIDED, LOSSES, HandOut, InTurn
+from vse.sweeps.proposals import AVOIDED, LOSSES, TrialList, TrialSearcher
 
 
 def ended(
@@ -32,7 +32,7 @@ def end(meter: Meter, entry: Entry) -> None:
 
 def test_in_their_order_and_again_after_a_failure() -> None:
     trials = [{"x": 1}, {"x": 2}]
-    proposer = InTurn(trials, attempts=2)
+    proposer = TrialList(trials, attempts=2)
     assert proposer.propose() == {"x": 1}
     assert proposer.ended(ended({"x": 1}, "failed"))
     assert proposer.propose() == {"x": 2}
@@ -43,7 +43,7 @@ def test_in_their_order_and_again_after_a_failure() -> None:
 
 
 def test_lost_nodes_are_no_failures_of_a_trial_until_they_are_many() -> None:
-    proposer, changes = InTurn([{"x": 1}], attempts=2), {"x": 1}
+    proposer, changes = TrialList([{"x": 1}], attempts=2), {"x": 1}
     lost = ended(changes, "failed", failure=FailureKind.NODE_LOST)
     assert all(proposer.ended(lost) for _ in range(LOSSES))
     assert proposer.ended(ended(changes, "failed", failure=FailureKind.ERROR))
@@ -53,77 +53,77 @@ def test_lost_nodes_are_no_failures_of_a_trial_until_they_are_many() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind.is_innocent])
 def test_what_is_no_fault_of_a_trial_may_be_more_often_than_its_failures(kind: FailureKind) -> None:
-    proposer = InTurn([{"x": 1}], attempts=1)
+    proposer = TrialList([{"x": 1}], attempts=1)
     ends = [proposer.ended(ended({"x": 1}, "failed", failure=kind)) for _ in range(LOSSES + 1)]
     assert ends == [True] * LOSSES + [False]
 
 
 def test_a_trial_waits_for_its_place_however_often_it_has_none() -> None:
-    proposer = InTurn([{"x": 1}])
+    proposer = TrialList([{"x": 1}])
     without = ended({"x": 1}, "failed", failure=FailureKind.NO_RESOURCES)
     assert all(proposer.ended(without) for _ in range(10 * LOSSES))
 
 
 def test_tune_waits_while_a_running_trial_may_come_again() -> None:
-    proposer = InTurn([{"x": 1}])
-    hand_out = HandOut(proposer, unlimited())
-    assert hand_out.suggest("a") == {"changes": {"x": 1}}
-    assert hand_out.suggest("b") is None
-    hand_out.on_trial_complete("a", error=True)
+    proposer = TrialList([{"x": 1}])
+    searcher = TrialSearcher(proposer, unlimited())
+    assert searcher.suggest("a") == {"changes": {"x": 1}}
+    assert searcher.suggest("b") is None
+    searcher.on_trial_complete("a", error=True)
     proposer.ended(ended({"x": 1}, "failed"))
-    assert hand_out.suggest("b") == {"changes": {"x": 1}}
-    hand_out.on_trial_complete("b")
+    assert searcher.suggest("b") == {"changes": {"x": 1}}
+    searcher.on_trial_complete("b")
     proposer.ended(ended({"x": 1}))
-    assert hand_out.suggest("c") == Searcher.FINISHED
-    assert hand_out.held_back is None
+    assert searcher.suggest("c") == Searcher.FINISHED
+    assert searcher.held_back is None
 
 
 def test_the_cap_lets_nothing_new_start() -> None:
     meter = capped(2.5, 1.0)
-    hand_out = HandOut(InTurn([{"x": number} for number in range(5)]), meter)
-    assert hand_out.suggest("a") == {"changes": {"x": 0}}
-    assert hand_out.suggest("b") == {"changes": {"x": 1}}
+    searcher = TrialSearcher(TrialList([{"x": number} for number in range(5)]), meter)
+    assert searcher.suggest("a") == {"changes": {"x": 0}}
+    assert searcher.suggest("b") == {"changes": {"x": 1}}
     for name, number in (("a", 0), ("b", 1)):
-        hand_out.on_trial_complete(name)
+        searcher.on_trial_complete(name)
         end(meter, ended({"x": number}))
-    assert hand_out.suggest("c") == Searcher.FINISHED
-    assert hand_out.held_back == {"x": 2}
-    assert hand_out.suggest("d") == Searcher.FINISHED
+    assert searcher.suggest("c") == Searcher.FINISHED
+    assert searcher.held_back == {"x": 2}
+    assert searcher.suggest("d") == Searcher.FINISHED
 
 
 def test_what_the_cap_held_back_starts_where_others_end_sooner_than_expected() -> None:
     meter = capped(2.5, 1.0)
-    hand_out = HandOut(InTurn([{"x": number} for number in range(4)]), meter)
-    assert [hand_out.suggest(name) for name in "ab"] == [{"changes": {"x": 0}}, {"changes": {"x": 1}}]
-    assert hand_out.suggest("c") is None
-    assert hand_out.held_back == {"x": 2}
-    hand_out.on_trial_complete("a")
+    searcher = TrialSearcher(TrialList([{"x": number} for number in range(4)]), meter)
+    assert [searcher.suggest(name) for name in "ab"] == [{"changes": {"x": 0}}, {"changes": {"x": 1}}]
+    assert searcher.suggest("c") is None
+    assert searcher.held_back == {"x": 2}
+    searcher.on_trial_complete("a")
     end(meter, ended({"x": 0}, "failed", seconds=0.1))
-    assert hand_out.suggest("c") == {"changes": {"x": 2}}
-    assert hand_out.held_back is None
+    assert searcher.suggest("c") == {"changes": {"x": 2}}
+    assert searcher.held_back is None
     for name, number in (("b", 1), ("c", 2)):
-        hand_out.on_trial_complete(name)
+        searcher.on_trial_complete(name)
         end(meter, ended({"x": number}))
-    assert hand_out.suggest("d") == Searcher.FINISHED
-    assert hand_out.held_back == {"x": 3}
+    assert searcher.suggest("d") == Searcher.FINISHED
+    assert searcher.held_back == {"x": 3}
 
 
 def test_where_nothing_is_known_a_capped_sweep_waits_for_its_first_trial() -> None:
     meter = capped(2.5)
-    hand_out = HandOut(InTurn([{"x": number} for number in range(5)]), meter)
-    assert hand_out.suggest("a") == {"changes": {"x": 0}}
-    assert hand_out.suggest("b") is None
-    hand_out.on_trial_complete("a")
+    searcher = TrialSearcher(TrialList([{"x": number} for number in range(5)]), meter)
+    assert searcher.suggest("a") == {"changes": {"x": 0}}
+    assert searcher.suggest("b") is None
+    searcher.on_trial_complete("a")
     end(meter, ended({"x": 0}))
-    assert hand_out.suggest("b") == {"changes": {"x": 1}}
-    assert hand_out.suggest("c") is None  # 1 + 1 expected + 1 are too much, but b may be over sooner
-    hand_out.on_trial_complete("b")
+    assert searcher.suggest("b") == {"changes": {"x": 1}}
+    assert searcher.suggest("c") is None  # 1 + 1 expected + 1 are too much, but b may be over sooner
+    searcher.on_trial_complete("b")
     end(meter, ended({"x": 1}))
-    assert hand_out.suggest("c") == Searcher.FINISHED
+    assert searcher.suggest("c") == Searcher.FINISHED
 
 
 def test_a_refused_trial_does_not_come_again() -> None:
-    proposer = InTurn([{"x": 1}])
+    proposer = TrialList([{"x": 1}])
     proposer.propose()
     assert not proposer.ended(ended({"x": 1}, "failed"), final=True)
     assert proposer.propose() is None
@@ -132,18 +132,18 @@ def test_a_refused_trial_does_not_come_again() -> None:
 def test_trials_keep_from_sick_nodes_and_come_again() -> None:
     now = [0.0]
     sick = SickNodes(lambda: False, clock=lambda: now[0])
-    proposer = InTurn([{"x": number} for number in range(5)])
-    hand_out = HandOut(proposer, unlimited(), sick=sick)
-    assert hand_out.suggest("a") == {"changes": {"x": 0}}
+    proposer = TrialList([{"x": number} for number in range(5)])
+    searcher = TrialSearcher(proposer, unlimited(), sick=sick)
+    assert searcher.suggest("a") == {"changes": {"x": 0}}
     sick.ill("n1", "host-1", "StorageError", "full")
     assert proposer.ended(ended({"x": 0}, "failed", failure=FailureKind.NODE_FAULT))
-    hand_out.on_trial_complete("a")
-    assert hand_out.suggest("b") is None  # a pause
+    searcher.on_trial_complete("a")
+    assert searcher.suggest("b") is None  # a pause
     now[0] += PAUSE
-    assert hand_out.suggest("b") == {"changes": {"x": 1}}
+    assert searcher.suggest("b") == {"changes": {"x": 1}}
     sick.ill("n1", "host-1", "StorageError", "full")
     now[0] += PAUSE
-    assert hand_out.suggest("c") == {"changes": {"x": 2}, AVOIDED: ["n1"]}
+    assert searcher.suggest("c") == {"changes": {"x": 2}, AVOIDED: ["n1"]}
     lost = ended({"x": 0}, "failed", failure=FailureKind.NODE_FAULT)
     assert [proposer.ended(lost) for _ in range(LOSSES)] == [True] * (LOSSES - 1) + [False]
 
@@ -152,19 +152,19 @@ def test_where_all_nodes_are_left_out_trials_wait_for_the_first_that_comes_back(
     """One that keeps from all of them would do so for its life, and hold the place of others."""
     now = [0.0]
     sick = SickNodes(lambda: False, clock=lambda: now[0])
-    proposer = InTurn([{"x": 1}, {"x": 2}])
-    hand_out = HandOut(proposer, unlimited(), sick=sick, elsewhere=lambda left_out: left_out != ["n1", "n2"])
+    proposer = TrialList([{"x": 1}, {"x": 2}])
+    searcher = TrialSearcher(proposer, unlimited(), sick=sick, elsewhere=lambda left_out: left_out != ["n1", "n2"])
     for node in ("n1", "n2"):
         sick.well(node)
         for _ in range(ENDS):
             assert sick.ill(node, node, "StorageError", "full") == "here"
         now[0] += 2 * PAUSE
-    assert [hand_out.suggest("a"), hand_out.suggest("b")] == [None, None]
+    assert [searcher.suggest("a"), searcher.suggest("b")] == [None, None]
     now[0] = AWAY - 1.0
-    assert hand_out.suggest("a") is None
+    assert searcher.suggest("a") is None
     now[0] = AWAY
-    assert hand_out.suggest("a") == {"changes": {"x": 1}, AVOIDED: ["n2"]}
-    assert hand_out.held_back is None
+    assert searcher.suggest("a") == {"changes": {"x": 1}, AVOIDED: ["n2"]}
+    assert searcher.held_back is None
 
 
 def test_where_nothing_is_left_nobody_waits_for_nodes_that_are_left_out() -> None:
@@ -172,24 +172,24 @@ def test_where_nothing_is_left_nobody_waits_for_nodes_that_are_left_out() -> Non
     sick.ill("n1", "n1", "StorageError", "full")
     sick.ill("n1", "n1", "StorageError", "full")
     sick._rested = 0.0
-    hand_out = HandOut(InTurn([]), unlimited(), sick=sick, elsewhere=lambda left_out: False)
-    assert hand_out.suggest("a") == Searcher.FINISHED
+    searcher = TrialSearcher(TrialList([]), unlimited(), sick=sick, elsewhere=lambda left_out: False)
+    assert searcher.suggest("a") == Searcher.FINISHED
 
 
 def test_nothing_new_starts_where_results_have_no_place() -> None:
     broken: list[bool] = []
-    hand_out = HandOut(InTurn([{"x": 1}, {"x": 2}]), unlimited(), lambda: bool(broken))
-    assert hand_out.suggest("a") == {"changes": {"x": 1}}
+    searcher = TrialSearcher(TrialList([{"x": 1}, {"x": 2}]), unlimited(), lambda: bool(broken))
+    assert searcher.suggest("a") == {"changes": {"x": 1}}
     broken.append(True)
-    assert hand_out.suggest("b") == Searcher.FINISHED
+    assert searcher.suggest("b") == Searcher.FINISHED
 
 
 def test_tune_may_save_it_whatever_the_proposer_holds() -> None:
     """Tune pickles its searcher when an experiment begins; open generators and locks below it must not matter."""
-    proposer = InTurn([{"x": 1}])
+    proposer = TrialList([{"x": 1}])
     proposer.open = (number for number in range(3))  # type: ignore[attr-defined]
-    assert pickle.loads(pickle.dumps(HandOut(proposer, unlimited()))).__dict__ == {}
+    assert pickle.loads(pickle.dumps(TrialSearcher(proposer, unlimited()))).__dict__ == {}
 
 
 def test_a_training_that_diverged_is_not_retried() -> None:
-    assert not InTurn([{"x": 1}]).ended(ended({"x": 1}, "failed", failure=FailureKind.DIVERGED))
+    assert not TrialList([{"x": 1}]).ended(ended({"x": 1}, "failed", failure=FailureKind.DIVERGED))

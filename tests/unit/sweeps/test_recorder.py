@@ -26,17 +26,17 @@ class Ends:
 
     def __init__(self, ledger: Ledger, need: Resources | None = None, *, alone: bool = False) -> None:
         from vse.sweeps.budget import Budget, Caps, Meter
-        from vse.sweeps.nodes import SickNodes, Waiting
-        from vse.sweeps.proposals import InTurn
+        from vse.sweeps.nodes import ResourceWatch, SickNodes
+        from vse.sweeps.proposals import TrialList
         from vse.sweeps.recorder import Recorder
 
         bar = Progress("trials", unit="trials").__enter__()
         self.sick = SickNodes(lambda: alone)
         self.now = 0.0
-        waiting = Waiting({"CPU": 1.0}, deadline=900.0, clock=lambda: self.now, nodes=list)
+        waiting = ResourceWatch({"CPU": 1.0}, deadline=900.0, clock=lambda: self.now, nodes=list)
         self.need = need or Resources()
         self.meter = Meter(Budget(Caps(), self.need), clock=lambda: self.now)
-        self.proposer = InTurn([])
+        self.proposer = TrialList([])
         self.untold: list[str] = []
         self.recorder = Recorder(
             ledger,
