@@ -28,9 +28,8 @@ PURE = (
     *("errors", "registry", "values", "config", "determinism", "text", "data", "adversaries", "models", "objectives"),
     *("training", "evaluation"),
 )
-# What lies in datasets/<name>/annotations is ground truth; one function of training may ask a source what is true of
-# its images, for the control arm `mask=truth`.
-GROUND_TRUTH = ("annotations", "read_annotations", "write_annotations", "true_pairs", "truth_matrix", "holds")
+# One function of training may ask a source what is true of its images, for the control arm `mask=truth`.
+GROUND_TRUTH = ("annotate", "true_pairs", "truth_matrix", "holds")
 THE_CONTROL_ARM = ("training.inputs", "_truth")
 
 
@@ -132,7 +131,7 @@ def _import_breaches(module: str, name: str, modules: dict[str, Path]) -> Iterat
             yield f"{module} imports {target}, which comes after it"
     except KeyError as error:
         yield f"{error.args[0]} has no place in ORDER"
-    if room == "training" and target in ("data.annotations", "data.scenes.truth"):
+    if room == "training" and target.startswith(("data.scenes", "data.sources.scenes")):
         yield f"{module} imports {target}; training never sees ground truth"
 
 

@@ -50,15 +50,21 @@ def test_imports_point_one_way() -> None:
         ("models/vsepp.py", "from torchvision import models", "only features"),
         ("stages/pipeline.py", "import argparse", "only cli.command"),
         ("sweeps/alpha.py", "import ray\nray.init()", "ray.init"),
-        ("training/step.py", "from vse.data import annotations", "never sees ground truth"),
+        ("training/step.py", "from vse.data.scenes import meaning", "never sees ground truth"),
         ("training/loop.py", "def f(source):\n    return source.true_pairs('train')", "reads ground truth"),
-        ("training/inputs.py", "def f(source):\n    return source.annotations()", "reads ground truth"),
+        ("training/inputs.py", "def f(source):\n    return source.annotate()", "reads ground truth"),
         ("brand_new_room.py", "from vse.config import knob", "no place in ORDER"),
     ],
 )
 def test_a_breach_is_found(tmp_path: Path, file: str, source: str, words: str) -> None:
     package = tmp_path / "vse"
-    for name in ("config.py", "sweeps/__init__.py", "objectives/ranking.py", "models/vsepp.py", "data/annotations.py"):
+    for name in (
+        "config.py",
+        "sweeps/__init__.py",
+        "objectives/ranking.py",
+        "models/vsepp.py",
+        "data/scenes/meaning.py",
+    ):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("")
     (package / file).parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from jaxtyping import Float32
 
 from vse import registry
 from vse.config import knob
-from vse.data.picture_files import picture_files
+from vse.data.image_files import picture_files
 from vse.data.places import below
 from vse.data.records import Image, Records, Split
 from vse.data.source import has_word

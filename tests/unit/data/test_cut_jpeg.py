@@ -8,8 +8,7 @@ import PIL.Image
 import pytest
 
 from tests.shared import SHARED
-from vse.data.cut_jpeg import END, with_end
-from vse.data.images import UnreadableImage, decode_image
+from vse.data.images import END, UnreadableImage, decode_image, with_end
 
 KINDS: dict[str, dict[str, Any]] = {
     "baseline": {},

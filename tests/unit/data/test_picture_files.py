@@ -6,8 +6,8 @@ import PIL.Image
 import pytest
 
 from tests import s3
+from vse.data.image_files import ENDINGS, picture_files
 from vse.data.images import open_image
-from vse.data.picture_files import ENDINGS, picture_files
 from vse.errors import InputError
 from vse.storage.folder import Folder
 

@@ -4,10 +4,19 @@ What is said and how it is said are drawn from separate streams, so the second w
 """
 
 from vse.data.scenes.layout import Address, Draw, Scene, Thing, scene_of
-from vse.data.scenes.meaning import Entity, Meaning, Relation
-from vse.data.scenes.truth import clear_relations, holds
-from vse.data.scenes.words import ATTRIBUTE_WORDS, NOUN_WORDS, NUMBERS, POSTURES, PRESENTATIONS, RELATION_PHRASES
-from vse.data.scenes.world import COLOURS, CONTACTS, NOUNS, PATTERNS
+from vse.data.scenes.meaning import Entity, Meaning, Relation, clear_relations, holds
+from vse.data.scenes.world import (
+    ATTRIBUTE_WORDS,
+    COLOURS,
+    CONTACTS,
+    NOUN_WORDS,
+    NOUNS,
+    NUMBERS,
+    PATTERNS,
+    POSTURES,
+    PRESENTATIONS,
+    RELATION_PHRASES,
+)
 
 _NUM_CAPTIONS = (3, 7)
 _SHAPES = (

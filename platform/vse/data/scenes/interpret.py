@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vse.data.scenes.meaning import Entity, Meaning, Relation
-from vse.data.scenes.words import ATTRIBUTE_OF, LEAD_INS, NOUN_OF, NUMBER_OF, POSTURES, RELATION_OF, VERBS
+from vse.data.scenes.world import ATTRIBUTE_OF, LEAD_INS, NOUN_OF, NUMBER_OF, POSTURES, RELATION_OF, VERBS
 from vse.text.tokens import words
 
 _ARTICLES = ("a", "an", "the", "one")

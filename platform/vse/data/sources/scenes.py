@@ -1,17 +1,16 @@
-"""The data set that the project renders itself, as a source of records."""
+"""The data set that the project renders itself, as a source of records and of ground truth."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from vse.config import knob
-from vse.data.annotations import AnnotatedObject, AnnotatedRelation, Annotation, Annotations
 from vse.data.records import Caption, Image, Records
 from vse.data.scenes.grammar import captions_of
-from vse.data.scenes.layout import CANVAS, Address, scene_of
-from vse.data.scenes.truth import clear_relations, text_truth, true_pairs
-from vse.data.scenes.words import WORDINGS
-from vse.data.scenes.world import REVISION
+from vse.data.scenes.interpret import interpret
+from vse.data.scenes.layout import CANVAS, Address, Box, scene_of
+from vse.data.scenes.meaning import clear_relations, holds, truth_matrix
+from vse.data.scenes.world import REVISION, WORDINGS
 from vse.data.source import DataLocation, Source, SourceConfig, Truth
 from vse.errors import InputError
 from vse.registry import register
@@ -39,7 +38,7 @@ class Scenes(Source):
 
     @property
     def image_root(self) -> str:
-        """Nothing: scenes lie nowhere."""
+        """Empty, because scenes are rendered."""
         return ""
 
     def read(self) -> Records:
@@ -67,32 +66,52 @@ class Scenes(Source):
         raise InputError(f"{location}: scenes are rendered, not read; leave the path out")
 
     @staticmethod
-    def true_pairs(records: Records, split: str) -> np.ndarray:
-        """Which captions are true of which images of a split: bool (images, captions)."""
-        return true_pairs(records, split)
+    def truth(records: Records) -> Truth:
+        """Judges any text: (image id, text) -> whether it holds, None if it cannot be read."""
+        uris = {image.id: image.uri for image in records.images}
+
+        def is_true(image: str, text: str) -> bool | None:
+            meaning = interpret(text)
+            return None if meaning is None else holds(meaning, scene_of(uris[image]))
+
+        return is_true
 
     @staticmethod
-    def truth(records: Records) -> Truth:
-        """A judge of any text: (image id, text) -> whether it holds, None where the text cannot be read."""
-        return text_truth(records)
+    def true_pairs(records: Records, split: str) -> np.ndarray:
+        """Which captions are true of which images of a split: bool (images, captions)."""
+        part = records.split(split)
+        meanings = []
+        for caption in part.captions:
+            meaning = interpret(caption.text)
+            assert meaning is not None, f"not a caption of a scene: {caption.text}"
+            meanings.append(meaning)
+        return truth_matrix(meanings, [scene_of(image.uri) for image in part.images])
 
-    def annotations(self, records: Records) -> Annotations:
-        """Objects with boxes in pixels, attributes, and the relations a caption may state."""
-        return Annotations({image.id: annotate(image.uri) for image in records.images})
+
+@dataclass(frozen=True, slots=True)
+class SceneObject:
+    """An object of a rendered picture. `box` is left, top, right, bottom in pixels; right and bottom are outside."""
+
+    noun: str
+    box: Box
+    attributes: tuple[str, str, str]
 
 
-def annotate(uri: str) -> Annotation:
-    """Ground truth of one scene; relations of several objects alike are given for every one of them."""
+def annotate(uri: str) -> tuple[tuple[SceneObject, ...], tuple[tuple[int, str, int], ...]]:
+    """The ground truth of one `scene:` address.
+
+    Returns:
+        The objects, and the relations that a caption may state as (subject, relation, object) with the numbers of
+        objects. A relation of several objects alike is listed for each of them.
+    """
     scene = scene_of(uri)
-    objects: list[AnnotatedObject] = []
+    objects: list[SceneObject] = []
     members: list[range] = []
     for thing in scene.things:
         members.append(range(len(objects), len(objects) + thing.count))
-        attributes = (thing.colour, thing.size, thing.pattern)
         for box in thing.boxes:
             left, top, right, bottom = (round(v * scene.size / CANVAS) for v in box)
-            objects.append(AnnotatedObject(thing.noun, (left, top, right, bottom), attributes))
-    relations = [
-        AnnotatedRelation(x, name, y) for a, name, b in clear_relations(scene) for x in members[a] for y in members[b]
-    ]
-    return Annotation(tuple(objects), tuple(relations))
+            attributes = (thing.colour, thing.size, thing.pattern)
+            objects.append(SceneObject(thing.noun, (left, top, right, bottom), attributes))
+    relations = ((x, name, y) for a, name, b in clear_relations(scene) for x in members[a] for y in members[b])
+    return tuple(objects), tuple(relations)

@@ -11,10 +11,8 @@ from vse.config import knob
 from vse.data.reading import SplitNames, decode, notice
 from vse.data.records import Caption, Image, Records
 from vse.data.source import DataLocation, RecordsBuilder, Source, SourceConfig, inside, readable_name, stem
-from vse.data.tables.cells import Row, rows_of
-from vse.data.tables.columns import Chooser
-from vse.data.tables.delimited import delimited
-from vse.data.tables.json_forms import json_table
+from vse.data.table_files import delimited, json_table
+from vse.data.table_rows import Chooser, Row, rows_of
 from vse.errors import InputError
 from vse.registry import register
 from vse.storage import user_files
