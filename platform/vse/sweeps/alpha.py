@@ -22,8 +22,7 @@ from vse.report.build import command_of
 from vse.report.curve import AlphaResults, Arm, by_seed
 from vse.report.description import alpha_headline, alpha_text
 from vse.report.tables import alpha_table
-from vse.sweeps.budget import Budget
-from vse.sweeps.ledger import Entry
+from vse.sweeps.ledger import Entry, trial_id
 from vse.sweeps.plan import (
     ARM,
     LABELS,
@@ -35,11 +34,8 @@ from vse.sweeps.plan import (
     SweepCall,
     SweepOptions,
     SweepPlan,
-    check_seeds,
-    child_id,
-    default_name,
     label_of,
-    need_of,
+    shared_fields,
 )
 from vse.sweeps.space import check_space, expand, label, load_space
 from vse.sweeps.trial import SPLITS, alpha_trial, trial_function
@@ -111,12 +107,12 @@ class AlphaPlan(SweepPlan):
                 alike = config.features.backbone == self.config.features.backbone
                 yield StageInputs(config=config, parsed=arm == self.family, outputs=outputs if alike else ())
 
-    def children(self, name: str, entry: Entry) -> Iterator[ChildRun]:
+    def children(self, entry: Entry) -> Iterator[ChildRun]:
         """One run for every α of the swept arm, one for the measures of another arm."""
         for alpha, metrics in entry.result.get("points", []):
             params = {ALPHA: alpha, SEED: entry.changes[SEED], "run": entry.result["run"]}
             yield ChildRun(
-                id=child_id(name, params),
+                id=trial_id(params),
                 name=label({ALPHA: alpha, SEED: entry.changes[SEED]}),
                 kind="alpha",
                 params=params,
@@ -127,7 +123,7 @@ class AlphaPlan(SweepPlan):
             learned = {"alpha": entry.result["alpha"]} if "alpha" in entry.result else {}
             metrics = entry.result.get("metrics", {})
             yield ChildRun(
-                id=child_id(name, entry.changes),
+                id=entry.id,
                 name=label_of(entry.changes),
                 kind="measure",
                 params=entry.changes,
@@ -236,7 +232,6 @@ def make_plan(request: Request) -> AlphaPlan:
     family = registry.name_of("family", config.model)
     if "alpha" not in registry.component("family", family).inference_parameters:
         raise InputError(f"model={family}: has no alpha to sweep; use model=univse")
-    check_seeds(request)
     if config.model.learn_alpha:
         raise InputError(
             "model.learn_alpha: alpha is swept here; sweep.learn_alpha=true trains the learned one as well"
@@ -250,8 +245,8 @@ def make_plan(request: Request) -> AlphaPlan:
     by_error = options.standard_error
     if by_error is None:
         by_error = registry.name_of("source", config.data) != "scenes"
-    config = override(config, {SEED: 0})
-    Budget(options, need_of(config.train)).check()
+    fields = shared_fields(request, space)
+    config = fields["config"]
     arms, learned, against = {family: config}, None, None
     if options.learn_alpha:
         learned = f"{family}_learned"
@@ -264,11 +259,7 @@ def make_plan(request: Request) -> AlphaPlan:
     for arm in arms.values():
         check_objective(arm)
     return AlphaPlan(
-        name=default_name(options, request.preset),
-        named=bool(options.name),
-        config=config,
-        space=space,
-        options=options,
+        **fields,
         listed=tuple({ARM: arm} for arm in arms),
         arms=arms,
         attacked=SPLITS,

@@ -13,7 +13,6 @@ from vse.report.description import response_headline, response_text
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.report.response_page import BEST, write_response
 from vse.stages.pipeline import check
-from vse.sweeps.budget import Budget
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.methods import ParzenSearch, check_searchable, first_draws, halving, warm_points
 from vse.sweeps.objective_results import headline, judged, preset_file, response_results
@@ -27,12 +26,9 @@ from vse.sweeps.plan import (
     SweepCall,
     SweepOptions,
     SweepPlan,
-    check_seeds,
-    child_id,
-    default_name,
     label_of,
-    need_of,
     point_of,
+    shared_fields,
 )
 from vse.sweeps.proposals import Proposer
 from vse.sweeps.space import Space, canonical_point, check_space, expand, label, labels_of, load_space
@@ -182,7 +178,7 @@ class ObjectivePlan(SweepPlan):
         epochs = self.config.train.epochs
         return halving(epochs, self.options.grace or max(1, epochs // 9), self.options.reduction, ledger)
 
-    def children(self, name: str, entry: Entry) -> Iterator[ChildRun]:
+    def children(self, entry: Entry) -> Iterator[ChildRun]:
         result = entry.result
         metrics: list[tuple[int, dict[str, float]]] = []
         if entry.state == "finished":
@@ -192,7 +188,7 @@ class ObjectivePlan(SweepPlan):
             cost = {"cost/seconds": entry.spent, "cost/gpu_hours": entry.spent * entry.need.gpus / 3600}
             metrics = [(step, numbers), *((epoch, {"rsum_so_far": value}) for epoch, value in curve), (step, cost)]
         yield ChildRun(
-            id=child_id(name, entry.changes),
+            id=entry.id,
             name=label_of(entry.changes),
             kind="trial",
             params={key: value for key, value in entry.changes.items() if key != MATERIAL},
@@ -229,9 +225,9 @@ class ObjectivePlan(SweepPlan):
 def make_plan(request: Request) -> ObjectivePlan:
     """The plan of a request. Raises InputError for settings that do not go together."""
     options: ObjectiveSweepOptions = request.options.sweep
-    check_seeds(request)
-    config: RunConfig = override(request.config, {SEED: 0})
     space = load_space(options.space)
+    fields = shared_fields(request, space)
+    config: RunConfig = fields["config"]
     check_space(space, config, request.changed)
     check_objective(config)
     if SEED in space.keys:
@@ -240,15 +236,10 @@ def make_plan(request: Request) -> ObjectivePlan:
         if key in space.keys:
             raise InputError(f"search space {options.space}: {key}: sets what a trial needs, which is the same for all")
     _check_method(options, space, config)
-    Budget(options, need_of(config.train)).check()
     listed = () if options.method == "hyperopt" else tuple(_listed(space, options, config))
     attacked = () if options.objective == "rsum" else ("val",)
     return ObjectivePlan(
-        name=default_name(options, request.preset),
-        named=bool(options.name),
-        config=config,
-        space=space,
-        options=options,
+        **fields,
         listed=listed,
         arms={"": override(config, listed[0]) if listed else config},
         attacked=attacked,

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 from vse import registry
 from vse.cli.command import Request
 from vse.cluster.runtime import Config as RayConfig
-from vse.config import knob
+from vse.config import knob, override
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps.budget import Budget, Caps, Resources
-from vse.sweeps.ledger import Entry, Ledger, stem, trial_id
+from vse.sweeps.ledger import Entry, Ledger, stem
 from vse.sweeps.proposals import Proposer, TrialList
 from vse.sweeps.space import Space, label
 from vse.sweeps.trial_process import Function
@@ -97,7 +97,7 @@ class Outcome:
 class ChildRun:
     """A tracked run below the sweep's own: one trial, or one of the points that a trial measured.
 
-    `metrics` are (step, values). `seconds` is how long it took.
+    `id` is the part of its permanent id below the sweep. `metrics` are (step, values). `seconds` is how long it took.
     """
 
     id: str
@@ -168,8 +168,8 @@ class SweepPlan(ABC):
         """What a trial computes: changes -> plain data. Ray pickles it."""
 
     @abstractmethod
-    def children(self, name: str, entry: Entry) -> Iterator[ChildRun]:
-        """Tracked runs of a trial that ended, below the sweep `name`."""
+    def children(self, entry: Entry) -> Iterator[ChildRun]:
+        """Tracked runs of a trial that has ended."""
 
     @abstractmethod
     def outcome(self, call: SweepCall) -> Outcome:
@@ -278,20 +278,26 @@ def label_of(changes: Mapping[str, Any]) -> str:
     return f"{changes[ARM]} {own}" if ARM in changes else own
 
 
-def child_id(parent: str, changes: Mapping[str, Any]) -> str:
-    """Permanent id of a tracked run below a sweep."""
-    return f"{parent}-{trial_id(changes)}"
+def shared_fields(request: Request, space: Space) -> dict[str, Any]:
+    """The fields of a plan that do not depend on the kind of sweep.
 
+    Args:
+        request: The user's request.
+        space: What is searched.
 
-def default_name(options: SweepOptions, preset: str | None) -> str:
-    """The name of a sweep without the fingerprint: the user's, or space and preset."""
-    return options.name or f"{stem(options.space.removesuffix('.py'))}-{stem(preset)}"
-
-
-def check_seeds(request: Request) -> None:
-    """Raises InputError for seeds that are set elsewhere, missing or repeated."""
-    seeds = request.options.sweep.seeds
+    Raises:
+        InputError: Seeds are set elsewhere, missing or repeated, or a cap could not be reached.
+    """
+    options, preset = request.options.sweep, stem(request.preset)
     if SEED in request.changed:
         raise InputError("seed: a sweep takes its seeds from sweep.seeds")
-    if len(set(seeds)) != len(seeds) or not seeds:
-        raise InputError(f"sweep.seeds={','.join(map(str, seeds))}: expected one or more different numbers")
+    if len(set(options.seeds)) != len(options.seeds) or not options.seeds:
+        raise InputError(f"sweep.seeds={','.join(map(str, options.seeds))}: expected one or more different numbers")
+    Budget(options, need_of(request.config.train)).check()
+    return {
+        "name": options.name or f"{stem(options.space.removesuffix('.py'))}-{preset}",
+        "named": bool(options.name),
+        "config": override(request.config, {SEED: 0}),
+        "space": space,
+        "options": options,
+    }

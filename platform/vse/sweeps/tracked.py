@@ -69,8 +69,8 @@ class TrackedRuns:
 
     def record_trial(self, entry: Entry) -> None:
         """Write the tracked runs of a trial that has ended, each once."""
-        for child in self.plan.children(self.name, entry):
-            journal = self.journal("trials", child.id.removeprefix(f"{self.name}-"))
+        for child in self.plan.children(entry):
+            journal = self.journal("trials", child.id)
             story = read(journal.path)
             if story.status == entry.state and story.tags.get("attempts") == str(entry.attempts):
                 continue
@@ -80,7 +80,7 @@ class TrackedRuns:
     def _record_child(self, journal: Journal, child: ChildRun, entry: Entry) -> None:
         run = entry.result.get("run", "")
         tags = {"kind": child.kind, "attempts": entry.attempts, "run": run}
-        journal.start(child.id, name=child.name, parent=self.name, tags=tags, ago=child.seconds)
+        journal.start(f"{self.name}-{child.id}", name=child.name, parent=self.name, tags=tags, ago=child.seconds)
         journal.params(child.params)
         journal.describe("headline", trial_text(child.name, self.name, run, child.headline))
         if entry.state == "failed":

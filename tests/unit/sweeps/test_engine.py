@@ -51,7 +51,7 @@ class Square(SweepPlan):
     def trial_function(self, call: SweepCall) -> Any:
         raise AssertionError
 
-    def children(self, name: str, entry: Entry) -> Iterator[Any]:
+    def children(self, entry: Entry) -> Iterator[Any]:
         yield from ()
 
     def proposer(self, call: SweepCall) -> tuple[Any, int]:
