@@ -12,9 +12,8 @@ from typing import Any, get_type_hints
 
 from tests.unit.write_job_keys import declared
 from vse import presets, registry
-from vse.config import typed, walk
+from vse.config import type_name, typed, walk
 from vse.training.config import RunConfig
-from vse.values import type_name
 
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 _HEADINGS = {"source": "Sources", "backbone": "Backbones", "parser": "Parsers", "sentence": "Sentence vectors"}

@@ -11,14 +11,17 @@ import difflib
 import functools
 import hashlib
 import json
+import math
+import re
+import types
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, field, fields, is_dataclass, replace
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from vse import registry
 from vse.errors import Hint, InputError, UnknownError
 from vse.registry import ComponentConfig
-from vse.values import check_range, coerce, type_name
 
 T = TypeVar("T")
 
@@ -43,10 +46,9 @@ def knob(
 ) -> Any:
     """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices.
 
-    later: it joined a configuration of which runs were made. Its default, which must be what they did, is not written,
-    so that they keep their fingerprints. repeated: a list of texts, such as sentences, whose key is given once for each
-    on a command line; each is taken as it stands, commas included. reads, writes: `file` or `folder`, for what must be
-    there, or must be possible to make, before a job starts.
+    later: the key was added after runs were made; its default is not written, so that they keep their fingerprints.
+    repeated: a list of texts, one for each time that the key is given, commas included. reads, writes: `file` or
+    `folder` if the value names one that must exist before a job starts, or that the job makes.
     """
     ranges = {"low": low, "high": high, "above": above, "choices": choices}
     return field(
@@ -56,7 +58,7 @@ def knob(
 
 
 def below(name: str, doc: str = "", *, later: bool = False) -> Any:
-    """A field of settings whose keys are known later: `KEY=x` is kept as `name=x`, `KEY.a.b=x` as `a.b=x`."""
+    """A field for keys that are checked later: `KEY=x` is kept as `name=x`, `KEY.a.b=x` as `a.b=x`."""
     return field(default=(), metadata={"doc": doc, "later": later, "below": name})
 
 
@@ -71,34 +73,37 @@ def group(default: Any, named: Mapping[str, Any], doc: str = "") -> Any:
 
 
 def spelled_out(config: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`changes` as a user writes them, a name of a whole group (`text.contrast=published`) as the keys it stands for.
+    """Replace the name of a whole group (`text.contrast=published`) by the keys that it stands for.
 
-    Keys below a group come after its name. Raises InputError for a name that the group does not know.
+    Keys below a group come after its name. Raises InputError for an unknown name.
     """
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for key, value in changes.items():
-        named = _names_of(config, key.split("."))
+        named = names_of(config, key.split("."))
         if not named:
             continue
         if not isinstance(value, str) or value not in named:
             raise InputError(f"{key}={value}: expected {' or '.join(named)}, or a key below it, as {key}.<key>")
-        found |= {f"{key}.{name}": leaf for name, leaf in flatten(named[value]).items()}
-    return found | {key: value for key, value in changes.items() if not _names_of(config, key.split("."))}
+        leaves |= {f"{key}.{name}": leaf for name, leaf in flatten(named[value]).items()}
+    return leaves | {key: value for key, value in changes.items() if not names_of(config, key.split("."))}
 
 
-def _names_of(config: Any, path: list[str]) -> Mapping[str, Any]:
-    """Names of the group at `path`; none where that is no group with names, or not there."""
+def names_of(config: Any, path: list[str]) -> Mapping[str, Any]:
+    """Named values of the group at `path`; empty if it is not such a group or does not exist."""
     spec = {f.name: f for f in fields(config)}.get(path[0]) if is_dataclass(config) else None
     if spec is None:
         return {}
-    return _names_of(getattr(config, path[0]), path[1:]) if len(path) > 1 else spec.metadata.get("named", {})
+    return names_of(getattr(config, path[0]), path[1:]) if len(path) > 1 else spec.metadata.get("named", {})
 
 
 def override(config: T, changes: Mapping[str, Any]) -> T:
     """A copy of `config` with dotted keys set; values may be strings as typed on a command line.
 
-    Component names (`objective=infonce`) apply before keys below them. Raises InputError naming the key for an unknown
-    key, a value of the wrong type, or one out of range; UnknownError with hints that were tried for the first.
+    Component names (`objective=infonce`) apply before keys below them.
+
+    Raises:
+        UnknownError: a key or component does not exist; its hints were tried on this configuration.
+        InputError: a value is of the wrong type or out of range.
     """
     for key in _in_order(changes):
         try:
@@ -127,7 +132,7 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
     by_name = {f.name: f for f in fields(config)}
     above = "".join(f"{part}." for part in key.split(".")[: -len(path)])
     if path[0] not in by_name:
-        raise UnknownError(key, NO_KEY.format(key), (), f"known are {', '.join(above + name for name in by_name)}")
+        raise UnknownError(key, NO_KEY.format(key), (), f"expected {', '.join(above + name for name in by_name)}")
     spec, current = by_name[path[0]], getattr(config, path[0])
     if spec.metadata.get("below") and isinstance(value, str):
         name = ".".join(path[1:]) or spec.metadata["below"]
@@ -155,9 +160,11 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
 
 
 def _meant(config: Any, key: str, value: Any) -> Iterator[Hint]:
-    """What an unknown key may mean: one of nearly the same letters, one of the same name elsewhere, or the same key of
-    another component than the configured one. None of them was tried."""
-    keys = [*flatten(config), *_groups(config)]
+    """What an unknown key may mean: a similar key, one of the same name elsewhere, or a key of another component.
+
+    None of them was tried.
+    """
+    keys = [*flatten(config), *groups(config)]
     path = key.split(".")
     near = [".".join([*path[:k], name, *path[k + 1 :]]) for k in range(len(path)) for name in _alike(path, k, keys)]
     near += difflib.get_close_matches(key, keys, cutoff=0.8)
@@ -170,46 +177,22 @@ def _meant(config: Any, key: str, value: Any) -> Iterator[Hint]:
 
 
 def _alike(path: list[str], place: int, keys: Sequence[str]) -> list[str]:
-    """Names like the one at `place` of a path, among those that have the same names above them."""
+    """Names similar to the one at index `place` of a path, with the same names above them."""
     split = (key.split(".") for key in keys)
     here = dict.fromkeys(each[place] for each in split if len(each) > place and each[:place] == path[:place])
     return difflib.get_close_matches(path[place], list(here))
 
 
-def _groups(config: Any, above: str = "") -> Iterator[str]:
-    """Dotted keys of the groups whose values have names."""
+def groups(config: Any, above: str = "") -> Iterator[str]:
+    """Dotted keys of the groups that have named values."""
     for spec in fields(config):
         if is_dataclass(value := getattr(config, spec.name)):
             yield from (f"{above}{spec.name}",) if spec.metadata.get("named") else ()
-            yield from _groups(value, f"{above}{spec.name}.")
-
-
-def has_key(config: Any, key: str) -> bool:
-    """Whether a configuration has a key, with the components that are configured or with others."""
-    if key in flatten(config) or key in _groups(config):
-        return True
-    for chosen, spec, _, _ in walk(config):
-        rest = key.removeprefix(f"{chosen}.")
-        if "kind" in spec.metadata and rest != key:
-            kind = spec.metadata["kind"]
-            return any(has_key(registry.component(kind, name).Config(), rest) for name in registry.names(kind))
-    return False
-
-
-def joined(*configs: Any) -> Any:
-    """One configuration with the fields of several, which have none in common."""
-    every = [(config, spec, _hints(type(config))[spec.name]) for config in configs for spec in fields(config)]
-    made = dataclasses.make_dataclass(
-        "Joined",
-        [(spec.name, hint, field(metadata=spec.metadata)) for _, spec, hint in every],
-        frozen=True,
-        kw_only=True,
-    )
-    return made(**{spec.name: getattr(config, spec.name) for config, spec, _ in every})
+            yield from groups(value, f"{above}{spec.name}.")
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any], Any, Any]]:
-    """(dotted key, field, type, value) of every leaf; a component's name comes as a leaf before its own fields."""
+    """(dotted key, field, type, value) of every leaf. The name of a component is a leaf before its own fields."""
     hints = _hints(type(config))
     for spec in fields(config):
         value, key = getattr(config, spec.name), f"{prefix}{spec.name}"
@@ -221,18 +204,13 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field
             yield key, spec, hints[spec.name], value
 
 
-def repeated_keys(config: Any) -> frozenset[str]:
-    """The dotted keys that may be given several times."""
-    return frozenset(key for key, spec, _, _ in walk(config) if spec.metadata.get("repeated"))
-
-
 def flatten(config: Any) -> dict[str, Any]:
     """Dotted key -> value for every leaf, component names included."""
     return {key: value for key, _, _, value in walk(config)}
 
 
 def typed(value: Any) -> str:
-    """A value as a command line has it behind `key=`."""
+    """A value as it is written on a command line after `key=`."""
     if isinstance(value, tuple | list):
         return ",".join(map(str, value))
     return json.dumps(value) if isinstance(value, bool) or value is None else str(value)
@@ -240,13 +218,11 @@ def typed(value: Any) -> str:
 
 def dotted(data: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted key -> value for every leaf of nested plain data, such as `to_dict` gives."""
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for name, value in data.items():
-        if isinstance(value, Mapping):
-            found |= {f"{name}.{key}": leaf for key, leaf in dotted(value).items()}
-        else:
-            found[name] = value
-    return found
+        below = dotted(value) if isinstance(value, Mapping) else None
+        leaves |= {name: value} if below is None else {f"{name}.{key}": leaf for key, leaf in below.items()}
+    return leaves
 
 
 def validate(config: T) -> T:
@@ -258,8 +234,10 @@ def validate(config: T) -> T:
 
 
 def to_dict(config: Any, *, whole: bool = False) -> dict[str, Any]:
-    """Nested plain data; a component becomes {"name": ..., its fields}. Later fields are left out at their default,
-    unless it is wanted whole."""
+    """Nested plain data; a component becomes {"name": ..., its fields}.
+
+    Fields that were added `later` are left out at their default unless `whole` is set.
+    """
     data: dict[str, Any] = {}
     hints = _hints(type(config))
     for spec in fields(config):
@@ -284,7 +262,7 @@ def _exact(value: Any, hint: Any) -> Any:
 
 
 def from_dict(default: T, data: Mapping[str, Any], where: str = "configuration") -> T:
-    """`default` with every field that `data` (as `to_dict` wrote it) names. Raises InputError naming file and key."""
+    """`default` with the fields in `data`, as `to_dict` wrote them. Raises InputError with `where` and the key."""
     try:
         return override(default, spelled_out(default, dict(_leaves(default, data, ""))))
     except InputError as error:
@@ -317,7 +295,7 @@ def canonical(value: Any) -> Any:
     if isinstance(value, frozenset | set):
         return sorted(canonical(v) for v in value)
     assert value is None or isinstance(value, str | int | float | bool), f"{value!r} is not plain data"
-    return 0.0 if isinstance(value, float) and value == 0 else value  # minus zero is equal and would be told apart
+    return 0.0 if isinstance(value, float) and value == 0 else value  # -0.0 == 0.0, but their JSON differs
 
 
 def fingerprint(value: Any) -> str:
@@ -326,28 +304,95 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def help_lines(config: Any) -> list[str]:
-    """One line per key: name, type, default, documentation; what `--help` prints. Groups with names have one too."""
-    lines, told = list[str](), set[str]()
-    for key, spec, hint, value in walk(config):
-        above = key.rpartition(".")[0]
-        if above not in told and (named := _names_of(config, above.split("."))):
-            lines.append(f"  {above}  [{' or '.join(named)}] a named set of the keys below, which may follow it")
-        told.add(above)
-        choices = spec.metadata.get("choices")
-        kind = " or ".join(map(str, choices)) if choices else type_name(hint)
-        if "kind" in spec.metadata:
-            kind = " or ".join(registry.names(spec.metadata["kind"]))
-        if spec.metadata.get("below"):
-            kind = "a string, and keys below"
-        if spec.metadata.get("repeated"):
-            kind = "a string; may be given several times"
-        lines.append(f"  {key}={json.dumps(_six_digits(value))}  [{kind}] {spec.metadata.get('doc', '')}".rstrip())
-    return lines
+def coerce(value: Any, hint: Any, key: str) -> Any:
+    """`value` as the type `hint`; strings are parsed unless the type is a string. Raises InputError with the key."""
+    origin = get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        options = get_args(hint)
+        if type(None) in options and (value is None or value in ("null", "none", "None")):
+            return None
+        for option in options:
+            if option is not type(None):
+                try:
+                    return coerce(value, option, key)
+                except InputError:
+                    continue
+        raise InputError(f"{key}={value}: expected {type_name(hint)}")
+    if hint is str:
+        if isinstance(value, str):
+            return value
+    elif hint is bool:
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        if isinstance(value, bool):
+            return value
+    elif hint in (int, float):
+        number = _number(value)
+        if number is not None and hint is float:
+            return float(number) + 0.0  # no negative zero, which would change the fingerprint
+        if number is not None and float(number).is_integer():
+            return int(number)
+    elif origin is tuple:
+        if isinstance(value, str):
+            value = _items(value)
+        if isinstance(value, list | tuple):
+            inner = get_args(hint)
+            kinds = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else list(inner)
+            if len(kinds) == len(value):
+                return tuple(coerce(v, k, key) for v, k in zip(value, kinds, strict=True))
+    elif origin is typing.Literal:
+        if value in get_args(hint):
+            return value
+    else:
+        raise AssertionError(f"{key}: configuration fields of type {hint} are not supported")
+    raise InputError(f"{key}={value}: expected {type_name(hint)}")
 
 
-def _six_digits(value: Any) -> Any:
-    """Floats as people read them, in a tuple too; files keep every digit."""
-    if isinstance(value, tuple):
-        return tuple(map(_six_digits, value))
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+def _number(value: Any) -> float | int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
+        return None
+    if isinstance(value, str):
+        return int(value) if value.lstrip("+-").isdigit() else number
+    return value
+
+
+def _items(text: str) -> list[Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        bare = re.sub(r"^\s*\[([^\[\]]*)\]\s*$", r"\1", text)  # words in brackets need no quotation marks
+        value = [part.strip() for part in bare.split(",") if part.strip()]
+    return value if isinstance(value, list) else [value]
+
+
+def type_name(hint: Any) -> str:
+    """A type in words, for messages and `--help`."""
+    if get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join("none" if a is type(None) else type_name(a) for a in get_args(hint))
+    if get_origin(hint) is typing.Literal:
+        return " or ".join(str(a) for a in get_args(hint))
+    if get_origin(hint) is tuple:
+        plurals, item = {int: "integers", float: "numbers", str: "strings"}, get_args(hint)[0]
+        return f"a list of {plurals.get(item, item)}"
+    return {int: "an integer", float: "a number", bool: "true or false", str: "a string"}.get(hint, str(hint))
+
+
+def check_range(value: Any, spec: dataclasses.Field[Any], key: str) -> None:
+    """Raise InputError for a value outside the range that its field declares."""
+    low, high, above, choices = (spec.metadata.get(k) for k in ("low", "high", "above", "choices"))
+    for item in value if isinstance(value, tuple) else (value,):
+        if item is None:
+            continue
+        if choices is not None and item not in choices:
+            raise InputError(f"{key}={item}: expected one of {', '.join(map(str, choices))}")
+        if (low is not None and item < low) or (high is not None and item > high):
+            bounds = f">= {low}" if high is None else f"<= {high}" if low is None else f"between {low} and {high}"
+            raise InputError(f"{key}={item}: must be {bounds}")
+        if above is not None and not item > above:
+            raise InputError(f"{key}={item}: must be greater than {above}")

@@ -18,8 +18,9 @@ _COMPONENTS: dict[str, dict[str, type]] = {}
 class ComponentConfig:
     """Base of every component's nested `Config`; the class it belongs to is found through the registry.
 
-    `unknown_name_key`: the key of this component that an unknown name of a component may be a value of, and what such a
-    value is called: `("arch", "a network goes by")`. It is told of names with which the component can be built.
+    Attributes:
+        unknown_name_key: a key of this component and what its values are called: `("arch", "a network goes by")`. If
+            an unknown component name is such a value, the error suggests it.
     """
 
     unknown_name_key: ClassVar[tuple[str, str] | None] = None
@@ -49,19 +50,19 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def component(kind: str, name: str, key: str = "") -> Any:
-    """The class registered as `name`; `key` is how a user chooses one. Raises InputError that lists the known names."""
+    """The class registered as `name`; a user chooses it by `key`. Raises UnknownError that lists the names."""
     try:
         return _COMPONENTS[kind][name]
     except KeyError:
-        key, known = key or kind, names(kind)
-        hints = [Hint(near, {key: near}) for near in difflib.get_close_matches(name, known)]
-        hints += [hint for other in known if (hint := _as_value(kind, other, key, name)) is not None]
-        listed = f"known are {', '.join(known) or 'none'}"
+        key, every = key or kind, names(kind)
+        hints = [Hint(near, {key: near}) for near in difflib.get_close_matches(name, every)]
+        hints += [hint for other in every if (hint := _as_value(kind, other, key, name)) is not None]
+        listed = f"expected {', '.join(every) or 'nothing'}"
         raise UnknownError(key, f"{key}={name}: unknown", hints, listed, always=True) from None
 
 
 def _as_value(kind: str, other: str, key: str, name: str) -> Hint | None:
-    """That an unknown name is a value of another component's key, if it can be built with that."""
+    """A hint that an unknown name is a value of another component's key, if that component can be built with it."""
     config: type[ComponentConfig] = _COMPONENTS[kind][other].Config  # type: ignore[attr-defined]  # asserted in register
     if config.unknown_name_key is None:
         return None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 # Modules and folders of the package from the ground up. Each may import those before it in this list.
 ORDER = (
-    *("errors", "registry", "values", "config", "determinism", "display", "storage", "text", "data", "workspace"),
+    *("errors", "registry", "config", "determinism", "display", "storage", "text", "data", "workspace"),
     *("adversaries", "features", "models", "objectives", "training", "evaluation", "presets", "tracking", "cluster"),
     *("stages", "inference", "cli", "studies", "report", "api", "sweeps", "status", "preflight", "assets"),
 )
@@ -25,7 +25,7 @@ USES_PRIVATE_RAY = "cluster.ray_private"
 NOT_EACH_OTHER = (("models", "objectives"), ("objectives", "models"))
 PURE_OF = ("ray", "mlflow", "argparse", "hyperopt")
 PURE = (
-    *("errors", "registry", "values", "config", "determinism", "text", "data", "adversaries", "models", "objectives"),
+    *("errors", "registry", "config", "determinism", "text", "data", "adversaries", "models", "objectives"),
     *("training", "evaluation"),
 )
 # One function of training may ask a source what is true of its images, for the control arm `mask=truth`.

@@ -31,13 +31,10 @@ PACKAGE = "platform/vse/"
 SOURCE = "data/scenes/"
 LEAVES = {
     "config.py": "keys of nested dataclasses: values by dotted key, digests",
-    "values.py": "one value of a key: its type and its range",
     "registry.py": "components by kind and name",
     "determinism.py": "switches of torch",
     "cli/interrupts.py": "signal handlers",
-    "cli/run_names.py": "names of runs among the values of a command line",
     "cluster/capacity.py": "sums over the CPUs and GPUs of nodes",
-    "cluster/hosts.py": "names of the hosts of a workspace",
     "data/keyed.py": "random numbers by key",
     "data/ragged.py": "an array of rows of different lengths",
     "data/records.py": "data definition: images, captions, splits",
@@ -45,16 +42,13 @@ LEAVES = {
     "display/escaping.py": "text for a terminal",
     "display/markdown.py": "text for a Markdown page",
     "models/noise.py": "random numbers by key, on the device",
-    "storage/checksums.py": "SHA-256 of files",
+    "storage/files.py": "SHA-256 of files, paths of the local disk, temporary folders",
     "storage/lease.py": "whether a lock is still held",
-    "storage/paths.py": "a path of the local disk",
-    "storage/placeholders.py": "whether a file is a placeholder of Git LFS",
-    "storage/prefetch.py": "an iterator read ahead in a thread",
+    "storage/parallel_reads.py": "an iterator read ahead in a thread",
     "storage/user_files.py": "a file that the user names, local or on S3",
     "text/tokens.py": "words of a string",
     "text/vocabulary.py": "ids of words",
     "tracking/prometheus.py": "counters that Ray exports",
-    "workspace/provenance.py": "versions of the software and the machine",
     "workspace/redaction.py": "strings less their secrets",
 }
 COMMAND = ("--preset", "vsepp_small", "train.epochs=1", "data.num_train=40", "data.num_val=10", "data.num_test=10")

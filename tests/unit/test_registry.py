@@ -52,9 +52,9 @@ def test_kinds_do_not_mix() -> None:
 def test_an_unknown_name_lists_the_known_ones() -> None:
     make("red")
     make("blue")
-    with pytest.raises(InputError, match="colour=green: unknown; known are blue, red"):
+    with pytest.raises(InputError, match="colour=green: unknown; expected blue, red"):
         registry.component("colour", "green")
-    with pytest.raises(InputError, match="wine=green: unknown; known are none"):
+    with pytest.raises(InputError, match="wine=green: unknown; expected nothing"):
         registry.component("wine", "green")
     assert registry.names("wine") == ()
 
@@ -77,12 +77,12 @@ def test_a_component_says_what_an_unknown_name_may_be_meant_for() -> None:
     with pytest.raises(InputError) as caught:
         registry.component("colour", "umber", "picture.colour")
     assert str(caught.value) == (
-        "picture.colour=umber: unknown; a pigment goes by picture.colour=mixed picture.colour.pigment=umber; known are "
+        "picture.colour=umber: unknown; a pigment goes by picture.colour=mixed picture.colour.pigment=umber; expected "
         "mixed, red"
     )
     with pytest.raises(InputError) as caught:
         registry.component("colour", "mud", "picture.colour")
-    assert str(caught.value) == "picture.colour=mud: unknown; known are mixed, red"
+    assert str(caught.value) == "picture.colour=mud: unknown; expected mixed, red"
 
 
 def test_a_name_is_given_once() -> None:

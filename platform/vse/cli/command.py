@@ -15,8 +15,8 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any, NoReturn, Protocol, get_type_hints, runtime_checkable
 
 from vse import config as configuration
 from vse.cli import interrupts
@@ -29,6 +29,7 @@ from vse.cli.addresses import (
     refuse_undecodable,
     workspace_address,
 )
+from vse.cli.keys import help_lines, tried
 from vse.cluster.memory_shortage import memory_failure
 from vse.display.escaping import escaped_output, one_line
 from vse.errors import (
@@ -223,7 +224,7 @@ def _read(
         from vse import presets as shipped  # after the arguments are known to make sense
 
         presets = shipped
-    typed = _pairs(known.changes, configuration.repeated_keys(options) if options is not None else ())
+    typed = _pairs(known.changes, _repeated_keys(options) if options is not None else ())
 
     def asked(preset: str | None, changes: Mapping[str, Any]) -> Request:
         request = _request(job, known, preset, changes, default_preset, options, presets)
@@ -234,8 +235,6 @@ def _read(
     try:
         request = asked(chosen, typed)
     except UnknownError as error:
-        from vse.cli.hints import tried  # which looks at all jobs
-
         raise tried(error, job, chosen, typed, asked) from None
     if known.help:
         _help(parser, request.config, request.options, presets)
@@ -262,7 +261,7 @@ def _request(
     assert not own & theirs, f"{job}: options and run configuration share {sorted(own & theirs)}"
     for key, value in changes.items():
         if key.split(".")[0] not in own | theirs:
-            every = configuration.joined(*(each for each in (options, run_config) if each is not None))
+            every = _joined(*(each for each in (options, run_config) if each is not None))
             configuration.override(every, {key: value})  # raises with hints of all keys
     for_job = {k: v for k, v in changes.items() if k.split(".")[0] in own}
     for_run = {k: v for k, v in changes.items() if k not in for_job}
@@ -288,6 +287,18 @@ def _request(
         tracking=known.tracking,
         beside=_beside(typed, as_named, run_config),
     )
+
+
+def _joined(*configs: Any) -> Any:
+    """One configuration with the fields of several, which have none in common."""
+    every = [(config, spec, get_type_hints(type(config))[spec.name]) for config in configs for spec in fields(config)]
+    made = make_dataclass(
+        "Joined",
+        [(spec.name, hint, field(metadata=spec.metadata)) for _, spec, hint in every],
+        frozen=True,
+        kw_only=True,
+    )
+    return made(**{spec.name: getattr(config, spec.name) for config, spec, _ in every})
 
 
 def _beside(typed: Iterable[str], preset: Any, config: Any) -> tuple[str, ...]:
@@ -332,6 +343,10 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
     return loaded, options, set(configuration.spelled_out(base, configuration.dotted(data)))
 
 
+def _repeated_keys(options: Any) -> frozenset[str]:
+    return frozenset(key for key, spec, _, _ in configuration.walk(options) if spec.metadata.get("repeated"))
+
+
 def _pairs(tokens: Iterable[str], repeated: Container[str]) -> dict[str, str | list[str]]:
     """Key -> value; of keys that may be given several times, the list of all values."""
     changes: dict[str, Any] = {}
@@ -356,7 +371,7 @@ def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, preset
     for title, keys in (("options of this job:", options), ("run configuration:", run_config)):
         if keys is not None:
             print(title)
-            print("\n".join(configuration.help_lines(keys)) + "\n")
+            print("\n".join(help_lines(keys)) + "\n")
 
 
 def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> None:

@@ -10,7 +10,7 @@ import vse
 
 # Where what decides weights lies, and which of them are kept
 SOURCES = (
-    *("config.py", "values.py", "registry.py", "determinism.py", "storage/parallel_reads.py"),
+    *("config.py", "registry.py", "determinism.py", "storage/parallel_reads.py"),
     *("data", "text", "adversaries", "features", "models", "objectives", "training", "stages"),
     *("evaluation/codes.py", "evaluation/metrics.py", "evaluation/retrieval.py"),
 )

@@ -11,7 +11,8 @@ import pytest
 from tests.unit.write_job_keys import FILE, JOBS, as_json, declared
 from vse import registry
 from vse.cli import command
-from vse.config import A_KEY_OF, flatten, has_key
+from vse.cli.keys import has_key
+from vse.config import A_KEY_OF, flatten
 from vse.presets import names, preset
 from vse.training.config import RunConfig
 
