@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vse.evaluation.codes import Encode, encode_captions, encode_images
 from vse.models import noise
-from vse.models.discriminator import Discriminator
+from vse.models.autoencoder import Discriminator
 from vse.models.family import Batch, Encoded, Family
 from vse.training.examples import Examples
 

@@ -1,8 +1,8 @@
 """Canonical correlation analysis of image features and sentence vectors: the baseline without negatives.
 
-Our reading of Klein et al. (CVPR 2015) as the jWAE paper compares with it; that paper is not among our sources. Regular
-CCA on mean word vectors or Fisher vectors; codes are the canonical variables, each scaled by its correlation to a power
-and compared by cosine (Gong et al., IJCV 2014, power 4). Every default is ours.
+Our reading of Klein et al. (CVPR 2015), which is not among our sources, as the jWAE paper compares with it: CCA on mean
+word vectors or Fisher vectors. Codes are the canonical variables, each scaled by a power of its correlation and
+compared by cosine (Gong et al., IJCV 2014, power 4). Every default is ours.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,11 @@ class Moments(NamedTuple):
 
 
 def moments(pairs: Callable[[], Iterator[tuple[Tensor, Tensor]]]) -> Moments:
-    """Moments of rows that come in blocks, twice over: means first, so that nothing large is subtracted later."""
+    """Moments of paired rows in two passes, means first for numerical accuracy.
+
+    Args:
+        pairs: each call iterates over the same blocks of rows of x and y.
+    """
     count = 0
     sums: tuple[Tensor, Tensor] | None = None
     for x, y in pairs():
@@ -51,11 +55,17 @@ def moments(pairs: Callable[[], Iterator[tuple[Tensor, Tensor]]]) -> Moments:
 
 
 def canonical_maps(
-    found: Moments, dim: int, ridge: float
+    stats: Moments, dim: int, ridge: float
 ) -> tuple[Float[Tensor, "x dim"], Float[Tensor, "y dim"], Float[Tensor, " dim"]]:
-    """Maps A, B and correlations ρ, falling: AᵀC_xx A = BᵀC_yy B = I and AᵀC_xy B = diag ρ.
+    """Solution of CCA: AᵀC_xx A = BᵀC_yy B = I and AᵀC_xy B = diag ρ.
 
-    `ridge` times a covariance's mean variance is added to its diagonal. `dim` is at most the smaller dimension.
+    Args:
+        stats: moments of x and y.
+        dim: canonical variables to keep, at most the smaller dimension.
+        ridge: added to the diagonal of each covariance, as a share of its mean variance.
+
+    Returns:
+        Maps A (x, dim) and B (y, dim), and the correlations ρ (dim,) in descending order.
     """
 
     def root(covariance: Tensor) -> Tensor:
@@ -63,8 +73,8 @@ def canonical_maps(
         add = ridge * covariance.diagonal().mean().clamp_min(1e-12)
         return torch.linalg.cholesky(covariance + add * torch.eye(len(covariance), dtype=covariance.dtype))
 
-    root_x, root_y = root(found.xx), root(found.yy)
-    half = torch.linalg.solve_triangular(root_x, found.xy, upper=False)
+    root_x, root_y = root(stats.xx), root(stats.yy)
+    half = torch.linalg.solve_triangular(root_x, stats.xy, upper=False)
     whitened = torch.linalg.solve_triangular(root_y, half.T, upper=False).T
     u, correlations, v = torch.linalg.svd(whitened, full_matrices=False)
     a = torch.linalg.solve_triangular(root_x.T, u[:, :dim], upper=True)
@@ -74,7 +84,13 @@ def canonical_maps(
 
 @register("family", "cca")
 class CCA(Family):
-    """`images` and `captions` are unit vectors; nothing is trained by steps."""
+    """Codes `images` and `captions` (batch, dim) are unit vectors. Fitted in closed form, without training steps.
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
 
     image_map: nn.Parameter
     image_mean: nn.Parameter
@@ -95,8 +111,7 @@ class CCA(Family):
         return Inputs(image=config.image, components=False, sentence=True)
 
     def __init__(self, config: "CCA.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
-        self.config, self.inputs = config, self.requires(config)
+        super().__init__(config)
         channels, length = context.feature_dims[config.image], context.sentence_dim
         dim = min(config.dim, channels, length)
         self.scale = FeatureScale(channels, scale)
@@ -105,21 +120,21 @@ class CCA(Family):
             self.register_parameter(f"{side}_mean", nn.Parameter(torch.zeros(size), requires_grad=False))
 
     def phases(self) -> tuple[Phase, ...]:
-        """None: it is fitted in closed form."""
+        """No phase: the family is fitted in closed form."""
         return ()
 
     @torch.no_grad()
     def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
-        """Exact, and out of core: two passes over the pairs; what is kept are means and covariances."""
+        """Fit exactly in two passes over the pairs, which keep only means and covariances in memory."""
 
         def pairs() -> Iterator[tuple[Tensor, Tensor]]:
             for batch in batches():
                 yield self.scale(batch[self.inputs.image]), batch["sentence"]
 
-        found = moments(pairs)
-        a, b, correlations = canonical_maps(found, self.image_map.shape[1], self.config.ridge)
+        stats = moments(pairs)
+        a, b, correlations = canonical_maps(stats, self.image_map.shape[1], self.config.ridge)
         shrink = correlations.clamp_min(0) ** self.config.power
-        for side, matrix, mean in (("image", a, found.mean_x), ("caption", b, found.mean_y)):
+        for side, matrix, mean in (("image", a, stats.mean_x), ("caption", b, stats.mean_y)):
             self.get_parameter(f"{side}_map").copy_(matrix * shrink)
             self.get_parameter(f"{side}_mean").copy_(mean)
 

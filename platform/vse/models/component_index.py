@@ -1,4 +1,4 @@
-"""Which distinct words, pairs and triples UniVSE encodes of a batch, and where each is used: numbers alone."""
+"""Distinct words, pairs and triples that UniVSE encodes of a batch, and the positions where each is used."""
 
 from collections.abc import Mapping
 
@@ -23,12 +23,16 @@ WORDS = (
 
 
 def component_index(batch: Batch) -> dict[str, Tensor]:
-    """Three tables, and row numbers in them for everything in the batch, negatives where it holds some.
+    """Tables of distinct words, pairs and triples, and indices into them for the batch and its negatives.
 
-    word_ids (words,): vocabulary ids; sentence_index, object_index, object_negative_index: rows of it.
-    pair_noun, pair_modifier (pairs,): rows of word_ids; attribute_index, attribute_word_index, attribute_noun_index:
-    rows of these. triple_words (triples, 3): rows of word_ids; relation_index, relation_negative_index, sampled_index:
-    rows of these.
+    Args:
+        batch: with tokens, components and, in training, negatives.
+
+    Returns:
+        By name: `word_ids` (words,), vocabulary ids, with the indices `sentence_index`, `object_index`,
+        `object_negative_index`; `pair_noun` and `pair_modifier` (pairs,), rows of `word_ids`, with the indices
+        `attribute_index`, `attribute_word_index`, `attribute_noun_index`; `triple_words` (triples, 3), rows of
+        `word_ids`, with the indices `relation_index`, `relation_negative_index`, `sampled_index`.
     """
     names = [n for n in WORDS if n in batch]
     # Without the markers: row b's words are tokens[b, 1 : lengths[b] - 1].
@@ -36,10 +40,10 @@ def component_index(batch: Batch) -> dict[str, Tensor]:
     inside = within(lengths, sentences.shape[1])
     words, (sentences, *rest) = distinct(sentences * inside, *(batch[n] for n in names))
     local = dict(zip(names, rest, strict=True))
-    found = {"word_ids": words, "sentence_index": sentences, "object_index": local["objects"]}
+    index = {"word_ids": words, "sentence_index": sentences, "object_index": local["objects"]}
     if "object_negatives" in local:
-        found["object_negative_index"] = local["object_negatives"]
-    return found | _pairs(local, len(words)) | _triples(local, len(words))
+        index["object_negative_index"] = local["object_negatives"]
+    return index | _pairs(local, len(words)) | _triples(local, len(words))
 
 
 def _pairs(local: Mapping[str, Tensor], num: int) -> dict[str, Tensor]:

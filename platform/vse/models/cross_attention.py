@@ -1,10 +1,10 @@
 """Stacked cross attention (Lee et al., 2018, SCAN) between all images and all captions of a block at once.
 
-The published code goes caption by caption and holds the attended vectors, images x captions x words x dim. Here neither
-is needed: an attended vector is c = Σ_k a_k x_k, so its product with a query is Σ_k a_k (x_k · q), and its length is
-‖c‖² = aᵀ G a with the Gram matrix G of the context, which is small. Scores are made in blocks of captions of similar
-length; the backward pass makes them again, and only for pairs whose score has a gradient where these are few, as under
-a hinge with the hardest negatives.
+The published code iterates over captions and stores the attended vectors, images x captions x words x dim. Neither is
+necessary: an attended vector is c = Σ_k a_k x_k, so its product with a query is Σ_k a_k (x_k · q), and its length is
+‖c‖² = aᵀ G a with the small Gram matrix G of the context. Scores are computed in blocks of captions of similar length.
+The backward pass computes them again; if few pairs have a gradient, as under a hinge with the hardest negatives, only
+for those.
 """
 
 from collections.abc import Iterator
@@ -18,23 +18,31 @@ from torch import Tensor
 
 from vse.models.encoders import epsilon
 
-FEW = 0.1  # share of pairs with a gradient below which they are taken one by one
-# Similarities of one block. A step of 128 images of 36 regions and 128 captions of 20 words in 1,024 dimensions takes
-# some 100 MB beyond its inputs, 50 where few pairs have a gradient; the attended vectors alone would be 1,342. Twice
-# as many are hardly faster on a CPU and need up to 200 MB; a third as many are a quarter slower.
+FEW = 0.1  # share of pairs with a gradient below which they are computed pair by pair
+# Similarities per block. A step with 128 images of 36 regions and 128 captions of 20 words in 1,024 dimensions needs
+# about 100 MB beyond its inputs, or 50 MB if few pairs have a gradient; the attended vectors alone would need 1,342 MB.
+# Twice as many are hardly faster on a CPU and need up to 200 MB; a third as many are a quarter slower.
 AT_ONCE = 3 * 2**18
-ON_GPU = 8  # times as many there, where a block takes as long as the host needs to start its kernels
+ON_GPU = 8  # factor on a GPU, on which a block takes as long as the host needs to start its kernels
 
 
 @dataclass(frozen=True)
 class Attention:
-    """How a query attends to a context, and how the relevance of all queries becomes one score."""
+    """How a query attends to a context, and how the relevance of all queries becomes one score.
 
-    direction: str  # t2i: words attend to regions; i2t: regions attend to words
-    softmax: float  # λ₁, inverse temperature of the attention
-    aggregate: str  # lse, mean, max or sum over the queries
-    lse: float  # λ₂ of LogSumExp
-    slope: float  # of negative similarities: 0 as printed, 0.1 in the public code
+    Attributes:
+        direction: t2i (words attend to regions) or i2t (regions attend to words).
+        softmax: λ₁, inverse temperature of the attention.
+        aggregate: lse, mean, max or sum over the queries.
+        lse: λ₂ of LogSumExp.
+        slope: of negative similarities, 0 as printed, 0.1 in the public code.
+    """
+
+    direction: str
+    softmax: float
+    aggregate: str
+    lse: float
+    slope: float
 
 
 def relevance(
@@ -44,10 +52,19 @@ def relevance(
     query_mask: Bool[Tensor, "#contexts queries l"],
     how: Attention,
 ) -> Float[Tensor, "contexts queries"]:
-    """Score of each context (k vectors) with each query group (l unit vectors) from their products and the Gram matrix.
+    """Scores of contexts (k vectors) with groups of queries (l unit vectors).
 
-    Similarities are clipped at `slope`, divided by their norm over the query's vectors, and softmaxed over the context;
-    products of absent vectors must be zero. A group without any query vector scores 0, whatever the aggregate.
+    Similarities are rectified with `slope`, divided by their norm over the queries, and softmaxed over the context.
+
+    Args:
+        raw: products of context and query vectors, zero for absent ones.
+        gram: Gram matrix of each context.
+        context_mask: True for context vectors that exist.
+        query_mask: True for queries that exist.
+        how: the attention.
+
+    Returns:
+        Scores of shape (contexts, queries), 0 for a group without queries.
     """
     least = epsilon(raw.dtype)
     clipped = F.leaky_relu(raw, how.slope) if how.slope else raw.relu()
@@ -71,19 +88,28 @@ def relevance(
 def cross_attention(
     regions: Float[Tensor, "images r dim"], words: Float[Tensor, "captions t dim"], how: Attention
 ) -> Float[Tensor, "images captions"]:
-    """Scores of all pairs; vectors are unit, absent ones zero. Computed in single precision at least."""
+    """Scores of all pairs of images and captions, computed in single precision at least.
+
+    Args:
+        regions: unit vectors, zero if absent.
+        words: unit vectors, zero if absent.
+        how: the attention.
+
+    Returns:
+        Scores of shape (images, captions).
+    """
     kind = torch.promote_types(torch.promote_types(regions.dtype, words.dtype), torch.float32)
     with torch.autocast(regions.device.type, enabled=False):
         return _Scores.apply(regions.to(kind), words.to(kind), how)
 
 
 class _Scores(torch.autograd.Function):
-    """Scores without their graph; the backward pass asks autograd for each block again."""
+    """Scores without their graph; the backward pass computes each block again with autograd."""
 
     @staticmethod
     def forward(ctx: Any, regions: Tensor, words: Tensor, how: Attention) -> Tensor:
         lengths, order = _present(words).sum(1).sort()
-        longest = lengths.tolist()  # read once: the backward pass goes by the same blocks
+        longest = lengths.tolist()  # read once: the backward pass uses the same blocks
         ctx.save_for_backward(regions, words, order)
         ctx.how, ctx.longest = how, longest
         scores, grams = regions.new_zeros(len(regions), len(words)), _gram(regions, how)
@@ -107,9 +133,9 @@ def _present(vectors: Tensor) -> Tensor:
 
 
 def _blocks(regions: Tensor, words: Tensor, order: Tensor, longest: list[int]) -> Iterator[tuple[Tensor, Tensor]]:
-    """(caption numbers, their words) in blocks of similar length, without the padding that none of a block needs.
+    """Blocks of caption numbers and words of similar length, with as little padding as each block allows.
 
-    order: captions from the shortest to the longest; longest: these lengths.
+    order: captions from the shortest to the longest; longest: their lengths.
     """
     room = _at_once(regions) // max(1, regions.shape[0] * regions.shape[1])
     size = max(1, room * len(longest) // max(1, sum(longest)))
@@ -137,7 +163,7 @@ def _products(regions: Tensor, words: Tensor, how: Attention) -> Tensor:
 
 
 def _score(raw: Tensor, gram: Tensor, there: Tensor, words: Tensor, how: Attention) -> Tensor:
-    """(images, captions) of a block; `there` says which regions there are."""
+    """(images, captions) of a block; `there` masks the regions that exist."""
     if how.direction == "t2i":
         return relevance(raw, gram, there, _present(words)[None], how)
     return relevance(raw, gram, _present(words), there[None], how).T
@@ -171,9 +197,9 @@ def _block_gradients(
 def _pair_gradients(
     regions: Tensor, words: Tensor, how: Attention, grad: Tensor, pairs: Tensor, order: Tensor, longest: list[int]
 ) -> tuple[Tensor, Tensor]:
-    """As `_block_gradients`, pair by pair, for those with a gradient; some dozens at a time.
+    """As `_block_gradients`, for pairs with a gradient only, some dozens at a time.
 
-    pairs: (place of the caption in `order`, image) of each, from the shortest caption to the longest.
+    pairs: (position of the caption in `order`, image) of each, from the shortest caption to the longest.
     """
     over_regions, over_words = torch.zeros_like(regions), torch.zeros_like(words)
     region_there, word_there = _present(regions), _present(words)

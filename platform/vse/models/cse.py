@@ -1,9 +1,9 @@
 """CSE (You et al.), as the relational thesis describes it (section 1.4.3): a convolutional highway sentence encoder.
 
-Our reading of a paper that is not among our sources: words are projected, go through highway convolutions of width
-three (y = g·ReLU(c) + (1 − g)·x, gate g and content c of the same window), and after each layer the largest response
-over time, linearly mapped, is a code of the sentence. The last one is the sentence's; in training those before it are
-aligned with the image too ("an intermediate loss"). Images are one linear map of a frozen feature. Defaults are ours.
+Our reading of a paper that is not among our sources. Projected words go through highway convolutions of width three
+(y = g·ReLU(c) + (1 − g)·x, with gate g and content c of the same window). After each layer the largest response over
+time, linearly mapped, is a code of the sentence. The last one is used for ranking; in training the others are aligned
+with the image too ("an intermediate loss"). Images are a linear map of a frozen feature. Defaults are ours.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,15 @@ from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import within
 from vse.registry import ComponentConfig, register
 
-CARRY = -1.0  # first bias of the gates: layers begin by passing on what they get
+CARRY = -1.0  # initial bias of the gates, with which layers pass on their input
 
 
 class HighwayConvolution(nn.Module):
-    """One gated convolution over a window of three words; what is no word is zero before and after."""
+    """A gated convolution over a window of three words; positions without a word are zero.
+
+    Args:
+        dim: channels of input and output.
+    """
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -42,7 +46,15 @@ class HighwayConvolution(nn.Module):
 
 @register("family", "cse")
 class CSE(Family):
-    """`images`, `captions` (batch, dim) and, in training, `middle` (batch, layers − 1, dim) are unit vectors."""
+    """Codes `images`, `captions` (batch, dim) and, in training, `middle` (batch, layers − 1, dim) are unit vectors.
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
+
+    inputs = Inputs(image="pooled", components=False)
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -55,13 +67,8 @@ class CSE(Family):
         layers: int = knob(3, "highway convolutions", low=1)
         dropout: float = knob(0.0, "dropout of image features", low=0, high=0.9)
 
-    @classmethod
-    def requires(cls, config: "CSE.Config") -> Inputs:
-        return Inputs(image="pooled", components=False)
-
     def __init__(self, config: "CSE.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
-        self.inputs = self.requires(config)
+        super().__init__(config)
         width = config.convolution_dim
         self.image = PooledEncoder(context.feature_dims["pooled"], config.dim, scale, config.dropout)
         self.words = WordTable(context, config.word_dim, config.fixed_words)
@@ -70,7 +77,7 @@ class CSE(Family):
         self.codes = nn.ModuleList(linear_xavier(width, config.dim) for _ in range(config.layers))
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """Codes of both sides and those of the sentences' lower layers."""
+        """Codes of both sides and `middle`, the codes of the lower layers."""
         codes = self._layer_codes(batch, len(self.layers))
         return {**self.encode_images(batch), "captions": codes[:, -1], "middle": codes[:, :-1]}
 
@@ -84,15 +91,15 @@ class CSE(Family):
         return {"captions": self._layer_codes(batch, 1)[:, 0]}
 
     def _layer_codes(self, batch: Batch, last: int) -> Float[Tensor, "batch last dim"]:
-        """Codes of the `last` uppermost layers."""
+        """Codes of the last layers, `last` of them."""
         tokens, lengths = batch["tokens"], batch["lengths"]
-        if tokens.shape[1] == 0:  # no sentence at all: a width to take the largest of
+        if tokens.shape[1] == 0:  # an empty batch: one position, of which a maximum exists
             tokens = F.pad(tokens, (0, 1))
         mask = within(lengths, tokens.shape[1])
         x = self.enter(self.words(tokens)) * mask[..., None]
-        found = []
+        codes = []
         for k, (layer, code) in enumerate(zip(self.layers, self.codes, strict=True)):
             x = layer(x, mask)
             if k >= len(self.layers) - last:
-                found.append(unit(code(x.masked_fill(~mask[..., None], -torch.inf).amax(1))))
-        return torch.stack(found, dim=1)
+                codes.append(unit(code(x.masked_fill(~mask[..., None], -torch.inf).amax(1))))
+        return torch.stack(codes, dim=1)

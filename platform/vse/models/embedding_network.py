@@ -1,7 +1,7 @@
-"""The Embedding Network of Wang et al. (TPAMI 2019), to which the jWAE paper compares: two branches of fixed vectors.
+"""The Embedding Network of Wang et al. (TPAMI 2019), with which the jWAE paper compares: two branches of fixed vectors.
 
-Our reading of a paper that is not among our sources: two fully connected layers per branch, ReLU between them, unit
-length; no batch normalisation, so that a code belongs to its item alone. Every default is ours.
+Our reading of a paper that is not among our sources: two linear layers per branch with a ReLU between them, unit
+length, and no batch normalisation, so that a code does not depend on the batch. Every default is ours.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,15 +11,22 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vse.config import knob
-from vse.models.branches import two_layers
-from vse.models.encoders import unit
+from vse.models.encoders import two_layers, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
 from vse.registry import ComponentConfig, register
 
 
 @register("family", "embedding_network")
 class EmbeddingNetwork(Family):
-    """`images`, `captions` and, in training, `siblings` (another caption of the image each) are unit vectors."""
+    """Codes `images` and `captions` (batch, dim) are unit vectors.
+
+    Training adds `siblings` (batch, dim), codes of another caption of the image, and `has_sibling` (batch,).
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -35,8 +42,7 @@ class EmbeddingNetwork(Family):
         return Inputs(image=config.image, components=False, sentence=True, siblings=config.siblings)
 
     def __init__(self, config: "EmbeddingNetwork.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
-        self.inputs = self.requires(config)
+        super().__init__(config)
         channels = context.feature_dims[config.image]
         self.scale = FeatureScale(channels, scale)
         self.image = two_layers(channels, config.hidden_dim, config.dim)
@@ -44,11 +50,11 @@ class EmbeddingNetwork(Family):
         self.text = two_layers(context.sentence_dim, config.hidden_dim, config.dim)
 
     def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
-        """Means and deviations of the training captions' vectors (ours)."""
+        """Fit the scale of the training captions' vectors (ours)."""
         self.text_scale.fit(batch["sentence"] for batch in batches())
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """Codes of both sides and, where the batch holds them, of siblings (zero where `has_sibling` is False)."""
+        """Codes of both sides and of siblings, if the batch has any (zero if `has_sibling` is False)."""
         encoded = {**self.encode_images(batch), **self.encode_captions(batch)}
         if "sibling" in batch:
             siblings = unit(self._branch(self.text, batch["sibling"], self.text_scale))

@@ -1,4 +1,4 @@
-"""Encoders that families share: words, images as one vector, images as regions."""
+"""Layers that families share: word tables, encoders of pooled features and of regions."""
 
 import math
 from typing import Any
@@ -8,36 +8,38 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vse.models.dropout import KeyedDropout
 from vse.models.family import Context, FeatureScale
-from vse.models.gpo import GPO
-from vse.models.pooling import pool_regions
+from vse.models.noise import KeyedDropout
+from vse.models.pooling import GPO, pool_regions
 
 IMAGES, WORDS, MODIFIERS = 900, 901, 902  # streams of dropout
-EPSILON = 1e-8  # of every normalisation: a zero vector stays zero instead of becoming NaN
+EPSILON = 1e-8  # of every normalisation, so that a zero vector stays zero
 
 
 def epsilon(dtype: torch.dtype) -> float:
-    """EPSILON, or the smallest normal number where half precision has none so small."""
+    """EPSILON, or the smallest normal number of the type if that is larger."""
     return max(EPSILON, torch.finfo(dtype).tiny)
 
 
 def unit(x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
-    """Norm(x) = x / ‖x‖₂ over the last dimension, with an epsilon; the norm is taken in single precision at least."""
+    """Norm(x) = x / ‖x‖₂ over the last dimension, with an epsilon and in single precision at least."""
     single = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     return F.normalize(single, dim=-1, eps=epsilon(x.dtype))
 
 
 class WordTable(nn.Module):
-    """Word vectors by vocabulary id: given ones, and learned ones that begin in U(-0.1, 0.1) (VSE++) for other words.
+    """Word vectors by vocabulary id: given ones, and learned ones initialised in U(-0.1, 0.1) (VSE++) for other words.
 
-    `dim` is the size of a vector where none are given; given ones bring theirs, so a family takes the table's `dim`
-    for what follows, never its own setting. fixed: given vectors stay as they are (UniVSE, A.3). Words without one
-    are learned all the same, unless `learn_missing` is off because a family learns a vector of them elsewhere.
+    The state dict has one table, `embedding.weight` (vocabulary, dim), so that a trained model can be loaded without
+    the given vectors. If they are fixed, that table is not trained and learned rows are a parameter of their own:
+    weight decay would move the given rows of a shared parameter even without a gradient.
 
-    The state has one table, `embedding.weight` (vocabulary, dim), whatever of it was learned: a trained model needs
-    no given vectors to be loaded. Of fixed vectors that table is kept out of training, and rows that are learned are a
-    parameter of their own: weight decay would move given rows of a shared one, even without a gradient.
+    Args:
+        context: the vocabulary's size and the given vectors.
+        dim: dimension of a vector if none are given. Given vectors have their own, so a family continues with the
+            table's `dim`.
+        fixed: keep given vectors as they are (UniVSE, A.3).
+        learn_missing: learn vectors of words without a given one if the given ones are fixed.
     """
 
     learned: nn.Parameter | None
@@ -60,14 +62,14 @@ class WordTable(nn.Module):
         missing = ~known & (torch.arange(len(known)) != 0)  # padding learns nothing
         if learn_missing and missing.any():
             self.learned = nn.Parameter(self.embedding.weight[missing].clone())
-            # Row of `learned` that each word has, -1 where its vector is given
+            # Row of `learned` for each word, -1 for a word with a given vector
             self.register_buffer("place", torch.where(missing, missing.cumsum(0) - 1, -1), persistent=False)
             self.register_state_dict_post_hook(_join_table)
             self.register_load_state_dict_pre_hook(_split_table)
 
     @property
     def dim(self) -> int:
-        """Dimension of a word vector: that of the given ones, else the configured one."""
+        """Dimension of a word vector: of the given ones, else as configured."""
         return self.embedding.embedding_dim
 
     def forward(self, words: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
@@ -79,7 +81,7 @@ class WordTable(nn.Module):
 
 
 def _join_table(table: nn.Module, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
-    """Put learned rows among the fixed ones of a state that is being saved."""
+    """Write the learned rows into the table of a state dict that is being saved."""
     assert isinstance(table, WordTable)
     whole = state[f"{prefix}embedding.weight"].clone()
     whole[table.place >= 0] = state.pop(f"{prefix}learned").to(whole.dtype)
@@ -87,7 +89,7 @@ def _join_table(table: nn.Module, state: dict[str, Any], prefix: str, _metadata:
 
 
 def _split_table(table: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Take learned rows out of a state that is being loaded; one that does not fit is left to torch's complaint."""
+    """Take the learned rows from a state dict that is being loaded; torch reports a table of another shape."""
     assert isinstance(table, WordTable)
     whole = state.get(f"{prefix}embedding.weight")
     if whole is not None and whole.shape == table.embedding.weight.shape:
@@ -95,9 +97,15 @@ def _split_table(table: nn.Module, state: dict[str, Any], prefix: str, *_: Any) 
 
 
 def distinct(*ids: Int[Tensor, "..."]) -> tuple[Int[Tensor, " distinct"], list[Tensor]]:
-    """The distinct numbers in several tensors (0 always among them), and each tensor as positions among these.
+    """Distinct numbers of several tensors.
 
-    How many there are is not known before a GPU has counted them: there every number counts as one of its own.
+    On a GPU every number counts as distinct, since counting them would stop it.
+
+    Args:
+        *ids: tensors of numbers.
+
+    Returns:
+        The distinct numbers, always with 0, and each tensor as positions among them.
     """
     flat = torch.cat([torch.zeros(1, dtype=torch.long, device=ids[0].device), *(i.reshape(-1) for i in ids)])
     if flat.is_cuda:
@@ -109,7 +117,7 @@ def distinct(*ids: Int[Tensor, "..."]) -> tuple[Int[Tensor, " distinct"], list[T
 
 
 def linear_xavier(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map initialised U(±sqrt(6 / (inputs + outputs))), bias zero, as the VSE++ code does."""
+    """A linear layer initialised in U(±sqrt(6 / (inputs + outputs))) with bias zero, as in the code of VSE++."""
     layer = nn.Linear(inputs, outputs)
     bound = math.sqrt(6.0 / (inputs + outputs))
     nn.init.uniform_(layer.weight, -bound, bound)
@@ -118,16 +126,30 @@ def linear_xavier(inputs: int, outputs: int) -> nn.Linear:
 
 
 def present(features: Float[Tensor, "batch regions channels"]) -> Bool[Tensor, "batch regions"] | None:
-    """Which regions there are: absent ones of ready-made arrays are zeros. None where none is absent.
+    """Mask of the regions that exist (absent ones of ready-made arrays are zeros), or None if all do.
 
-    A GPU is not asked whether one is, which would stop it: a mask that hides nothing costs it next to nothing.
+    A GPU always gets a mask: asking whether a region is absent would stop it, and the mask costs little.
     """
-    there = (features != 0).any(-1)
-    return None if not there.is_cuda and bool(there.all()) else there
+    mask = (features != 0).any(-1)
+    return None if not mask.is_cuda and bool(mask.all()) else mask
+
+
+def two_layers(inputs: int, hidden_dim: int, outputs: int) -> nn.Sequential:
+    """Two linear layers with a ReLU between them."""
+    return nn.Sequential(nn.Linear(inputs, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, outputs))
 
 
 class RegionEncoder(nn.Module):
-    """A 1x1 convolution over frozen regions (UniVSE §3.3) and a pooling Ψ of them (supplement A.2, or `gpo`)."""
+    """A 1x1 convolution over frozen regions (UniVSE §3.3) and a pooling Ψ of them (supplement A.2, or `gpo`).
+
+    Args:
+        channels: of the features.
+        dim: of the joint space.
+        pooling: `avg`, `max`, `maxk` (see `pool_regions`) or `gpo`.
+        k: of `maxk`.
+        scale: of the features (see `FeatureScale`).
+        dropout: of the features.
+    """
 
     def __init__(self, channels: int, dim: int, pooling: str, k: int, scale: str, dropout: float = 0.0) -> None:
         super().__init__()
@@ -142,14 +164,31 @@ class RegionEncoder(nn.Module):
         mask: Bool[Tensor, "batch regions"] | None = None,
         draw: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch regions dim"], Float[Tensor, "batch dim"]]:
-        """(local embeddings V, not normalised; unit embedding v of the image). `draw`: keys of dropout, in training."""
+        """Embeddings of regions and images.
+
+        Args:
+            features: of regions.
+            mask: True for regions that exist; None if all do.
+            draw: keys for dropout, needed in training.
+
+        Returns:
+            Local embeddings V, not normalised, and the unit embedding v of each image.
+        """
         regions = self.project(self.dropout(self.scale(features), draw))
         pooled = self.gpo(regions, mask) if self.gpo else pool_regions(regions, self.pooling, self.k, mask)
         return regions, unit(pooled)
 
 
 class PooledEncoder(nn.Module):
-    """One linear map of a pooled CNN feature, normalised (VSE++) or not (VSE0)."""
+    """A linear layer over a pooled CNN feature.
+
+    Args:
+        channels: of the feature.
+        dim: of the joint space.
+        scale: of the feature (see `FeatureScale`).
+        dropout: of the feature.
+        normalize: to unit length (VSE++) or not (VSE0).
+    """
 
     def __init__(self, channels: int, dim: int, scale: str, dropout: float = 0.0, normalize: bool = True) -> None:
         super().__init__()
@@ -160,6 +199,6 @@ class PooledEncoder(nn.Module):
     def forward(
         self, features: Float[Tensor, "batch channels"], draw: Int[Tensor, " batch"] | None = None
     ) -> Float[Tensor, "batch dim"]:
-        """`draw`: keys of dropout, in training."""
+        """Embeddings of images. `draw`: keys for dropout, needed in training."""
         codes = self.project(self.dropout(self.scale(features), draw))
         return unit(codes) if self.normalize else codes

@@ -1,10 +1,10 @@
 """A one-layer GRU over word tables that computes every distinct prefix once.
 
-Captions, relational triples and above all a triple beside its negatives share beginnings; a recurrent state depends on
-the prefix alone, so sequences that agree up to a word share the state up to there. The input projection is likewise
-taken once per distinct word. Values and gradients equal `torch.nn.GRU` (tested); on a CPU it takes about half its time
-for captions and a quarter for triples with negatives. On CUDA, cuDNN's kernel goes over sequences with their padding,
-which no state before it has read: packing them would want their lengths on the host, and stop the GPU.
+Captions share beginnings, and a relational triple shares them with its negatives. A recurrent state depends on the
+prefix alone, so sequences that agree up to a word share the states up to it. The input projection is computed once per
+distinct word. Values and gradients equal those of `torch.nn.GRU`; on a CPU it takes about half the time for captions
+and a quarter for triples with negatives. On CUDA, cuDNN's kernel runs over padded sequences: packing them would need
+their lengths on the host, which stops the GPU.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,12 @@ from torch import Tensor, nn
 
 
 class PrefixGRU(nn.Module):
-    """GRU whose last state (at each sequence's true length) is the code of the sequence; all states where asked."""
+    """GRU over rows of a table; its last state, at each sequence's true length, is the code of the sequence.
+
+    Args:
+        input_dim: dimension of a row of the table.
+        dim: dimension of a state.
+    """
 
     def __init__(self, input_dim: int, dim: int) -> None:
         super().__init__()
@@ -28,12 +33,22 @@ class PrefixGRU(nn.Module):
         sequences: Int[Tensor, "batch time"],
         lengths: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch dim"]:
-        """Last states of sequences of row numbers of `table`; lengths are at least 1."""
+        """Last states of sequences.
+
+        Args:
+            table: vectors of distinct words.
+            sequences: row numbers of `table`.
+            lengths: of the sequences, at least 1.
+
+        Returns:
+            Codes of shape (batch, dim).
+        """
         if len(sequences) == 0:
             # Encode something and keep nothing: every parameter stays in the graph, as distributed training asks.
             return self(table, sequences.new_zeros(1, 1), lengths.new_ones(1))[:0]
         if table.is_cuda:
-            return self._cudnn(table, sequences, lengths)
+            states = self.gru(F.embedding(sequences, table))[0]
+            return states.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])).squeeze(1)
         order, finished = lengths.argsort(descending=True, stable=True), []
         for state, inverse, num_next in self._steps(table, sequences[order], lengths):
             if num_next < len(inverse):
@@ -47,25 +62,25 @@ class PrefixGRU(nn.Module):
         sequences: Int[Tensor, "batch time"],
         lengths: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch time dim"]:
-        """The states after every row number, zero behind each length; lengths are at least 1."""
+        """States after every row number, zero after each length; arguments as of `forward`."""
         batch, time = sequences.shape
         if batch == 0:
             return self.states(table, sequences.new_zeros(1, max(1, time)), lengths.new_ones(1))[:0, :time]
         if table.is_cuda:
-            return self._cudnn_states(table, sequences, lengths)
+            return self.gru(F.embedding(sequences, table))[0] * within(lengths, time)[..., None]
         order = lengths.argsort(descending=True, stable=True)
-        # Row 0 of all states is what lies behind a sequence's end.
-        found, place, total = [table.new_zeros(1, self.gru.hidden_size)], torch.zeros(batch, time, dtype=torch.long), 1
+        # Row 0 of all states stands for positions after a sequence's end.
+        states, place, total = [table.new_zeros(1, self.gru.hidden_size)], torch.zeros(batch, time, dtype=torch.long), 1
         for t, (state, inverse, _) in enumerate(self._steps(table, sequences[order], lengths)):
             place[: len(inverse), t] = inverse + total
-            found.append(state)
+            states.append(state)
             total += len(state)
-        return F.embedding(place[torch.argsort(order)], torch.cat(found))
+        return F.embedding(place[torch.argsort(order)], torch.cat(states))
 
     def _steps(self, table: Tensor, ordered: Tensor, lengths: Tensor) -> Iterator[tuple[Tensor, Tensor, int]]:
-        """For each place: states of the distinct prefixes, which of them each longer sequence has, how many go on.
+        """For each position: states of the distinct prefixes, the one of each sequence, how many sequences continue.
 
-        `ordered` are the sequences from the longest to the shortest.
+        `ordered` holds the sequences from the longest to the shortest.
         """
         weights = dict(self.gru.named_parameters())
         # Under autocast products are of half precision; the recurrence adds up in the precision of the table.
@@ -82,14 +97,6 @@ class PrefixGRU(nn.Module):
             yield state, inverse, active[t + 1] if t + 1 < longest else 0
             parent = inverse
 
-    def _cudnn(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
-        states = self.gru(F.embedding(sequences, table))[0]
-        return states.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])).squeeze(1)
-
-    def _cudnn_states(self, table: Tensor, sequences: Tensor, lengths: Tensor) -> Tensor:
-        states = self.gru(F.embedding(sequences, table))[0]
-        return states * within(lengths, sequences.shape[1])[..., None]
-
 
 def _cell(inputs: Tensor, words: Tensor, hidden: Tensor, state: Tensor, parents: Tensor) -> Tensor:
     if len(state) == 1:
@@ -103,12 +110,38 @@ def _cell(inputs: Tensor, words: Tensor, hidden: Tensor, state: Tensor, parents:
     return torch.lerp(torch.tanh(torch.addcmul(input_n, reset, hidden_n)), state, update)
 
 
+class WordStates(nn.Module):
+    """States of a bidirectional GRU at every word, the mean of both directions (SCAN).
+
+    Args:
+        input_dim: dimension of a row of the table.
+        dim: dimension of a state in each direction.
+    """
+
+    def __init__(self, input_dim: int, dim: int) -> None:
+        super().__init__()
+        self.forward_gru, self.backward_gru = PrefixGRU(input_dim, dim), PrefixGRU(input_dim, dim)
+
+    def forward(
+        self,
+        table: Float[Tensor, "words input"],
+        sequences: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"],
+    ) -> Float[Tensor, "batch time dim"]:
+        """States at every row number, zero after each length; arguments as of `PrefixGRU.forward`."""
+        forward = self.forward_gru.states(table, sequences, lengths)
+        backward = self.backward_gru.states(table, reversed_rows(sequences, lengths), lengths)
+        place = (lengths[:, None] - 1 - torch.arange(sequences.shape[1], device=lengths.device)).clamp_min(0)
+        turned = backward.gather(1, place[..., None].expand_as(backward))
+        return (forward + turned * within(lengths, sequences.shape[1])[..., None]) / 2
+
+
 def within(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"]:
-    """True where a row of `time` places is within its length."""
+    """Mask of a padded batch: True at positions within each length."""
     return torch.arange(time, device=lengths.device)[None, :] < lengths[:, None]
 
 
 def reversed_rows(sequences: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]) -> Int[Tensor, "batch time"]:
-    """Each sequence backwards up to its length; padding stays behind."""
+    """Each sequence reversed up to its length; padding stays at the end."""
     place = lengths[:, None] - 1 - torch.arange(sequences.shape[1], device=sequences.device)[None, :]
     return sequences.gather(1, place.clamp_min(0)) * (place >= 0)

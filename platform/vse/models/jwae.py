@@ -1,12 +1,12 @@
 """jWAE (Mahajan et al., ICCV 2019): two autoencoders whose codes share a Gaussian prior and are aligned by pairs.
 
-Equation and section numbers are the paper's. What it leaves open, and what stands here: widths of the hidden layers and
-of the recurrent networks (its supplement is not among our sources), one word table for encoder and decoder, the
-discriminator's period and β₁ (0.5, as in the released code). The discriminator sees codes that are not normalised: a
-unit vector can never look like a sample of N(0, I), whose norm is about √dim. Cosine is taken of the normalised codes.
+Equation and section numbers are the paper's. Its supplement is not among our sources, so the following is ours: widths
+of the hidden layers and recurrent networks, one word table for encoder and decoder, and the discriminator's period and
+β₁ (0.5 as in the released code). The discriminator reads codes that are not normalised, since a unit vector cannot look
+like a sample of N(0, I), whose norm is about √dim. The score is the cosine of the normalised codes.
 
-Regularisers: `adversary` is the paper's; `vae` maps an input to a Gaussian of its own instead (eq. 2, VAE-MH of Table
-4; evaluation uses the means); `none` leaves the codes alone (the ablation MSE, and MMD-MSE with the objective's MMD).
+Regularisers: `adversary` is the paper's. `vae` maps each input to its own Gaussian (eq. 2, VAE-MH of Table 4;
+evaluation uses the means). `none` does not regularise (the ablations MSE, and MMD-MSE with the objective's MMD).
 """
 
 from collections.abc import Callable, Iterator
@@ -18,17 +18,17 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vse.config import knob
-from vse.models.branches import two_layers
-from vse.models.discriminator import (
+from vse.models.autoencoder import (
     DISCRIMINATOR,
+    BidirectionalEncoder,
     DiscriminatorConfig,
+    WordDecoder,
     adversarial_phases,
     discriminator_of,
     sampled,
 )
-from vse.models.encoders import WordTable, unit
+from vse.models.encoders import WordTable, two_layers, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs, Phase
-from vse.models.sentence_autoencoder import BidirectionalEncoder, WordDecoder
 from vse.registry import ComponentConfig, register
 
 IMAGE_NOISE, CAPTION_NOISE = 912, 913  # streams of the VAE
@@ -36,16 +36,25 @@ IMAGE_NOISE, CAPTION_NOISE = 912, 913  # streams of the VAE
 
 @register("family", "jwae")
 class JWAE(Family):
-    """`images` and `captions` are unit vectors, `image_codes` and `caption_codes` the codes themselves (batch, dim)."""
+    """Codes `images` and `captions` (batch, dim) are unit vectors; the score is their cosine.
+
+    Training adds `image_codes` and `caption_codes` (batch, dim), the codes before normalisation, their
+    reconstructions, and the logits of the discriminator.
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig, DiscriminatorConfig):
-        """Published: two layers in encoders and decoders."""
+        """Published: two layers in encoders and decoders. Widths are ours."""
 
         dim: int = knob(1024, "dimension of the joint space (ours)", low=1)
         hidden_dim: int = knob(1024, "hidden layer of encoders and decoders (ours)", low=1)
         image: str = knob("pooled", "which features", choices=("pooled", "fc1"))
-        text: str = knob("gru", "words through a GRU, or a fixed vector a sentence", choices=("gru", "sentence"))
+        text: str = knob("gru", "words through a GRU, or one fixed vector per sentence", choices=("gru", "sentence"))
         text_scale: str = knob("standardize", "of fixed sentence vectors (ours)", choices=("standardize", "none", "l2"))
         word_dim: int = knob(300, "dimension of learned word vectors", low=1)
         fixed_words: bool = knob(False, "keep given word vectors fixed")
@@ -58,8 +67,7 @@ class JWAE(Family):
         return Inputs(image=config.image, components=False, sentence=config.text == "sentence")
 
     def __init__(self, config: "JWAE.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
-        self.config, self.inputs = config, self.requires(config)
+        super().__init__(config)
         channels, dim, hidden = context.feature_dims[config.image], config.dim, config.hidden_dim
         coded = 2 * dim if config.regularizer == "vae" else dim  # mean and log-variance
         self.scale = FeatureScale(channels, scale)
@@ -76,18 +84,18 @@ class JWAE(Family):
             self.discriminator = discriminator_of(dim, config)
 
     def phases(self) -> tuple[Phase, ...]:
-        """The discriminator has one of its own, where there is one."""
+        """One phase, and another for the discriminator if there is one."""
         if self.config.regularizer != "adversary":
             return super().phases()
         return adversarial_phases(self, self.discriminator, self.config)
 
     def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
-        """Means and deviations of the training captions' fixed vectors."""
+        """Fit the scale of the training captions' fixed vectors."""
         if self.config.text == "sentence":
             self.text_scale.fit(batch["sentence"] for batch in batches())
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """What the phase compares: everything but the prior's samples, or what the discriminator says."""
+        """Codes, reconstructions and logits for the encoders; in the discriminator's phase, its logits alone."""
         if phase == DISCRIMINATOR:
             with torch.no_grad():
                 codes = self.image_codes(batch)[0], self.caption_codes(batch)[0]
@@ -114,11 +122,11 @@ class JWAE(Family):
         return {"captions": unit(self.caption_codes(batch)[0])}
 
     def image_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Encoded]:
-        """(f_v(x), not normalised; the VAE's mean and log_variance, else nothing)."""
+        """Codes f_v(x), not normalised, and the VAE's `mean` and `log_variance` (batch, dim), if it is one."""
         return self._spread(self.encode_image(self._features(batch)), batch, IMAGE_NOISE)
 
     def caption_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Encoded]:
-        """(f_t(y), not normalised; the VAE's mean and log_variance, else nothing)."""
+        """Codes f_t(y), not normalised, and the VAE's `mean` and `log_variance` (batch, dim), if it is one."""
         if self.config.text == "sentence":
             coded = self.encode_text(self._sentences(batch))
         else:
@@ -141,7 +149,7 @@ class JWAE(Family):
         return self.text_scale(batch["sentence"].to(first.weight.dtype))
 
     def _decoded_text(self, batch: Batch, codes: Tensor) -> Encoded:
-        """Inputs and outputs of fixed vectors, or logits of all next words (words, vocabulary) and these words."""
+        """Inputs and outputs of fixed vectors, or logits of all next words (words, vocabulary) and the words."""
         if self.config.text == "sentence":
             return {"sentence_inputs": self._sentences(batch), "sentence_outputs": self.decode_text(codes)}
         tokens, decode = batch["tokens"], cast(WordDecoder, self.decode_text)

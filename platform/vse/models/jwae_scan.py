@@ -1,18 +1,16 @@
 """jWAE-MH+SCAN (Mahajan et al., ICCV 2019, Table 3): SCAN whose regions and words are codes of autoencoders.
 
-The paper says that jWAE is extended for SCAN and not how. Our reading: a region's code and a word's code, before
-normalisation, are what eq. 6 regularises and decodes. One region of each image and one word of each caption, drawn
-anew at every step, stand for all: the mean is the same at a fortieth of the cost. The caption's decoder starts from the
-mean of its word codes.
+The paper extends jWAE for SCAN without saying how. Our reading: eq. 6 regularises and decodes the codes of regions and
+words before normalisation. One region of each image and one word of each caption, drawn in every step, represent all:
+the mean is the same at a fortieth of the cost. The caption's decoder starts from the mean of its word codes. Regions
+and words are encoded as in SCAN by one linear layer and a one-layer GRU; section 4.2 has two layers.
 
-The released code is this system alone, and departs from the paper in what its discriminator is and sees: two layers
-(`discriminator_layers=2`, `discriminator_dim=256`; the paper has three), unit vectors (`discriminator_codes=unit`; the
-paper's codes are not normalised, and a unit vector can never look like a sample of N(0, I)), every third step
-(`discriminator_every=3`), and one place for a whole batch, never the last (`draw=batch`). Its place of the word is one
-index for all captions and may lie behind a caption's end; here it is one share of each caption's own length, which is
-the same on any number of workers. It also decodes regions by three layers and words by a two-layer GRU that reads the
-word's code at every step, with λ₁ = 0.05 on an ℓ1 norm; none of that is built. Regions and words are encoded as SCAN
-does, by one linear layer and a one-layer GRU, where section 4.2 has two layers.
+The released code has this system only, and its discriminator differs from the paper's: two layers
+(`discriminator_layers=2`, `discriminator_dim=256`) instead of three, unit vectors (`discriminator_codes=unit`), an
+update every third step (`discriminator_every=3`), and one position for a whole batch, never the last (`draw=batch`).
+Its position of the word is one index for all captions, possibly after a caption's end; here it is one share of each
+caption's length, equal on any number of workers. It also decodes regions with three layers and words with a two-layer
+GRU that reads the word's code in every step, with λ₁ = 0.05 on an ℓ1 norm; we did not implement that.
 """
 
 from dataclasses import dataclass
@@ -25,12 +23,16 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.models import noise
-from vse.models.branches import two_layers
-from vse.models.discriminator import DISCRIMINATOR, DiscriminatorConfig, adversarial_phases, discriminator_of
-from vse.models.encoders import distinct, present, unit
+from vse.models.autoencoder import (
+    DISCRIMINATOR,
+    DiscriminatorConfig,
+    WordDecoder,
+    adversarial_phases,
+    discriminator_of,
+)
+from vse.models.encoders import distinct, present, two_layers, unit
 from vse.models.family import Batch, Context, Encoded, Phase
 from vse.models.scan import SCAN
-from vse.models.sentence_autoencoder import WordDecoder
 from vse.registry import register
 
 REGION, WORD = 914, 915  # streams of the drawn region and word
@@ -39,31 +41,36 @@ DRAWS = ("own", "batch")
 
 @register("family", "jwae_scan")
 class JWAESCAN(SCAN):
-    """`regions` and `words` as SCAN's; `image_codes` and `caption_codes` (batch, dim) of the drawn region and word."""
+    """SCAN whose training adds `image_codes` and `caption_codes` (batch, dim) of the drawn region and word.
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(SCAN.Config, DiscriminatorConfig):
-        """SCAN's, and jWAE's where they are not the same."""
+        """Keys of SCAN, and those of jWAE that differ."""
 
         hidden_dim: int = knob(1024, "hidden layer of the regions' decoder (ours)", low=1)
         word_dropout: float = knob(0.2, "words hidden from the decoder (released code)", low=0, high=0.9)
         draw: str = knob(
-            "own", "region and word that stand for all: each pair's own, or one place (released code)", choices=DRAWS
+            "own", "drawn region and word: of each pair, or one position for all (released code)", choices=DRAWS
         )
 
     def __init__(self, config: "JWAESCAN.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config, context, scale)
-        self.judged = config
         self.decode_region = two_layers(config.dim, config.hidden_dim, context.feature_dims["map"])
         self.decode_words = WordDecoder(self.vectors.dim, config.dim, context.vocabulary_size, config.word_dropout)
         self.discriminator = discriminator_of(config.dim, config)
 
     def phases(self) -> tuple[Phase, ...]:
-        """Those of an adversary."""
-        return adversarial_phases(self, self.discriminator, self.judged)
+        """Phases of the encoders and of the discriminator."""
+        return adversarial_phases(self, self.discriminator, self.config)
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """What the phase compares: everything but the prior's samples, or what the discriminator says."""
+        """Codes, reconstructions and logits for the encoders; in the discriminator's phase, its logits alone."""
         if phase == DISCRIMINATOR:
             with torch.no_grad():
                 region, word = self._region_codes(batch)[1], self._word_codes(batch)[1]
@@ -91,15 +98,15 @@ class JWAESCAN(SCAN):
         }
 
     def image_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Encoded]:
-        """(code of a region of each image, not normalised; nothing): the one that `draw` draws."""
+        """Code of the drawn region of each image, not normalised."""
         return self._region_codes(batch)[1], {}
 
     def caption_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Encoded]:
-        """(code of a word of each caption, not normalised; nothing): the one that `draw` draws."""
+        """Code of the drawn word of each caption, not normalised."""
         return self._word_codes(batch)[1], {}
 
     def _region_codes(self, batch: Batch) -> tuple[Tensor, Float[Tensor, "batch dim"], Tensor]:
-        """(codes of all regions, zero where there is none; the drawn one's; its scaled features)."""
+        """Codes of all regions (zero if absent), the code of the drawn one, and its scaled features."""
         features = batch["map"].to(self.project.weight.dtype)
         mask, scaled = present(features), self.scale(features)
         codes = self.project(scaled)
@@ -112,28 +119,28 @@ class JWAESCAN(SCAN):
         return codes, codes[rows, chosen], scaled[rows, chosen]
 
     def _word_codes(self, batch: Batch) -> tuple[Float[Tensor, "batch time dim"], Float[Tensor, "batch dim"]]:
-        """(codes of all words, zero behind a caption's end; the drawn one's)."""
+        """Codes of all words (zero after a caption's end) and of the drawn one."""
         numbers, (tokens,) = distinct(batch["tokens"])
         codes = cast(Tensor, self.states(self.vectors(numbers), tokens, batch["lengths"]))
-        if codes.shape[1] == 0:  # no caption at all: a width to draw from
+        if codes.shape[1] == 0:  # an empty batch: one position to draw from
             codes = F.pad(codes, (0, 0, 0, 1))
         mask = torch.arange(codes.shape[1], device=codes.device)[None, :] < batch["lengths"][:, None]
         return codes, codes[torch.arange(len(codes), device=codes.device), self._drawn(batch, mask, WORD)]
 
     def _drawn(self, batch: Batch, mask: Bool[Tensor, "batch items"], stream: int) -> Int[Tensor, " batch"]:
-        """Which of each row's items stands for all."""
-        return _draw(batch["draw"], mask, stream) if self.judged.draw == "own" else _one_place(mask, stream)
+        """Index of the drawn item of each row."""
+        return _draw(batch["draw"], mask, stream) if self.config.draw == "own" else _one_place(mask, stream)
 
 
 def _draw(keys: Int[Tensor, " batch"], mask: Bool[Tensor, "batch items"], stream: int) -> Int[Tensor, " batch"]:
-    """One of each row's items, all alike likely; the first where there is none."""
+    """Index of a uniformly drawn item of each row, 0 if it has none."""
     return noise.uniform(keys, mask.shape[1], stream).masked_fill(~mask, -1.0).argmax(1)
 
 
 def _one_place(mask: Bool[Tensor, "batch items"], stream: int) -> Int[Tensor, " batch"]:
-    """The item at one share of the way through each row's, never the last of several; the first where there is none.
+    """Index of the item at one share of each row's length, never the last of several; 0 if a row has none.
 
-    The share belongs to the step, by the seed that the training loop gave to torch, which is the same on every worker.
+    The share depends on the step, by torch's seed, which the training loop sets equal on every worker.
     """
     step = noise.keys(torch.initial_seed(), torch.zeros(1, dtype=torch.int64, device=mask.device))
     before = mask.sum(1) - 1

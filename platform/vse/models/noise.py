@@ -1,14 +1,15 @@
-"""Random numbers of a step that belong to a caption: the same on any number of workers and after any restart.
+"""Random numbers and dropout keyed by caption: equal on any number of workers and after any restart.
 
-A batch carries one 64-bit key per caption in `draw` (see `vse.data.keyed`); these functions spread it into as many
-numbers as a family needs, on the device where the batch is.
+A batch carries one 64-bit key per caption in `draw` (see `vse.data.keyed`). These functions derive from it as many
+numbers as a family needs, on the device of the batch. torch draws from one stream per process instead, with which two
+workers would not drop the units that one worker drops.
 """
 
 import math
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 _SLOT = 0xD1342543DE82EF95 - 2**64  # the constants of keyed.bits and SplitMix64 as signed integers
 _GAMMA = 0x9E3779B97F4A7C15 - 2**64
@@ -29,21 +30,63 @@ def _mix(values: Tensor) -> Tensor:
 
 
 def keys(seed: int, ids: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-    """One key a number, such as a vocabulary id, under a 64-bit seed."""
+    """One key per number (such as a vocabulary id) under a 64-bit seed."""
     signed = (seed + 2**63) % 2**64 - 2**63
     return _mix(_mix(torch.full_like(ids, signed)) + ids)
 
 
 def uniform(draw: Int[Tensor, " batch"], num: int, stream: int = 0) -> Float[Tensor, "batch num"]:
-    """`num` draws in [0, 1) a caption, float64; streams 0 … 999 of one key are independent of each other."""
+    """`num` uniform draws in [0, 1) per caption, float64.
+
+    Args:
+        draw: key of each caption.
+        num: number of draws per caption.
+        stream: 0 to 999; streams of one key are independent of each other.
+
+    Returns:
+        Draws of shape (batch, num).
+    """
     assert 0 <= stream < 1000
     slots = torch.arange(1, num + 1, device=draw.device) * _SLOT
     return _shift(_mix(_mix(draw + stream)[:, None] + slots), 11).double() * 2.0**-53
 
 
 def normal(draw: Int[Tensor, " batch"], num: int, stream: int = 0) -> Float[Tensor, "batch num"]:
-    """`num` standard normal draws a caption, float64 (Box and Muller's transform)."""
+    """`num` standard normal draws per caption (Box-Muller transform), float64; arguments as of `uniform`."""
     pairs = (num + 1) // 2
     first, second = uniform(draw, 2 * pairs, stream).chunk(2, dim=1)
     radius, angle = (-2 * torch.log1p(-first)).sqrt(), 2 * math.pi * second
     return torch.cat([radius * angle.cos(), radius * angle.sin()], dim=1)[:, :num]
+
+
+class KeyedDropout(nn.Module):
+    """Dropout with a mask that depends on the key of the row alone.
+
+    In training, each unit of a row becomes zero with probability `p`, and the others are scaled by 1 / (1 - p).
+
+    Args:
+        p: probability.
+        stream: 0 to 999, different for every such module of a family; equal streams give equal masks.
+    """
+
+    def __init__(self, p: float, stream: int) -> None:
+        super().__init__()
+        self.p, self.stream = p, stream
+
+    def forward(
+        self, rows: Float[Tensor, "rows *unit"], row_keys: Int[Tensor, " rows"] | None
+    ) -> Float[Tensor, "rows *unit"]:
+        """Rows after dropout. `row_keys` is `draw` of the batch, or `word_keys`; None is for evaluation only."""
+        if not self.training or not self.p:
+            return rows
+        assert row_keys is not None, "dropout in training needs the keys of the rows"
+        drawn = uniform(row_keys, rows[0].numel() if len(rows) else 0, self.stream)
+        return rows * ((drawn >= self.p).to(rows.dtype) / (1 - self.p)).view(rows.shape)
+
+
+def word_keys(words: Int[Tensor, " words"]) -> Int[Tensor, " words"]:
+    """Keys of vocabulary ids in this step: a word has one mask wherever it occurs.
+
+    The training loop seeds torch in every step with one seed for all workers, which identifies the step here.
+    """
+    return keys(torch.initial_seed(), words)

@@ -20,7 +20,7 @@ AT_ONCE = 2**20  # numbers of one block of images x captions x dim
 
 
 class _Violation(torch.autograd.Function):
-    """E_ij = Σ_d max(0, s_jd − v_id)² without images x captions x dim in memory: blocks of captions, made twice."""
+    """E_ij = Σ_d max(0, s_jd − v_id)² in blocks of captions, computed again in the backward pass to save memory."""
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, captions: Tensor) -> Tensor:
@@ -50,15 +50,32 @@ def _excess(images: Tensor, captions: Tensor) -> Tensor:
 def order_violation(
     images: Float[Tensor, "images dim"], captions: Float[Tensor, "captions dim"]
 ) -> Float[Tensor, "images captions"]:
-    """E_ij = ‖max(0, s_j − v_i)‖² (Vendrov et al., with the caption as the more general term)."""
-    kind = torch.promote_types(images.dtype, captions.dtype)  # autocast may have made one of them short
+    """Order violation E_ij = ‖max(0, s_j − v_i)‖² (Vendrov et al.; the caption is the more general term).
+
+    Args:
+        images: codes v.
+        captions: codes s.
+
+    Returns:
+        Violations of shape (images, captions).
+    """
+    kind = torch.promote_types(images.dtype, captions.dtype)  # autocast may have lowered the precision of one
     return _Violation.apply(images.to(kind), captions.to(kind))
 
 
 def order_scores(
     images: Float[Tensor, "images dim"], captions: Float[Tensor, "captions dim"], form: str
 ) -> Float[Tensor, "images captions"]:
-    """−E (`squared`) or −√E (`root`). The gradient of a root at zero is zero, as the order is kept there."""
+    """Scores from the order violation E.
+
+    Args:
+        images: codes v.
+        captions: codes s.
+        form: `squared` for −E, or `root` for −√E, whose gradient at zero is zero.
+
+    Returns:
+        Scores of shape (images, captions).
+    """
     violation = order_violation(images, captions)
     if form == "squared":
         return -violation
@@ -69,7 +86,13 @@ def order_scores(
 
 @register("family", "order")
 class Order(VSEPP):
-    """`images` and `captions` are unit vectors (batch, dim), of absolute values where asked."""
+    """Codes `images` and `captions` (batch, dim) are unit vectors, by default of absolute values.
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
 
     pairwise = frozenset({"captions"})
 
@@ -96,5 +119,5 @@ class Order(VSEPP):
         return {name: code.abs() for name, code in codes.items()} if self.absolute else codes
 
     def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
-        """score: how little each caption sticks out over each image, at most 0."""
+        """score (images, captions): the negative violation, at most 0."""
         return {"score": order_scores(images["images"], captions["captions"], self.form)}

@@ -1,15 +1,16 @@
 """Relational visual-semantic embeddings (Yan, 2019): transformer encoders over a grid of regions and over words.
 
-Chapter 2. Not given there and chosen here: 8 heads, a feed-forward layer as wide as the space, no dropout, mean
-pooling, no last normalisation of the nodes, 8 pools with weights of their own for each modality, and that captions
-carry no markers. Left padding shifts a caption's positions at random in training, by up to `padded_length` minus its
-length (the thesis: the batch's longest, which would make a code depend on its company), and not at all in evaluation;
-what is padded is attended by nothing. Truncated at 48 words (§3.3; §2.3 says characters).
+Sections are those of the thesis. It does not give the following, chosen here: 8 heads, a feed-forward layer as wide as
+the space, no dropout, mean pooling, no final normalisation of the nodes, 8 pools with separate weights for each
+modality, and captions without markers. In training, left padding shifts a caption's positions at random by up to
+`padded_length` minus its length; the thesis pads to the longest caption of the batch, on which a code would then
+depend. Nothing attends to padding. Captions are truncated at 48 words (§3.3; §2.3 says characters).
 """
 
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -20,15 +21,56 @@ from vse.models.encoders import WordTable, linear_xavier, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
 from vse.models.gru import within
 from vse.models.pooling import pool_regions
-from vse.models.transformer import EncoderLayer
 from vse.registry import ComponentConfig, register
 from vse.text.vocabulary import UNKNOWN
 
 PADDING = 920  # stream of the random left padding
 
 
+class EncoderLayer(nn.Module):
+    """Pre-norm transformer layer (§2.1): Z = X + Concat(heads(LN(X))) W^O, X' = Z + FF(LN(Z)).
+
+    The thesis prints X' = X + FF(LN(Z)), which is impossible in its first text layer, where X has another dimension
+    than X' (§2.3). If `input_dim` differs from `dim`, Z has no residual X.
+
+    Args:
+        input_dim: dimension of X.
+        dim: dimension of X'.
+        heads: number of attention heads; must divide `dim`.
+        hidden: hidden units of the feed-forward layer.
+    """
+
+    def __init__(self, input_dim: int, dim: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        if dim % heads:
+            raise InputError(f"model.heads={heads}: must divide model.dim={dim}")
+        self.heads, self.size, self.residual = heads, dim // heads, input_dim == dim
+        self.before, self.between = nn.LayerNorm(input_dim), nn.LayerNorm(dim)
+        self.queries_keys_values = nn.Linear(input_dim, 3 * dim, bias=False)
+        self.out = nn.Linear(dim, dim, bias=False)
+        self.feed_forward = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, dim))
+
+    def forward(
+        self, items: Float[Tensor, "batch items input"], mask: Bool[Tensor, "batch items"] | None = None
+    ) -> Float[Tensor, "batch items dim"]:
+        """X' of items. `mask` is True for items that exist; nothing attends to others, and their rows are undefined."""
+        projected = self.queries_keys_values(self.before(items)).unflatten(-1, (3, self.heads, self.size))
+        queries, keys, values = projected.permute(2, 0, 3, 1, 4)
+        allowed = None if mask is None else mask[:, None, None, :]
+        attended = F.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
+        mixed = self.out(attended.transpose(1, 2).flatten(2))
+        if self.residual:
+            mixed = items + mixed
+        return mixed + self.feed_forward(self.between(mixed))
+
+
 class NodePools(nn.Module):
-    """α_ij = softmax_j(w_i · x_j), p_i = Σ_j α_ij x_j (§2.5.1)."""
+    """Learned pools of nodes: p_i = Σ_j α_ij x_j with α_ij = softmax_j(w_i · x_j) (§2.5.1).
+
+    Args:
+        dim: dimension of a node.
+        pools: number of pools.
+    """
 
     def __init__(self, dim: int, pools: int) -> None:
         super().__init__()
@@ -37,27 +79,33 @@ class NodePools(nn.Module):
     def forward(
         self, nodes: Float[Tensor, "batch nodes dim"], mask: Bool[Tensor, "batch nodes"] | None
     ) -> Float[Tensor, "batch pools dim"]:
-        """Pools of the nodes that exist, zero where there is none."""
+        """Pools of the nodes that exist, zero if there are none."""
         scores = nodes @ self.weight.T
         if mask is not None:
             scores = scores.masked_fill(~mask[..., None], torch.finfo(scores.dtype).min)
-            nodes = nodes * mask[..., None]  # without it, of an image without regions all would count alike
+            nodes = nodes * mask[..., None]  # otherwise all nodes of an image without regions would count
         return scores.softmax(1).mT @ nodes
 
 
 @register("family", "relational")
 class Relational(Family):
-    """`images` and `captions` are unit vectors (batch, dim); the score is their cosine.
+    """Codes `images` and `captions` (batch, dim) are unit vectors; the score is their cosine.
 
-    Training adds what structural alignment (§2.5) compares: unit `image_pools` and `caption_pools` (batch, pools, dim),
-    or unit `image_nodes` and `caption_nodes` (batch, nodes, dim), zero where there is none.
+    Training adds the codes that structural alignment (§2.5) compares: unit `image_pools` and `caption_pools` (batch,
+    pools, dim), or unit `image_nodes` and `caption_nodes` (batch, nodes, dim), zero if absent.
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
     """
 
+    inputs = Inputs(image="map", components=False)
     vectors_of_paper = "fastText's of 300 dimensions (thesis, section 2.3)"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
-        """Given: 1024, 300, one layer over regions, two over words, 48 words. Others are ours."""
+        """Given in the thesis: dim, word_dim, the numbers of layers, max_words. Others are ours."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
         word_dim: int = knob(300, "dimension of word vectors", low=1)
@@ -70,22 +118,17 @@ class Relational(Family):
         regions: int = knob(49, "most regions or tokens an image may have", low=1)
         max_words: int = knob(48, "words read of a caption", low=1)
         padded_length: int = knob(24, "shorter captions are shifted at random up to this length in training", low=0)
-        structure: str = knob("none", "what else training aligns", choices=("none", "pool", "attention"))
+        structure: str = knob("none", "structure that training aligns too", choices=("none", "pool", "attention"))
         pools: int = knob(8, "learned pools", low=1)
 
-    @classmethod
-    def requires(cls, config: "Relational.Config") -> Inputs:
-        return Inputs(image="map", components=False)
-
     def __init__(self, config: "Relational.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
-        self.config, self.inputs = config, self.requires(config)
+        super().__init__(config)
         dim, channels = config.dim, context.feature_dims["map"]
         self.scale, self.project = FeatureScale(channels, scale), linear_xavier(channels, dim)
         self.words = WordTable(context, config.word_dim, config.fixed_words)
         self.register_buffer("known", _known(context))
         self.region_position = nn.Parameter(0.02 * torch.randn(config.regions, dim))
-        # A caption may begin as late as it could be padded and be as long as it could be read.
+        # Positions reach to the padded length and to the number of words read.
         self.word_position = nn.Parameter(
             0.02 * torch.randn(max(config.max_words, config.padded_length), self.words.dim)
         )
@@ -99,7 +142,7 @@ class Relational(Family):
     known: Tensor
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """Codes of both sides, captions shifted at random in training, and what the structure asks for."""
+        """Codes of both sides and of the structure; in training, captions are shifted at random."""
         regions, region_mask = self._regions(batch["map"])
         words, word_mask = self._words(batch["tokens"], batch["lengths"], batch["draw"] if self.training else None)
         encoded = {"images": self._pooled(regions, region_mask), "captions": self._pooled(words, word_mask)}
@@ -127,7 +170,7 @@ class Relational(Family):
     def _regions(
         self, features: Float[Tensor, "batch regions channels"]
     ) -> tuple[Float[Tensor, "batch regions dim"], Bool[Tensor, "batch regions"] | None]:
-        """Nodes of the image graph (§2.2) and which there are."""
+        """Nodes of the image graph (§2.2) and their mask."""
         num = features.shape[1]
         if num > self.config.regions:
             raise InputError(f"model.regions={self.config.regions}: the features have {num} regions or tokens")
@@ -140,7 +183,7 @@ class Relational(Family):
     def _words(
         self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"], draw: Int[Tensor, " batch"] | None
     ) -> tuple[Float[Tensor, "batch words dim"], Bool[Tensor, "batch words"]]:
-        """Nodes of the caption graph (§2.3) and which there are; `draw`: keys of the random left padding."""
+        """Nodes of the caption graph (§2.3) and their mask. `draw`: keys of the random left padding."""
         tokens, place, mask = self._kept(tokens[:, 1:], lengths)
         if draw is not None:
             count = mask.sum(1)
@@ -152,9 +195,9 @@ class Relational(Family):
         return nodes, mask
 
     def _kept(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Words without markers, their places among the words that have a vector, and which of them are read.
+        """Words without markers, their positions among the words with a vector, and the mask of those that are read.
 
-        A caption without any known word keeps its unknown ones.
+        A caption without any word with a vector keeps all its words.
         """
         inside = within(lengths - 2, tokens.shape[1])
         tokens = tokens * inside
@@ -165,7 +208,7 @@ class Relational(Family):
 
 
 def _known(context: Context) -> Bool[Tensor, " vocabulary"]:
-    """Words that have a vector (§3.3): those given, or all of the vocabulary but <unk>."""
+    """Mask of words with a vector (§3.3): a given one, or any but the markers and <unk>."""
     if context.word_vectors is not None:
         return context.word_vectors.abs().sum(1) > 0
     known = torch.ones(context.vocabulary_size, dtype=torch.bool)

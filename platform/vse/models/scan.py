@@ -1,8 +1,8 @@
 """SCAN (Lee et al., 2018): every word attends to the regions of an image (t-i), or every region to the words (i-t).
 
-Its paper is not among ours; equations as the relational thesis (§1.4.5) prints them. Negative similarities are cut to
-zero as printed; the public code leaks a tenth of them (`slope` 0.1). Regions are the places of a map, or ready-made
-ones; captions keep their markers, as in the public code.
+Its paper is not among our sources; equations are as the relational thesis (§1.4.5) prints them. Negative similarities
+are set to zero as printed; the public code keeps a tenth of them (`slope` 0.1). Regions are the cells of a map, or
+ready-made ones. Captions keep their markers as in the public code.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from vse.config import knob
 from vse.models.cross_attention import Attention, cross_attention
 from vse.models.encoders import WordTable, distinct, linear_xavier, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
-from vse.models.word_states import WordStates
+from vse.models.gru import WordStates
 from vse.registry import ComponentConfig, register
 
 AGGREGATES = ("lse", "mean", "max", "sum")
@@ -22,8 +22,15 @@ AGGREGATES = ("lse", "mean", "max", "sum")
 
 @register("family", "scan")
 class SCAN(Family):
-    """`regions` (images, regions, dim) and `words` (captions, time, dim) are unit vectors, zero where there is none."""
+    """Codes `regions` (images, regions, dim) and `words` (captions, time, dim) are unit vectors, zero if absent.
 
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
+
+    inputs = Inputs(image="map", components=False)
     pairwise = frozenset({"words"})
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +40,7 @@ class SCAN(Family):
         dim: int = knob(1024, "dimension of regions and words", low=1)
         word_dim: int = knob(300, "dimension of learned word vectors", low=1)
         fixed_words: bool = knob(False, "keep given word vectors fixed")
-        direction: str = knob("t2i", "who attends: words (t2i), regions (i2t) or both", choices=("t2i", "i2t", "both"))
+        direction: str = knob("t2i", "what attends: words (t2i), regions (i2t) or both", choices=("t2i", "i2t", "both"))
         weight: float = knob(0.5, "both: share of t2i in the score", low=0, high=1)
         aggregate: str = knob("lse", "aggregation of the relevance of all words or regions", choices=AGGREGATES)
         t2i_softmax: float = knob(9.0, "inverse temperature of the words' attention", above=0)
@@ -44,13 +51,8 @@ class SCAN(Family):
             0.0, "slope of negative similarities: 0 as printed, 0.1 as in the public code", low=0, high=1
         )
 
-    @classmethod
-    def requires(cls, config: "SCAN.Config") -> Inputs:
-        return Inputs(image="map", components=False)
-
     def __init__(self, config: "SCAN.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
-        self.config, self.inputs = config, self.requires(config)
+        super().__init__(config)
         self.inference_parameters = ("weight",) if config.direction == "both" else ()
         channels = context.feature_dims["map"]
         self.scale = FeatureScale(channels, scale)
@@ -76,14 +78,14 @@ class SCAN(Family):
         return Attention(direction, softmax, c.aggregate, lse, c.slope)
 
     def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
-        """t2i, i2t or both, each (images, captions)."""
+        """t2i and i2t (images, captions), as the direction says."""
         chosen = ("t2i", "i2t") if self.config.direction == "both" else (self.config.direction,)
         return {d: cross_attention(images["regions"], captions["words"], self.attention(d)) for d in chosen}
 
     def combine(self, parts: Mapping[str, Tensor], **settings: float) -> Tensor:
-        """The one part, or weight · t2i + (1 - weight) · i2t: at 1/2 the ensemble, up to its factor."""
+        """The only part, or weight · t2i + (1 - weight) · i2t: at 1/2 the published ensemble up to a factor."""
         assert settings.keys() <= set(self.inference_parameters), f"unknown inference parameters {sorted(settings)}"
         if len(parts) == 1:
             return next(iter(parts.values()))
-        weight = settings.get("weight", self.config.weight)
+        weight: float = settings["weight"] if "weight" in settings else self.config.weight
         return weight * parts["t2i"] + (1 - weight) * parts["i2t"]

@@ -1,8 +1,8 @@
 """UniVSE (Wu et al., CVPR 2019): one space for objects, attributed objects, relations and whole captions.
 
-Section and equation numbers are the paper's; "A.x" is its supplement. Not given there and chosen here: regions V_i are
-normalised where they meet a component (s is a cosine), u_cap is normalised again by default, captions carry no start or
-end marker so that ψ reads sentences and triples alike, convolution with bias.
+Section and equation numbers are the paper's; "A.x" is its supplement. The paper does not give the following, chosen
+here: regions V_i are normalised for the score with a component (s is a cosine), u_cap is normalised again by default,
+captions have no markers so that ψ reads sentences and triples alike, and the convolution has a bias.
 """
 
 from collections.abc import Mapping
@@ -10,26 +10,33 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vse.config import knob
 from vse.errors import InputError
-from vse.models.aggregation import Aggregation
 from vse.models.component_index import component_index
-from vse.models.dropout import KeyedDropout, word_keys
 from vse.models.encoders import MODIFIERS, WORDS, RegionEncoder, WordTable, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import PrefixGRU
+from vse.models.noise import KeyedDropout, word_keys
 from vse.registry import ComponentConfig, register
 
 TYPES = ("object", "attribute", "relation")
 
 
 class ObjectEncoder(nn.Module):
-    """φ (§3.2): Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)) with w = basic(noun) ⊕ modifier(noun or adjective).
+    """Encoder φ (§3.2): Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)) with w = basic(noun) ⊕ modifier(noun or adjective).
 
-    The maps are applied to the two halves of w apart, once a distinct word each, and added for every pair.
+    The linear maps are applied to the two halves of w separately, once per distinct word, and added for every pair.
+
+    Args:
+        context: of the data.
+        basic_dim: dimension of the basic embedding if no word vectors are given.
+        modifier_dim: dimension of the modifier embedding.
+        dim: dimension of the joint space.
+        fixed: keep given word vectors fixed.
+        dropout: of both embeddings.
     """
 
     def __init__(
@@ -44,22 +51,101 @@ class ObjectEncoder(nn.Module):
         self.from_modifier = nn.Linear(modifier_dim, 2 * dim, bias=False)
 
     def halves(self, words: Int[Tensor, " words"]) -> tuple[Tensor, Tensor]:
-        """What a word contributes as noun and as modifier, both (words, 2·dim)."""
+        """Contributions of each word as noun and as modifier, both (words, 2·dim)."""
         keys = word_keys(words)
         basic, modifier = self.dropout(self.basic(words), keys), self.modifier_dropout(self.modifier(words), keys)
         return self.from_basic(basic), self.from_modifier(modifier)
 
     @staticmethod
     def fuse(noun: Float[Tensor, "items twice"], modifier: Float[Tensor, "items twice"]) -> Float[Tensor, "items dim"]:
-        """The gated fusion of the two contributions."""
+        """Gated fusion of the contributions of a noun and a modifier."""
         gate, content = (noun + modifier).chunk(2, dim=-1)
         return unit(torch.sigmoid(gate) * torch.tanh(content))
 
 
+class Aggregation(nn.Module):
+    """Aggregation Φ of a caption's components into one vector (§3.2, A.2 and Table 3).
+
+    Args:
+        how: `avg`; `sum`, equal to `avg` once normalised; `max` per channel; `gru` over a fixed shuffle of the
+            components by their numbers, which does not depend on the batch; or `attention`, the single-hop
+            self-attention of Lin et al. (2017) with weights softmax(w₂ · tanh(W₁ u)).
+        dim: dimension of a component.
+    """
+
+    def __init__(self, how: str, dim: int) -> None:
+        super().__init__()
+        self.how = how
+        if how == "gru":
+            self.gru = nn.GRU(dim, dim, batch_first=True)
+        elif how == "attention":
+            self.hidden, self.weight = nn.Linear(dim, dim // 2, bias=False), nn.Linear(dim // 2, 1, bias=False)
+
+    def forward(
+        self,
+        items: Float[Tensor, "batch items dim"],
+        mask: Bool[Tensor, "batch items"],
+        numbers: Int[Tensor, "batch items"],
+    ) -> Float[Tensor, "batch dim"]:
+        """Aggregated components.
+
+        Args:
+            items: embeddings of components.
+            mask: True for components that exist.
+            numbers: a number per component, equal for equal components.
+
+        Returns:
+            Vectors of shape (batch, dim); zero for a caption without components.
+        """
+        if not mask.numel():
+            # One absent component, so that every parameter stays in the graph as distributed training requires.
+            size = (max(1, len(items)), max(1, items.shape[1]))
+            absent = items.new_zeros(*size, items.shape[2]), mask.new_zeros(size), numbers.new_zeros(size)
+            return self(*absent)[: len(items)]
+        shown = items * mask[..., None]
+        if self.how in ("avg", "sum"):
+            total = shown.sum(1)
+            return total / mask.sum(1, keepdim=True).clamp_min(1) if self.how == "avg" else total
+        some = mask.any(1, keepdim=True)
+        if self.how == "max":
+            largest = items.masked_fill(~mask[..., None], -torch.inf).amax(1)
+            return torch.where(some, largest, torch.zeros_like(largest))
+        if self.how == "attention":
+            scores = self.weight(torch.tanh(self.hidden(items))).squeeze(-1)
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+            return (F.softmax(scores, dim=1)[..., None] * shown).sum(1)
+        assert self.how == "gru", self.how
+        # Absent items sort after all present ones.
+        keys = shuffled(numbers).masked_fill(~mask, torch.iinfo(torch.int64).max)
+        order = torch.argsort(keys, dim=1, stable=True)
+        ordered = torch.gather(shown, 1, order[..., None].expand_as(shown))
+        states = self.gru(ordered)[0]
+        last = (mask.sum(1) - 1).clamp_min(0)
+        return states[torch.arange(len(states), device=states.device), last] * some
+
+
+def shuffled(numbers: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
+    """A pseudo-random key per number: two rounds of multiplying and folding in wrapping 64-bit arithmetic."""
+    for _ in range(2):
+        numbers = numbers * -7046029254386353131
+        numbers = numbers ^ (numbers >> 32)
+    return numbers
+
+
 @register("family", "univse")
 class UniVSE(Family):
-    """Emits images, regions, sentences (u_sent), bags (u_comp) and tables of components with their negatives."""
+    """Codes `images` (v), `sentences` (u_sent) and `bags` (u_comp) (batch, dim) are unit vectors.
 
+    The score is the cosine of v and u_cap = α u_sent + (1 - α) u_comp (§3.2). Training adds `regions` (V) and tables of
+    components with their negatives.
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
+
+    inputs = Inputs(image="map", components=True)
     inference_parameters = ("alpha",)
     vectors_of_paper = "GloVe's of 300 dimensions, kept fixed (supplement A.3)"
 
@@ -68,7 +154,7 @@ class UniVSE(Family):
         """Published values are the defaults (§3.5, A.2, A.3)."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        basic_dim: int = knob(300, "dimension of the basic embedding where no word vectors are given", low=1)
+        basic_dim: int = knob(300, "dimension of the basic embedding if no word vectors are given", low=1)
         modifier_dim: int = knob(100, "dimension of the modifier embedding", low=1)
         fixed_words: bool = knob(True, "keep given word vectors fixed (A.3)")
         pooling: str = knob("maxk", "spatial aggregation; gpo: ours", choices=("avg", "max", "maxk", "gpo"))
@@ -80,16 +166,10 @@ class UniVSE(Family):
         renormalize: bool = knob(True, "normalise u_cap again, so that the score is a cosine")
         dropout: float = knob(0.0, "dropout of image features and word vectors", low=0, high=0.9)
 
-    @classmethod
-    def requires(cls, config: "UniVSE.Config") -> Inputs:
-        return Inputs(image="map", components=True)
-
     def __init__(self, config: "UniVSE.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
+        super().__init__(config)
         if not config.components:
             raise InputError(f"model.components: name at least one of {', '.join(TYPES)}")
-        self.config = config
-        self.inputs = self.requires(config)
         channels, dim, dropout = context.feature_dims["map"], config.dim, config.dropout
         self.image = RegionEncoder(channels, dim, config.pooling, config.k, scale, dropout)
         self.phi = ObjectEncoder(context, config.basic_dim, config.modifier_dim, dim, config.fixed_words, dropout)
@@ -101,11 +181,11 @@ class UniVSE(Family):
 
     @property
     def alpha(self) -> Tensor | float:
-        """The weight of u_sent: learned or configured."""
+        """The weight of u_sent, learned or configured."""
         return torch.sigmoid(self.alpha_logit) if self.config.learn_alpha else self.config.alpha
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """Codes of both sides and, where the batch holds them, negatives as row numbers of the component tables."""
+        """Codes of both sides, tables of components, and indices of components and negatives into them."""
         encoded = {**self.encode_regions(batch), **self._encode_texts(batch)}
         if self.config.learn_alpha:
             sent, bags = encoded["sentences"].detach(), encoded["bags"].detach()
@@ -118,10 +198,10 @@ class UniVSE(Family):
         return {"images": self.encode_regions(batch)["images"]}
 
     def encode_regions(self, batch: Batch) -> Encoded:
-        """images (batch, dim), unit; regions V (batch, regions, dim) and their norms, from `map`.
+        """images (batch, dim), regions V (batch, regions, dim), region_norms and, if regions are absent, region_mask
+        (batch, regions), from `map`.
 
-        Where regions are absent, region_mask (batch, regions) says which there are. Dividing a similarity by the norm
-        is far cheaper than normalising every region.
+        Dividing a similarity by the norm is much cheaper than normalising every region.
         """
         features = batch["map"].to(self.phi.modifier.weight.dtype)
         mask = present(features)
@@ -131,24 +211,24 @@ class UniVSE(Family):
         return encoded if mask is None else encoded | {"region_mask": mask}
 
     def encode_captions(self, batch: Batch) -> Encoded:
-        """sentences and bags (batch, dim), of unit length; a caption without components has u_comp = u_sent."""
+        """sentences and bags (batch, dim); a caption without components has u_comp = u_sent."""
         if "word_ids" not in batch:
             batch = {k: batch[k] for k in ("tokens", "lengths", "objects", "attributes", "relations")}
         encoded = self._encode_texts(batch)
         return {"sentences": encoded["sentences"], "bags": encoded["bags"]}
 
     def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor:
-        """u_cap = α u_sent + (1 - α) u_comp (§3.2)."""
+        """u_cap = α u_sent + (1 - α) u_comp (§3.2), (batch, dim)."""
         mixed = alpha * sentences + (1 - alpha) * bags
         return unit(mixed) if self.config.renormalize else mixed
 
     def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
-        """sentence, bag: cosines with the image (images, captions); dot: u_sent · u_comp (1, captions)."""
+        """Cosines sentence and bag (images, captions), and dot (1, captions), the product u_sent · u_comp."""
         v, sentences, bags = images["images"], captions["sentences"], captions["bags"]
         return {"sentence": v @ sentences.T, "bag": v @ bags.T, "dot": (sentences * bags).sum(1)[None]}
 
     def combine(self, parts: Mapping[str, Tensor], **settings: float) -> Tensor:
-        """Score at `alpha` (configured or learned where not given); exact without encoding again."""
+        """Exact scores at `alpha`, by default as configured or learned, without encoding again."""
         assert set(settings) <= {"alpha"}, f"unknown inference parameters {sorted(settings)}"
         alpha = settings["alpha"] if "alpha" in settings else float(torch.as_tensor(self.alpha).detach())
         mixed = alpha * parts["sentence"] + (1 - alpha) * parts["bag"]
@@ -158,11 +238,11 @@ class UniVSE(Family):
         return mixed / square.clamp_min(1e-16).sqrt()
 
     def prepared(self, batch: Batch) -> Batch:
-        """With its component index: how long the tables are is then known without asking a GPU."""
+        """The batch with its component index, so that sizes of tables are known without asking a GPU."""
         return {**batch, **component_index(batch)}
 
     def _encode_texts(self, batch: Batch) -> Encoded:
-        """One pass over every word of the batch, whatever it is part of."""
+        """Codes of sentences and components in one pass over the distinct words of the batch."""
         if "word_ids" not in batch:
             batch = self.prepared(batch)
         noun, modifier = self.phi.halves(batch["word_ids"])
@@ -204,7 +284,7 @@ class UniVSE(Family):
         return encoded
 
     def _bags(self, batch: Batch, encoded: Encoded) -> Encoded:
-        """u_comp = Norm(Φ(components)), u_sent where there are none, and which captions have any."""
+        """u_comp = Norm(Φ(components)), or u_sent if there are none, and the mask of captions with components."""
         kinds = {"object": "words", "attribute": "pairs", "relation": "triples"}
         chosen = [kind for kind in TYPES if kind in self.config.components]
         items = torch.cat([F.embedding(encoded[f"{k}_index"], encoded[kinds[k]]) for k in chosen], dim=1)
@@ -216,7 +296,7 @@ class UniVSE(Family):
 
 
 def _component_number(ids: Int[Tensor, "batch items *words"], kind: int) -> Int[Tensor, "batch items"]:
-    """One number for a component, made of its type and its vocabulary ids (below 2**20)."""
+    """One number per component from its type and its vocabulary ids (below 2**20)."""
     number = torch.full(ids.shape[:2], kind, device=ids.device)
     for word in ids.unbind(-1) if ids.ndim == 3 else (ids,):
         number = number * 2**20 + word

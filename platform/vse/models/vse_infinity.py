@@ -1,9 +1,9 @@
-"""VSE-infinity (Chen et al., 2021): regions or tokens of any number, words of a bidirectional GRU, both pooled by GPO.
+"""VSE-infinity (Chen et al., 2021): any number of regions and words of a bidirectional GRU, both pooled by GPO.
 
-Beyond the papers of this project. The image side adds a two-layer perceptron to a linear map; where the public code
-normalises its hidden layer over the batch (absent regions included), we normalise each region by itself, so that no
-code depends on its company. A word that size augmentation touches becomes <unk>; the public code for a GRU deletes or
-replaces it.
+Not among the papers of this project. The image side adds a two-layer perceptron to a linear layer. The public code
+normalises the hidden layer over the batch (absent regions included); we normalise each region by itself, so that a code
+does not depend on the batch. Size augmentation replaces words by <unk>; the public code for a GRU deletes or replaces
+them.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,8 @@ from vse.config import knob
 from vse.models import noise
 from vse.models.encoders import WordTable, distinct, linear_xavier, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
-from vse.models.gpo import GPO
-from vse.models.gru import within
-from vse.models.word_states import WordStates
+from vse.models.gru import WordStates, within
+from vse.models.pooling import GPO
 from vse.registry import ComponentConfig, register
 from vse.text.vocabulary import UNKNOWN
 
@@ -27,25 +26,29 @@ REGIONS, WORDS = 910, 911  # streams of size augmentation
 
 @register("family", "vse_infinity")
 class VSEInfinity(Family):
-    """`images` and `captions` are unit vectors (batch, dim); the score is their cosine."""
+    """Codes `images` and `captions` (batch, dim) are unit vectors; the score is their cosine.
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
+
+    inputs = Inputs(image="map", components=False)
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
-        """Published values: 1024, 300, 512, and a fifth of regions and words."""
+        """Published values are the defaults."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
         word_dim: int = knob(300, "dimension of learned word vectors", low=1)
         hidden_dim: int = knob(512, "hidden units of the regions' perceptron", low=1)
         fixed_words: bool = knob(False, "keep given word vectors fixed")
-        augment: float = knob(0.2, "share of regions left out and of words hidden in training", low=0, high=0.9)
-
-    @classmethod
-    def requires(cls, config: "VSEInfinity.Config") -> Inputs:
-        return Inputs(image="map", components=False)
+        augment: float = knob(0.2, "share of regions left out and of words replaced in training", low=0, high=0.9)
 
     def __init__(self, config: "VSEInfinity.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
-        self.inputs, self.augment = self.requires(config), config.augment
+        super().__init__(config)
+        self.augment = config.augment
         channels = context.feature_dims["map"]
         self.scale = FeatureScale(channels, scale)
         self.project = linear_xavier(channels, config.dim)
@@ -60,7 +63,7 @@ class VSEInfinity(Family):
         self.image_pool, self.text_pool = GPO(), GPO()
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """Codes of both sides, in training of fewer regions and words."""
+        """Codes of both sides; in training, of augmented regions and words."""
         if not self.training or not self.augment:
             return super().forward(batch, phase)
         features, tokens, lengths = batch["map"], batch["tokens"], batch["lengths"]
@@ -83,7 +86,7 @@ class VSEInfinity(Family):
     def _kept(
         self, features: Float[Tensor, "batch regions channels"], draw: Int[Tensor, " batch"]
     ) -> Bool[Tensor, "batch regions"]:
-        """What augmentation leaves of the regions that there are: of an image that has any, one at least."""
+        """Regions that augmentation keeps: at least one, if the image has any."""
         kept, there = noise.uniform(draw, features.shape[1], REGIONS) >= self.augment, present(features)
         there = torch.ones_like(kept) if there is None else there
         kept &= there

@@ -1,8 +1,8 @@
 """VSE-C (Shi et al., COLING 2018): VSE++ with a bidirectional GRU, trained against adversaries of each caption.
 
-A word is its distributional vector beside a visually grounded one that is learned (§3.1). The first stays fixed, as in
-the public code; Appendix B says that embeddings are initialised with it, and not whether they are trained. Eq. 1
-prints the product of two projections; here, as in the public code, both are of unit length.
+A word is its distributional vector next to a visually grounded one that is learned (§3.1). The first stays fixed as in
+the public code; Appendix B says that it initialises embeddings, but not whether they are trained. Eq. 1 prints the
+product of two projections; here, as in the public code, both have unit length.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,18 @@ from vse.registry import ComponentConfig, register
 
 @register("family", "vsec")
 class VSEC(Family):
-    """`images` and `captions` are unit vectors (batch, dim); the score is their cosine."""
+    """Codes `images` and `captions` (batch, dim) are unit vectors; the score is their cosine.
 
-    vectors_of_paper = "GloVe's of 300 dimensions beside learned ones (Appendix B), kept fixed in the public code"
+    Training adds `contrast` (batch, adversaries, dim), codes of adversaries, and its mask.
+
+    Args:
+        config: sizes and settings.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
+
+    inputs = Inputs(image="pooled", components=False, contrast=True)
+    vectors_of_paper = "GloVe's of 300 dimensions next to learned ones (Appendix B), kept fixed in the public code"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -32,13 +41,8 @@ class VSEC(Family):
         dim: int = knob(1024, "dimension of the joint space, half of it for each direction of the GRU", low=2)
         word_dim: int = knob(100, "dimension of the learned part of a word's vector", low=1)
 
-    @classmethod
-    def requires(cls, config: "VSEC.Config") -> Inputs:
-        return Inputs(image="pooled", components=False, contrast=True)
-
     def __init__(self, config: "VSEC.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
-        self.inputs = self.requires(config)
+        super().__init__(config)
         self.image = PooledEncoder(context.feature_dims["pooled"], config.dim, scale)
         self.words = GroundedWords(context, config.word_dim)
         half = config.dim // 2
@@ -46,14 +50,14 @@ class VSEC(Family):
         self.backward_gru = PrefixGRU(self.words.dim, half)
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """Codes of both sides and, where the batch holds them, `contrast` (batch, adversaries, dim) and its mask."""
+        """Codes of both sides and of the adversaries, if the batch has any."""
         encoded = self.encode_images(batch)
         if "contrast" not in batch:
             return encoded | self.encode_captions(batch)
         tokens, lengths = batch["tokens"], batch["lengths"]
         others, other_lengths = batch["contrast"], batch["contrast_lengths"]
         rows, number, time = others.shape
-        # One call: adversaries share beginnings and ends with their caption, and what is shared is encoded once.
+        # One call, since adversaries share beginnings and ends with their caption, which are then encoded once.
         longest = max(tokens.shape[1], time)
         whole = torch.cat(
             [F.pad(tokens, (0, longest - tokens.shape[1])), F.pad(others, (0, longest - time)).flatten(0, 1)]
@@ -70,7 +74,7 @@ class VSEC(Family):
         return {"images": self.image(batch["pooled"].to(self.words.learned.weight.dtype))}
 
     def encode_captions(self, batch: Batch) -> Encoded:
-        """captions (batch, dim): the last states of both directions, which have read the whole caption."""
+        """captions (batch, dim): the last states of both directions."""
         return {"captions": self._encode(batch["tokens"], batch["lengths"])}
 
     def _encode(self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]) -> Float[Tensor, "batch dim"]:
@@ -82,10 +86,14 @@ class VSEC(Family):
 
 
 class GroundedWords(nn.Module):
-    """Word vectors in two parts, [fixed distributional ; learned grounded]; the learned part alone without vectors.
+    """Word vectors [fixed distributional ; learned grounded] (§3.1), or the learned part alone without given vectors.
 
-    As in the public code the whole distributional part is fixed: what a word without a given vector means is learned
-    in its grounded part.
+    As in the public code the whole distributional part is fixed: the meaning of a word without a given vector is
+    learned in its grounded part.
+
+    Args:
+        context: the vocabulary's size and the given vectors.
+        learned_dim: dimension of the learned part.
     """
 
     def __init__(self, context: Context, learned_dim: int) -> None:

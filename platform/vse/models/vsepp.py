@@ -1,7 +1,6 @@
 """VSE++ (Faghri et al., 2018), the baseline of every paper here: a linear image encoder and a GRU over words.
 
-With a map instead of a pooled feature it becomes the control that has UniVSE's image side (1x1 convolution, max-k
-pooling) and nothing else of it.
+With a map instead of a pooled feature it is a control with the image side of UniVSE (1x1 convolution, max-k pooling).
 """
 
 from dataclasses import dataclass
@@ -10,16 +9,22 @@ from torch import nn
 
 from vse.config import knob
 from vse.errors import InputError
-from vse.models.dropout import KeyedDropout, word_keys
 from vse.models.encoders import WORDS, PooledEncoder, RegionEncoder, WordTable, distinct, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import PrefixGRU
+from vse.models.noise import KeyedDropout, word_keys
 from vse.registry import ComponentConfig, register
 
 
 @register("family", "vsepp")
 class VSEPP(Family):
-    """`images` and `captions` are unit vectors (batch, dim); the score is their cosine."""
+    """Codes `images` and `captions` (batch, dim) are unit vectors; the score is their cosine.
+
+    Args:
+        config: sizes, image features and their pooling.
+        context: of the data.
+        scale: of image features (see `FeatureScale`).
+    """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -32,13 +37,17 @@ class VSEPP(Family):
         pooling: str = knob("maxk", "pooling of a map's regions", choices=("avg", "max", "maxk", "gpo"))
         k: int = knob(10, "largest responses that max-k pooling averages", low=1)
         normalize_images: bool = knob(
-            True, "images as unit vectors; false, for pooled features only: VSE0, which ranks by their length"
+            True, "images as unit vectors; false (pooled features only): VSE0, which ranks by their length"
         )
         dropout: float = knob(0.0, "dropout of image features and word vectors", low=0, high=0.9)
 
     @classmethod
     def requires(cls, config: "VSEPP.Config") -> Inputs:
-        """Raises InputError for settings of the other image features, which would change nothing."""
+        """The configured image features.
+
+        Raises:
+            InputError: for a setting of the other image features, which would change nothing.
+        """
         if config.image == "pooled":
             if config.pooling != cls.Config().pooling:
                 raise InputError(f"model.pooling={config.pooling}: pools a map's regions; add model.image=map")
@@ -47,8 +56,7 @@ class VSEPP(Family):
         return Inputs(image=config.image, components=False)
 
     def __init__(self, config: "VSEPP.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__()
-        self.inputs = self.requires(config)
+        super().__init__(config)
         channels = context.feature_dims[config.image]
         self.image: nn.Module
         if config.image == "pooled":
@@ -69,7 +77,7 @@ class VSEPP(Family):
         return {"images": self.image(typed, mask=present(features), draw=draw)[1]}
 
     def encode_captions(self, batch: Batch) -> Encoded:
-        """captions (batch, dim): the GRU's state at <end>."""
+        """captions (batch, dim): the state of the GRU at <end>."""
         words, (tokens,) = distinct(batch["tokens"])
         table = self.dropout(self.words(words), word_keys(words))
         return {"captions": unit(self.sentence(table, tokens, batch["lengths"]))}

@@ -17,7 +17,7 @@ class Echo(Family):
     inputs = Inputs("pooled", components=False)
 
     def __init__(self):
-        super().__init__()
+        super().__init__(None)
         self.weight = nn.Parameter(torch.ones(1))
 
     def encode_captions(self, batch) -> Encoded:

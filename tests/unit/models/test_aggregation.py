@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from vse.models.aggregation import Aggregation, shuffled
+from vse.models.univse import Aggregation, shuffled
 
 KINDS = ("avg", "sum", "max", "gru", "attention")
 

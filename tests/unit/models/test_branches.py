@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vse.models.branches import two_layers
+from vse.models.encoders import two_layers
 
 
 @pytest.mark.parametrize("num", [0, 3])

@@ -2,7 +2,7 @@
 
 import torch
 
-from vse.models.discriminator import Discriminator, sampled
+from vse.models.autoencoder import Discriminator, sampled
 
 DRAW = torch.tensor([11, -5, 2**62, 0, 77])
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vse.models.dropout import KeyedDropout, word_keys
+from vse.models.noise import KeyedDropout, word_keys
 
 
 def test_rate_scale_and_gradient():

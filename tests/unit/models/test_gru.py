@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from vse.models.gru import PrefixGRU
-from vse.models.word_states import WordStates
+from vse.models.gru import PrefixGRU, WordStates
 
 
 def _oracle(module, table, sequences, lengths):

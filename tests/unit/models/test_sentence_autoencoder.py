@@ -2,7 +2,7 @@
 
 import torch
 
-from vse.models.sentence_autoencoder import BidirectionalEncoder, WordDecoder
+from vse.models.autoencoder import BidirectionalEncoder, WordDecoder
 from vse.text.vocabulary import UNKNOWN
 
 LENGTHS = torch.tensor([4, 2, 6, 3])

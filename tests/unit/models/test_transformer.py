@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vse.errors import InputError
-from vse.models.transformer import EncoderLayer
+from vse.models.relational import EncoderLayer
 
 
 def _layer(inputs=8, dim=8, heads=2):

@@ -7,7 +7,7 @@ from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse import presets, registry
 from vse.config import override
 from vse.errors import InputError
-from vse.models.aggregation import Aggregation
+from vse.models.univse import Aggregation
 from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.train import run_training

@@ -6,7 +6,7 @@ import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
 from vse.models.encoders import present
-from vse.models.gpo import GPO, descending, place_codes
+from vse.models.pooling import GPO, descending, place_codes
 
 DATA = synthetic(seed=5)
 
