@@ -8,14 +8,15 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.config import override
 from vse.report.files import RESULTS
-from vse.report.gaussian import CodesOptions, add_system, check
-from vse.stages.measuring.options import MeasureOptions
-from vse.stages.measuring.stage import measure_run
+from vse.report.gaussian import SPLIT, CodesOptions, add_system, check
+from vse.stages.measuring.stage import measure
 from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.training.origin import Origin
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import command_line, write_summary
+
+TASK = "gaussian_codes"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +36,8 @@ def run(request: Request) -> str:
     measured, origin = {}, Origin.told(request.preset, request.beside)
     for seed in range(options.seeds):
         done = run_training(override(request.config, {"seed": seed}), workspace, origin=origin)
-        measured[seed] = measure_run(done.folder, workspace, MeasureOptions(attacks=(), gaussian=True))
+        measures = measure([done.folder], done.folder.child("evaluation"), workspace, [TASK])
+        measured[seed] = measures.tasks[TASK].values[SPLIT]
         print(f"{done.run}: {'trained' if done.trained else 'was there'}, measured", file=sys.stderr, flush=True)
     lines = add_system(out, options.name, command_line(), request.config, measured)
     path = write_summary(

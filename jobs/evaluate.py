@@ -1,4 +1,4 @@
-"""Measure a trained run: `python jobs/evaluate.py run=univse-scenes-s0-1a2b3c4d measure.splits=test,shifted`."""
+"""Measure a trained run: `python jobs/evaluate.py run=RUN tasks=retrieval,attacks measure.splits=test,shifted`."""
 
 import sys
 import time
@@ -10,13 +10,14 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.config import fingerprint, knob, to_dict
 from vse.display import markdown
+from vse.evaluation.tasks import check_names
 from vse.report.build import command_of
 from vse.report.description import evaluation_headline, evaluation_text
-from vse.report.measured import altered, told
+from vse.report.measured import altered, keyed, lacking, named
 from vse.report.terminal import lines
 from vse.stages.measuring.checks import foresee_measure
-from vse.stages.measuring.options import MeasureOptions
-from vse.stages.measuring.stage import measure_with_outcomes
+from vse.stages.measuring.options import TASKS, MeasureOptions
+from vse.stages.measuring.stage import measure
 from vse.storage.folder import Folder
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
@@ -28,14 +29,15 @@ class Options:
     """Keys of this job."""
 
     run: tuple[str, ...] = knob((), "folder below runs/; several are ensembled by the mean of their similarities")
+    tasks: tuple[str, ...] = TASKS
     measure: MeasureOptions = field(default_factory=partial(MeasureOptions, device="auto"))
 
 
 def run(request: Request) -> str:
-    """Retrieval and attacks on the kept checkpoint; prints the table and writes it beside the run.
+    """Tasks on the kept checkpoint; prints their tables and keeps the numbers in the folder of the run.
 
-    Beside the numbers lies what every image and caption met, as a table (`vse.evaluation.outcomes`). Several runs are
-    an ensemble, with a folder below ensembles/ and a row in MLflow of its own.
+    Next to the numbers is what every image and caption met, as a table (`vse.evaluation.outcomes`). Several runs are an
+    ensemble, with a folder below ensembles/ and a row in MLflow of its own.
     """
     started, options = time.time(), request.options
     set_up_logging()
@@ -44,17 +46,21 @@ def run(request: Request) -> str:
     name = names[0] if len(names) == 1 else f"ensemble-{fingerprint(names)}"
     folder = (runs[0] if len(names) == 1 else workspace.ensemble(name)).check_writable()
     with Shipper(request.workspace, request.tracking).every(30):
-        measured = measure_with_outcomes(runs, folder.child("evaluation"), workspace, options.measure)
+        measured = measure(runs, folder.child("evaluation"), workspace, options.tasks, options.measure)
         journal = workspace.journal(folder)
         if len(names) > 1:
             journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - started)
             journal.params({"runs": ",".join(names)})
             journal.describe("asked", f"The mean of the similarities of {', '.join(map(markdown.run, names))}")
-        metrics = told(measured.metrics, to_dict(options.measure))
+        values = keyed(measured)
+        metrics = named(keyed(measured, to_dict(options.measure)))
         journal.metrics(metrics, step=0)
-        journal.describe("headline evaluation", evaluation_headline(measured.metrics))
-        text = evaluation_text(measured.metrics, measured.sizes, command_of(request))
-        journal.describe(f"evaluation {measured.digits}", text)
+        journal.files(f"evaluation/{each}" for measures in measured.tasks.values() for each in measures.pictures)
+        rsums = {key.label: value for key, value in values.items() if key.metric.name == "rsum"}
+        if rsums:
+            journal.describe("headline evaluation", evaluation_headline(rsums))
+        shown = list(lines(values, measured.sizes, lacking(measured)))
+        journal.describe(f"evaluation {measured.digits}", evaluation_text(shown, command_of(request)))
         if len(names) > 1:
             journal.end("finished")
     path = write_summary(
@@ -63,12 +69,17 @@ def run(request: Request) -> str:
         started=started,
         options=options,
         headline=metrics if options.measure.on else measured.metrics,
-        outputs={"run": folder.uri, "outcomes": folder.child("evaluation").address(measured.file)},
+        outputs={"run": folder.uri}
+        | {
+            f"outcomes_{name}": folder.child("evaluation").address(measures.table)
+            for name, measures in measured.tasks.items()
+            if measures.table
+        },
         digits=measured.digits,
     )
     if way := altered(to_dict(options.measure)):
         print(f"{way}:")
-    print("\n".join(lines(measured.metrics, measured.sizes)))
+    print("\n".join(shown))
     return path
 
 
@@ -80,7 +91,8 @@ def _runs(request: Request) -> tuple[list[str], list[Folder]]:
 
 def plan(request: Request) -> Iterable[str]:
     """Say what would be measured."""
-    return foresee_measure(_runs(request)[1], Workspace.open(request.workspace), request.options.measure)
+    options = request.options
+    return foresee_measure(_runs(request)[1], Workspace.open(request.workspace), options.tasks, options.measure)
 
 
 if __name__ == "__main__":
@@ -88,8 +100,9 @@ if __name__ == "__main__":
         main(
             "evaluate",
             run,
-            description="Retrieval and retrieval under attack on a trained run, or on an ensemble of several.",
+            description="Tasks on a trained run, or on an ensemble of several: retrieval, attacks and others.",
             options=Options(),
+            check=lambda request: check_names(request.options.tasks),
             plan=plan,
         )
     )

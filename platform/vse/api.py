@@ -3,6 +3,7 @@
 Nothing here needs a running Ray or an MLflow server. Stages whose output the workspace lacks run in this process.
 """
 
+import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from vse import presets, registry
 from vse.config import flatten, override, spelled_out, validate
@@ -24,7 +23,7 @@ from vse.report.comparison_build import TOGETHER, CompareOptions, compare_runs
 from vse.stages import pipeline
 from vse.stages.attack import attack_split
 from vse.stages.measuring.options import MeasureOptions
-from vse.stages.measuring.stage import measure_run, measure_with_outcomes
+from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
@@ -48,8 +47,6 @@ __all__ = [
     "runs",
     "train",
 ]
-
-TASKS = ("retrieval", "attacks")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +167,9 @@ def evaluate(
     Args:
         run: a run, or its name in `workspace`.
         workspace: where a run lies that is given by name.
-        tasks: what to measure: `retrieval`, `attacks`.
-        **options: keys of `measure`, such as `splits=("test", "shifted")`; two underscores stand for a dot.
+        tasks: names of tasks, such as `retrieval` and `attacks`; the reference of metrics lists them.
+        **options: keys of `measure`, such as `splits=("test", "shifted")`; two underscores stand for a dot, as in
+            `attacks__words=("shared",)`.
 
     Returns:
         Metrics by name, such as `test/rsum` and `test/i2t/r1`, in percent unless the name says otherwise.
@@ -186,7 +184,7 @@ def evaluate(
         True
     """
     opened = _run(run, workspace)
-    return measure_run(opened.folder, opened.workspace, _measure_options(tasks, options))
+    return measure_run(opened.folder, opened.workspace, tasks, _measure_options(options))
 
 
 def outcomes(
@@ -219,8 +217,9 @@ def outcomes(
     """
     opened = _run(run, workspace)
     folder = opened.folder.child("evaluation")
-    measured = measure_with_outcomes([opened.folder], folder, opened.workspace, _measure_options(tasks, options))
-    return pq.read_table(pa.BufferReader(folder.read_bytes(measured.file))).to_pandas()
+    measured = measure([opened.folder], folder, opened.workspace, tasks, _measure_options(options))
+    files = [measures.table for measures in measured.tasks.values() if measures.table]
+    return pd.concat([pd.read_parquet(io.BytesIO(folder.read_bytes(file))) for file in files], ignore_index=True)
 
 
 def compare(
@@ -251,12 +250,13 @@ def compare(
     """
     opened = [_run(run, workspace) for run in runs]
     place = opened[0].workspace if opened else _workspace(workspace)
-    names, measure = tuple(run.name for run in opened), _measure_options(tasks, options)
-    comparison = compare_runs(place, validate(CompareOptions(runs=names, seeds=seeds, measure=measure)))
+    names, how = tuple(run.name for run in opened), _measure_options(options)
+    asked = CompareOptions(runs=names, seeds=seeds, tasks=tuple(tasks), measure=how)
+    comparison = compare_runs(place, validate(asked))
     rows = [
         {
             "split": split,
-            "metric": line.metric,
+            "metric": line.metric.name,
             "system": system.label,
             "baseline": line.values[0],
             "value": value,
@@ -340,11 +340,8 @@ def runs(workspace: str | os.PathLike[str] | Workspace = "workspace") -> list[Ru
     return [_opened(place, name) for name in place.root.child("runs").names() if finished(place.run(name))]
 
 
-def _measure_options(tasks: Sequence[str], options: Mapping[str, Any]) -> MeasureOptions:
-    if unknown := sorted(set(tasks) - set(TASKS)):
-        raise InputError(f"tasks={unknown[0]}: unknown; known are {', '.join(TASKS)}")
-    defaults = MeasureOptions(device="auto") if "attacks" in tasks else MeasureOptions(device="auto", attacks=())
-    return validate(override(defaults, _dotted(options)))
+def _measure_options(options: Mapping[str, Any]) -> MeasureOptions:
+    return validate(override(MeasureOptions(device="auto"), _dotted(options)))
 
 
 def _workspace(given: str | os.PathLike[str] | Workspace) -> Workspace:

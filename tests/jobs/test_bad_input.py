@@ -344,7 +344,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory, stages: Callable[[Path], W
         shutil.copytree(run.folder.local(), own.run(run.run).local())
         own.run(run.run).delete("result.json")
         spoil(own.run(run.run).child("checkpoints", run.checkpoint.name), here)
-        more = ["--preset", "vsepp_tiny"] if job == "train" else [f"run={run.run}", "measure.attacks="]
+        more = ["--preset", "vsepp_tiny"] if job == "train" else [f"run={run.run}", "tasks=retrieval"]
         lines.append([job, "--workspace", own.root.uri, *more])
         places.append((here, own.root.local()))
     before = {place: content(place) for _, place in places}

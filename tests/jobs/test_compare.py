@@ -89,7 +89,7 @@ def _measured(workspace: Path, name: str) -> dict[str, float]:
 
 def test_what_is_measured_is_not_measured_again(runs: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     workspace, names = runs
-    at = ("--workspace", str(workspace), "measure.attacks=shared")
+    at = ("--workspace", str(workspace), "measure.attacks.words=shared")
     lines = [
         ["evaluate", *at, f"run={names['A']}"],
         ["compare", *at, f"runs={names['A']},{names['NAMELESS']}", "name=mine"],
@@ -127,10 +127,10 @@ WRONG = {
     "other attacks": (
         ["runs=A,ATTACKED"],
         "A and ATTACKED are attacked by different captions (their text.pools, text.contrast, text.parser or training "
-        "captions differ); measure.attacks= measure.contrast= compares them without attacks",
+        "captions differ); tasks=retrieval compares them without attacks",
     ),
     "seeds": (["runs=A,B,OTHER,C", "seeds=some"], "seeds=some: expected one of together, apart"),
-    "no outcomes": (["runs=A,B", "measure.pairs=swap.json"], "measure.pairs: has no outcomes by image to compare"),
+    "no outcomes": (["runs=A,B", "tasks=true_pairs"], "tasks=true_pairs: has no outcomes by image to compare"),
     "split": (["runs=A,B", "measure.splits=tset"], "no split 'tset'; it has train, val, test, shifted"),
     "key": (["run=A"], "run: no such key; did you mean runs? it is a key of jobs/evaluate.py, "),
     "planned": (["--dry-run", "runs=A"], "name two runs or more, each once"),

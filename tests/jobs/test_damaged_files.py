@@ -45,7 +45,7 @@ JOBS: dict[str, list[str]] = {
     "train vsec": ["train", "--preset", "vsec_small", *SIZE],
     "evaluate univse": ["evaluate", f"run={UNIVSE}"],
     "evaluate jwae": ["evaluate", f"run={JWAE}"],
-    "evaluate vsec": ["evaluate", f"run={VSEC}", "measure.contrast=shared"],
+    "evaluate vsec": ["evaluate", f"run={VSEC}", "tasks=retrieval,attacks,contrast,own_pools,plural_split"],
     "evaluate both": ["evaluate", f"run={UNIVSE},{VSEC}"],
     "compare": ["compare", f"runs={UNIVSE},{VSEC}"],
     "search": ["search", f"run={UNIVSE}", "text=a red ball"],

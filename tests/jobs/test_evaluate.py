@@ -12,6 +12,7 @@ from jsonschema import validate
 from tests.jobs.processes import run, run_many, run_without_ray, summary_of
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.config import override
+from vse.evaluation.tasks import DEFAULT, task
 from vse.presets import preset
 from vse.stages.train import run_training
 from vse.workspace.journal import read
@@ -35,7 +36,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 @pytest.fixture(scope="module")
 def done(trained: tuple[Path, str]) -> tuple[str, dict[str, Any]]:
     workspace, name = trained
-    result = run("evaluate", workspace, f"run={name}", "measure.splits=test,shifted", "measure.attacks=shared")
+    result = run("evaluate", workspace, f"run={name}", "measure.splits=test,shifted", "measure.attacks.words=shared")
     return result.stdout, summary_of(result)
 
 
@@ -53,7 +54,7 @@ def test_the_table_the_summary_and_the_journal_agree(
     assert all(abs(printed[key] - value) < 0.0501 for key, value in summary["headline"].items())
     folder = trained[0] / "runs" / trained[1]
     assert Path(last).parent == folder / "evaluation"
-    kept = pq.read_table(summary["outputs"]["outcomes"]).to_pylist()
+    kept = pq.read_table(summary["outputs"]["outcomes_retrieval"]).to_pylist()
     recalled = [row["above"] == 0 for row in kept if (row["split"], row["task"]) == ("test", "t2i")]
     assert summary["headline"]["test/t2i/r1"] == pytest.approx(100 * sum(recalled) / len(recalled))
     latest = read(folder / "journal.jsonl").latest()
@@ -61,48 +62,39 @@ def test_the_table_the_summary_and_the_journal_agree(
     assert read(folder / "journal.jsonl").status == "finished"
 
 
-COLUMNS = {"R@1": "r1", "R@5": "r5", "R@10": "r10", "medr": "medr", "meanr": "meanr", "pairs": "pair_accuracy"}
-
-
 def numbers(table: list[str]) -> dict[str, float]:
-    """Every number that was printed, by its metric: from the tables of the splits, then from the lines of all else."""
+    """Every number that was printed, by its metric."""
     found: dict[str, float] = {}
-
-    def keep(name: str, text: str) -> None:
-        assert name not in found, "a number is printed once"
-        found[name] = float(text)
-
-    split, task, columns = "", "", list[str]()
+    split, headings = "", list[str]()
+    metrics = {(m.group, m.heading): m.name for name in DEFAULT for m in task(name)().metrics}
     for line in table:
-        first, *values = line.split()
-        if line.endswith("; percent"):
-            split = first.removesuffix(":")
-        elif not line.startswith(" "):
-            keep(first, *values)
-        elif values[-1] in COLUMNS:
-            task = "attack_" if first == "attack" else ""
-            columns = [COLUMNS[title] for title in line.split() if title in COLUMNS]
-        elif first == "rsum":
-            keep(f"{split}/rsum", *values)
+        first, *cells = re.split(r" {2,}", line.strip())
+        if not line.startswith(" "):
+            split = first.partition(":")[0]
+        elif first in DEFAULT:
+            headings = cells
+        elif len(cells) == 1:
+            found[f"{split}/{metrics['', first]}"] = float(*cells)
         else:
-            for metric, value in zip(columns, values, strict=True):
-                keep(f"{split}/{task}{first}/{metric}", value)
+            names = [f"{split}/{metrics[first, heading]}" for heading in headings]
+            assert not found.keys() & set(names), "a number is printed once"
+            found |= dict(zip(names, map(float, cells), strict=True))
     return found
 
 
 def test_what_is_read_first_is_printed_first(done: tuple[str, dict[str, Any]]) -> None:
     table = done[0].splitlines()
-    assert re.fullmatch(r"test: 5 images, [\d,]+ captions; percent", table[0])
-    assert [line.split()[0] for line in table[1:9]] == ["rsum", "R@1", "i2t", "t2i", "attack", *ATTACKS]
-    assert re.fullmatch(r"shifted: 4 images, [\d,]+ captions; percent", table[9])
-    assert not any(line.startswith(("test/i2t", "test/rsum")) for line in table)
+    assert re.fullmatch(r"test: 5 images, [\d,]+ captions", table[0])
+    heads = ["rsum", "unknown", "retrieval", "image", "sentence", "attacks", *ATTACKS]
+    assert [line.split()[0] for line in table[1:10]] == heads
+    assert re.fullmatch(r"shifted: 4 images, [\d,]+ captions", table[10])
 
 
 def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, dict[str, Any]]) -> None:
     workspace, name = trained
     files = sorted((workspace / "runs" / name / "evaluation").glob("measures-*"))
     before = [json.loads(path.read_text()) for path in files]
-    options = (f"run={name}", "measure.splits=test,shifted", "measure.attacks=shared")
+    options = (f"run={name}", "measure.splits=test,shifted", "measure.attacks.words=shared")
     result = run("evaluate", workspace, *options)
     assert "measured on" not in result.stderr
     assert summary_of(result)["headline"] == done[1]["headline"]
@@ -118,7 +110,7 @@ def test_evaluations_of_one_run_stand_beside_each_other(trained: tuple[Path, str
     workspace, name = trained
     journal = workspace / "runs" / name / "journal.jsonl"
     before = {key: value for key, value in read(journal).metrics.items() if key[0].startswith(("train/", "val/"))}
-    at = ["evaluate", "--workspace", str(workspace), f"run={name}", "measure.attacks="]
+    at = ["evaluate", "--workspace", str(workspace), f"run={name}", "tasks=retrieval"]
     asked = {"val": ["measure.splits=val"], "train": ["measure.splits=train"], "folds": ["measure.folds=5"]}
     for case, (status, out, error) in zip(asked, run_many([[*at, *a] for a in asked.values()], tmp_path), strict=True):
         assert status == 0, error
@@ -137,7 +129,7 @@ def test_an_ensemble_has_a_folder_a_journal_and_a_row_of_its_own(trained: tuple[
     workspace, name = trained
     other = _vsepp(workspace, "num_test", 5)
     before = (workspace / "runs" / name / "journal.jsonl").read_bytes()
-    summary = summary_of(run("evaluate", workspace, f"run={name},{other}", "measure.attacks=shared"))
+    summary = summary_of(run("evaluate", workspace, f"run={name},{other}", "measure.attacks.words=shared"))
     validate(summary, SCHEMA)
     folder = Path(summary["outputs"]["run"])
     assert folder.parent == workspace / "ensembles"
@@ -148,7 +140,7 @@ def test_an_ensemble_has_a_folder_a_journal_and_a_row_of_its_own(trained: tuple[
     assert (workspace / "runs" / name / "journal.jsonl").read_bytes() == before
     shipped = json.loads((workspace / "mlflow" / "shipped-embedded.json").read_text())
     assert f"ensembles/{folder.name}" in json.dumps(shipped)
-    again = summary_of(run("evaluate", workspace, f"run={other},{name}", "measure.attacks=shared"))
+    again = summary_of(run("evaluate", workspace, f"run={other},{name}", "measure.attacks.words=shared"))
     assert again["headline"] == summary["headline"]  # in whatever order
 
 
@@ -166,19 +158,24 @@ WRONG = {
     ),
     "nothing": ([], "evaluate: run: name one of univse-scenes-s0-"),
     "split": (
-        ["run=RUN", "measure.splits=tset", "measure.attacks="],
+        ["run=RUN", "measure.splits=tset", "tasks=retrieval"],
         "no split 'tset'; it has train, val, test, shifted; measure.splits=test measures that one",
     ),
     "alpha": (["run=RUN", "measure.alpha=1.2"], "measure.alpha=1.2: must be between 0 and 1"),
-    "words": (["run=RUN", "measure.attacks=all"], "measure.attacks=all: expected one of shared, disjoint"),
+    "words": (["run=RUN", "measure.attacks.words=all"], "measure.attacks.words=all: expected one of shared, disjoint"),
+    "task": (["run=RUN", "tasks=retrieval,atacks"], "evaluate: tasks=atacks: unknown; did you mean attacks?"),
+    "lacking": (
+        ["run=RUN", "tasks=gaussian_codes"],
+        "tasks=gaussian_codes: n/a: needs codes that are not unit vectors",
+    ),
     "key": (["run=RUN", "measure.split=test"], "measure.split: no such key; did you mean measure.splits?"),
-    "folds": (["run=RUN", "measure.folds=4", "measure.attacks="], "5 images cannot be divided into 4 equal folds"),
+    "folds": (["run=RUN", "measure.folds=4", "tasks=retrieval"], "5 images cannot be divided into 4 equal folds"),
     "components": (["run=RUN", "measure.components=verbs"], "verbs: expected one of object, attribute, relation"),
     "no components": (["run=OTHER", "measure.components=object"], "components: family vsepp of "),
     "training": (["run=RUN", "optim.lr=1"], "optim.lr: no such key"),
     "preset": (["--preset", "vsepp_tiny"], "--preset: this job has no run configuration"),
     "one of several": (["run=RUN,absent"], "run=absent: no such run; there are"),
-    "other data": (["run=RUN,OTHER", "measure.attacks="], "split test is not the same for"),
+    "other data": (["run=RUN,OTHER", "tasks=retrieval"], "split test is not the same for"),
     "planned": (["--dry-run", "run=absent"], "run=absent: no such run; there are"),
     "empty": (["--workspace", "empty", "run=a"], "run=a: no such run; there are none"),
 }

@@ -40,7 +40,7 @@ class Odd:
             folder,
         )
         runs = [path.name for path in sorted((self.workspace / "runs").iterdir())]
-        measure = ["measure.splits=test", "measure.attacks=shared"]
+        measure = ["measure.splits=test", "measure.attacks.words=shared"]
         self.jobs += run_many([["evaluate", *at, f"run={name}", *measure] for name in runs], folder)
 
     def rejects(self) -> dict[str, str]:

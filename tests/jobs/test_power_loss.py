@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.asked import asked
 from vse.config import canonical, override
 from vse.errors import InputError
 from vse.presets import preset
-from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import read_config
@@ -72,13 +72,13 @@ def configured() -> RunConfig:
 def everything(workspace: Workspace) -> dict[str, Any]:
     """All stages, as far as they are missing; every number that comes out, and the bits of the model."""
     result = run_training(configured(), workspace)
-    options = MeasureOptions(splits=("test",), attacks=("shared",))
+    options = asked(splits=("test",), attacks__words=("shared",))
     story = read(result.folder.local("journal.jsonl"))
     return {
         "metrics": {name: value for name, value in result.metrics.items() if not name.endswith("seconds")},
         "best": (result.best, result.epochs),
         "weights": hashlib.sha256(result.checkpoint.read_bytes("model.safetensors")).hexdigest(),
-        "measures": measure_run(result.folder, workspace, options),
+        "measures": measure_run(result.folder, workspace, *options),
         "configuration": read_config(result.folder),
         "run": (story.status, story.run, sorted({step for key, step in story.metrics if key.startswith("train/")})),
     }

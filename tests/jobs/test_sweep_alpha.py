@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from tests.unit.asked import asked
 from vse.report.curve import from_dict
 from vse.workspace.journal import read
 
@@ -87,7 +88,6 @@ def test_from_an_empty_workspace_to_the_curve(done: tuple[Path, Path]) -> None:
 
 
 def test_every_alpha_is_what_measuring_a_run_at_it_gives(done: tuple[Path, Path]) -> None:
-    from vse.stages.measuring.options import MeasureOptions
     from vse.stages.measuring.stage import measure_run
     from vse.workspace.layout import Workspace
 
@@ -95,8 +95,8 @@ def test_every_alpha_is_what_measuring_a_run_at_it_gives(done: tuple[Path, Path]
     results = from_dict(json.loads(summary.with_name("results.json").read_text()))
     place = Workspace.open(str(workspace))
     for seed, alpha in ((0, 0.5), (1, 1.0)):
-        options = MeasureOptions(splits=("val", "test"), attacks=("shared",), alpha=alpha)
-        direct = measure_run(place.run(results.runs["univse"][str(seed)]), place, options)
+        options = asked(splits=("val", "test"), alpha=alpha, attacks__words=("shared",))
+        direct = measure_run(place.run(results.runs["univse"][str(seed)]), place, *options)
         found = results.at(alpha)
         assert found is not None
         for name, values in found.items():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.unit.asked import asked
 from tests.unit.report.results import made_up
 from tests.unit.report.test_study_figure import LEVELS, findings, texts
 from vse.adversaries.univse.attacks import ATTACKS, OF_PAPER
@@ -18,7 +19,6 @@ from vse.report.study_figure import study_figure
 from vse.report.tables import alpha_table
 from vse.stages import pipeline
 from vse.stages.attack import attack_split
-from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.studies.runner import perform
 from vse.studies.tables import unpack
@@ -67,7 +67,7 @@ def test_it_is_measured_and_counts_in_sums(workspace: Workspace) -> None:
     hits, queries = counts_of(table, "attacks/rsum3")
     assert hits.shape == queries.shape == (8, 12)
     (run,) = workspace.root.child("runs").names()
-    found = measure_run(workspace.run(run), workspace, MeasureOptions(alpha=0.5))
+    found = measure_run(workspace.run(run), workspace, *asked(alpha=0.5))
     for k, column in ((1, 9), (5, 10), (10, 11)):
         share = 100 * hits[:, column].sum() / queries[:, column].sum()
         assert found[f"test/attack_time/r{k}"] == pytest.approx(share)

@@ -19,6 +19,7 @@ from PIL import Image
 from tests import documents, photographs
 from tests.documents import PAGES, ROOT, SITE, Command, commands, job_commands, name_of, sources
 from tests.synthetic import synthetic, with_word_vectors
+from tests.unit.asked import asked
 from tests.unit.write_job_keys import declared
 from vse import presets, registry
 from vse.cli import command
@@ -29,8 +30,7 @@ from vse.features.torchvision_backbone import FAMILIES
 from vse.objectives.ranking import Ranking
 from vse.presets import catalogue
 from vse.stages import pipeline
-from vse.stages.measuring.options import MeasureOptions
-from vse.stages.measuring.stage import measure_with_outcomes
+from vse.stages.measuring.stage import measure
 from vse.stages.train import run_training
 from vse.tracking.shipping import ship_all
 from vse.training.config import OptimConfig
@@ -257,12 +257,12 @@ def test_what_is_said_of_results_in_pandas_holds(tmp_path: Path, monkeypatch: py
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     workspace = Workspace.open("workspace")
     run = run_training(presets.preset("vsepp_tiny"), workspace).folder
-    measured = measure_with_outcomes([run], run.child("evaluation"), workspace, MeasureOptions(attacks=("shared",)))
+    measured = measure([run], run.child("evaluation"), workspace, *asked(attacks__words=("shared",)))
     ship_all("workspace")
     page = DOCS / "guides/use-it-from-python.md"
-    outcomes = pq.read_table(f"{run.child('evaluation').local()}/{measured.file}")
+    outcomes = pq.read_table(f"{run.child('evaluation').local()}/{measured.tasks['retrieval'].table}")
     assert set(outcomes.column_names) <= set(re.findall(r"`(\w+)`", page.read_text(encoding="utf-8")))
-    assert {"i2t", "t2i", "attack_object"} <= set(outcomes["task"].to_pylist())
+    assert set(outcomes["task"].to_pylist()) == {"i2t", "t2i"}
     names: dict[str, Any] = {}
     try:
         exec(sources(page, "py")[1].replace("RUN", run.name), names)

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from tests.gpu import TRUE, a_gpu
+from tests.unit.asked import CONTRAST, asked, contrast
 from tests.unit.evaluation.models import Mixed
 from tests.unit.evaluation.test_alpha import ALPHAS, planted
 from vse.config import override
@@ -26,8 +27,7 @@ from vse.presets import preset
 from vse.stages import pipeline, trained
 from vse.stages import train_worker as worker
 from vse.stages.measuring import stage
-from vse.stages.measuring.options import MeasureOptions
-from vse.stages.measuring.stage import measure_ensemble, measure_run
+from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import Result, run_training
 from vse.storage.folder import Folder
 from vse.training.config import RunConfig
@@ -116,20 +116,24 @@ def test_a_run_measures_on_a_gpu_what_it_does_on_a_cpu(
     caption = pipeline.prepare(configured(name), place).records.split("test").captions[0]
     pairs = tmp_path / "pairs.json"
     pairs.write_text(json.dumps([{"filename": caption.image, "caption": caption.text, "negative_caption": "no dog"}]))
-    options = MeasureOptions(
+    options = asked(
+        "retrieval",
+        "attacks",
+        *CONTRAST,
+        "true_pairs",
+        "gaussian_codes",
+        "caption_pairs",
         splits=("test",),
-        attacks=("shared",),
-        contrast=("shared",),
-        true_pairs=True,
-        gaussian=name.startswith("jwae"),
-        pairs=(str(pairs),),
         folds=2,
         drop_components=0.5 * (name == "univse"),
+        attacks__words=("shared",),
+        **contrast(*("shared",)),
+        caption_pairs__files=(str(pairs),),
     )
     with computing("cpu"):
-        expected = measure_run(run.folder, place, options)
+        expected = measure_run(run.folder, place, *options)
     with computing("gpu"):
-        found = measure_ensemble([run.folder], Folder.open(str(tmp_path)), place, options)
+        found = measure([run.folder], Folder.open(str(tmp_path)), place, *options).metrics
     assert found == pytest.approx(expected, rel=1e-6)
 
 
@@ -190,5 +194,5 @@ def test_every_alpha_is_scored_on_a_gpu_as_on_a_cpu(
         )
         there = AttackSet(encoded=false, caption=attacked.caption)
         points = evaluate_alphas(Mixed(), images, captions, caption_to_image, {"object": there}, ALPHAS)
-        found = [point.metrics("test") for point in points]
-    assert [pytest.approx(point.metrics("test")) for point in expected] == found
+        found = [point.metrics() for point in points]
+    assert [pytest.approx(point.metrics()) for point in expected] == found

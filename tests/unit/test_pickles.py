@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
+from tests.unit.asked import asked
 from tests.unit.unsafe_loading import unsafe
 from vse.config import override
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
@@ -107,12 +107,12 @@ def read_everything(workspace: Workspace) -> list[str]:
         return run_training(CONFIG, workspace)
 
     (run,) = [workspace.run(name) for name in workspace.root.child("runs").names()]
-    measures = MeasureOptions(splits=("test",), attacks=("shared",), alpha=0.25)
+    measures = asked(splits=("test",), alpha=0.25, attacks__words=("shared",))
     hits = [name for name in run.child("evaluation").names() if name.startswith("hits") and name.endswith("npz")]
     readers: list[Callable[[], object]] = [
         train,
         lambda: load_run(run),
-        lambda: measure_run(run, workspace, measures),
+        lambda: measure_run(run, workspace, *measures),
         *((lambda name=name: read_hits(run, name)) for name in hits),
         lambda: Ledger(workspace.sweep("some")),
         lambda: Shipper(workspace.root.uri)._load(),
@@ -132,7 +132,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in which every stage was there: trained, measured, with hits, a ledger and a shipper's state."""
     workspace = Workspace.open(str(tmp_path_factory.mktemp("whole") / "workspace"))
     result = run_training(CONFIG, workspace)
-    measure_run(result.folder, workspace, MeasureOptions(splits=("test",), attacks=("shared",)))
+    measure_run(result.folder, workspace, *asked(splits=("test",), attacks__words=("shared",)))
     measure_test(result.folder, pipeline.prepare(CONFIG, workspace))
     Ledger(workspace.sweep("some")).finish({"model.alpha": 0.5}, {"rsum": 1.0}, 1.0)
     workspace.root.child("mlflow").local().mkdir()

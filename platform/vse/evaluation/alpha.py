@@ -39,11 +39,11 @@ class AlphaPoint:
     retrieval: Retrieval
     attacks: dict[str, Attacked]
 
-    def metrics(self, split: str) -> dict[str, float]:
-        """Metrics by their full names."""
-        values = {f"{split}/{name}": value for name, value in self.retrieval.metrics().items()}
+    def metrics(self) -> dict[str, float]:
+        """Metrics by their names below the split."""
+        values = self.retrieval.metrics()
         for attack, result in self.attacks.items():
-            values |= {f"{split}/attack_{attack}/{name}": value for name, value in result.metrics().items()}
+            values |= {f"attack_{attack}/{name}": value for name, value in result.metrics().items()}
         return values
 
 

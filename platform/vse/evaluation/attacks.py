@@ -13,14 +13,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vse.evaluation import protocol as protocols
-from vse.evaluation.metrics import Ranks, RetrievalCounter, Ties, mean_over_folds, refuse_nan, rsum3
+from vse.evaluation.metrics import Ranks, RetrievalCounter, Ties, by_image, refuse_nan, rsum3
+from vse.evaluation.protocol import Fold
 from vse.evaluation.retrieval import (
     Blocks,
     Encoded,
     ScoresParts,
     as_index,
-    count_retrieval,
     num_items,
     pair_parts,
     score_blocks,
@@ -41,6 +40,10 @@ class AttackSet:
         """(positions, codes) of every adversary, at most `size` at once."""
         for rows in spans(len(self.caption), size):
             yield np.arange(rows.start, rows.stop), slice_items(self.encoded, rows)
+
+    def encode_all(self) -> Encoded:
+        """Codes of every adversary."""
+        return self.encoded
 
     def of(self, inside: np.ndarray, caption: np.ndarray) -> "AttackSet":
         """The adversaries at the positions `inside`, beside captions that are counted anew."""
@@ -65,6 +68,10 @@ class UnencodedSet:
         order = np.argsort(self.lengths, kind="stable")
         for rows in spans(len(order), size):
             yield order[rows], self.encode(order[rows])
+
+    def encode_all(self) -> Encoded:
+        """Codes of every adversary."""
+        return self.encode(np.arange(len(self.caption)))
 
     def of(self, inside: np.ndarray, caption: np.ndarray) -> "UnencodedSet":
         """The adversaries at the positions `inside`, beside captions that are counted anew."""
@@ -101,16 +108,9 @@ class Attacked:
             values["pair_accuracy"] = 100.0 * self.wins.mean().item()
         return values
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AttackResult:
-    """`metrics` are named `{split}/attack_object/r1` …; `folds` keep every query's results by attack, `own` the scores
-    of adversaries with their own images, and `counters` what the true captions alone gave."""
-
-    metrics: dict[str, float]
-    folds: tuple[dict[str, Attacked], ...]
-    own: tuple[dict[str, OwnScores], ...]
-    counters: tuple[RetrievalCounter, ...]
+    def pairs(self, num_images: int) -> np.ndarray:
+        """(images, 2): adversaries that lose against the caption that they were made from, and adversaries."""
+        return by_image(self.wins.cpu().numpy(), self.image.cpu().numpy(), num_images)
 
 
 def pair_wins(true: Float[Tensor, " pairs"], adversary: Float[Tensor, " pairs"], ties: Ties) -> Float[Tensor, " pairs"]:
@@ -142,19 +142,6 @@ def own_scores(
 
 
 @torch.inference_mode()
-def own_pairs(
-    model: ScoresParts,
-    images: Encoded,
-    counter: RetrievalCounter,
-    adversaries: AnySet,
-    *,
-    settings: Mapping[str, Any] | None = None,
-) -> tuple[Float[Tensor, " adversaries"], Int[Tensor, " adversaries"]]:
-    """(wins, image) of each adversary against the caption that it was made from, both scored with that image alone."""
-    own = own_scores(model, images, counter.caption_to_image, adversaries, settings=settings)
-    return pair_wins(counter.pairs[own.caption], own.scores, counter.ties), own.image
-
-
 def attack(
     model: ScoresParts,
     images: Encoded,
@@ -163,21 +150,15 @@ def attack(
     *,
     settings: Mapping[str, Any] | None = None,
     blocks: Blocks | None = None,
-) -> Attacked:
-    """Add one kind of adversaries to what plain retrieval has counted; `counter` itself is left as it was."""
-    return _attack(model, images, counter, adversaries, settings, blocks or Blocks())[0]
-
-
-@torch.inference_mode()
-def _attack(
-    model: ScoresParts,
-    images: Encoded,
-    counter: RetrievalCounter,
-    adversaries: AnySet,
-    settings: Mapping[str, Any] | None,
-    blocks: Blocks,
 ) -> tuple[Attacked, OwnScores]:
-    """A block of adversaries is scored with its own images and with all of them before the next is looked at."""
+    """Add one kind of adversaries to what plain retrieval has counted; `counter` itself is left as it was.
+
+    A block of adversaries is scored with its own images and with all of them before the next is looked at.
+
+    Returns:
+        What the images meet, and the score of each adversary with its own image.
+    """
+    blocks = blocks or Blocks()
     attacked, own = counter.fork(), _unscored(images, counter.caption_to_image, adversaries)
     for positions, encoded in adversaries.blocks(blocks.captions):
         _score_own(model, images, own, positions, encoded, settings)
@@ -211,47 +192,10 @@ def _score_own(
     own.scores[place] = model.combine(parts, **(settings or {}))[0].float()
 
 
-def restrict(adversaries: AnySet, fold: protocols.Fold) -> AnySet:
+def restrict(adversaries: AnySet, fold: Fold) -> AnySet:
     """The adversaries of a fold's captions, with positions within the fold."""
     inside = np.flatnonzero(np.isin(adversaries.caption, fold.captions))
     return adversaries.of(inside, np.searchsorted(fold.captions, adversaries.caption[inside]))
-
-
-def evaluate_attacks(
-    model: ScoresParts,
-    images: Encoded,
-    captions: Encoded,
-    caption_to_image: np.ndarray,
-    attacks: Mapping[str, AnySet],
-    protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    ties: Ties | None = None,
-    blocks: Blocks | None = None,
-) -> AttackResult:
-    """Every attack on a split under a protocol. Keys of `attacks` name metrics: `object` gives `attack_object`.
-
-    True captions are scored once for all attacks.
-    """
-    folds, own, counters = list[dict[str, Attacked]](), list[dict[str, OwnScores]](), list[RetrievalCounter]()
-    for fold in protocol.select(caption_to_image, num_items(images)):
-        some, texts = slice_items(images, fold.images), slice_items(captions, fold.captions)
-        counter = count_retrieval(
-            model, some, texts, fold.caption_to_image, settings=settings, ties=ties, blocks=blocks
-        )
-        met = {
-            name: _attack(model, some, counter, restrict(adversaries, fold), settings, blocks or Blocks())
-            for name, adversaries in attacks.items()
-        }
-        folds.append({name: attacked for name, (attacked, _) in met.items()})
-        own.append({name: scores for name, (_, scores) in met.items()})
-        counters.append(counter)
-    metrics = {
-        f"{protocol.split}/attack_{name}/{metric}": value
-        for name in attacks
-        for metric, value in mean_over_folds(fold[name].metrics() for fold in folds).items()
-    }
-    return AttackResult(metrics=metrics, folds=tuple(folds), own=tuple(own), counters=tuple(counters))
 
 
 def unknown_word_rate(texts: Iterable[str], vocabulary: Set[str]) -> float:

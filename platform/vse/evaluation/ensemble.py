@@ -26,7 +26,7 @@ class Ensemble:
         """The one part `mean`, images x captions; parts of one model at a time are in memory beside the sum."""
         total: Tensor | None = None
         for k, (model, settings) in enumerate(zip(self.models, self.settings, strict=True)):
-            scores = model.combine(model.score_parts(_of_model(images, k), _of_model(captions, k)), **settings)
+            scores = model.combine(model.score_parts(of_model(images, k), of_model(captions, k)), **settings)
             total = scores if total is None else total + scores
         assert total is not None, "an ensemble of no model"
         if self.scored is not None:
@@ -43,6 +43,7 @@ def joined(codes: Sequence[Encoded]) -> dict[str, Tensor]:
     return {f"{k}/{name}": value for k, each in enumerate(codes) for name, value in each.items()}
 
 
-def _of_model(items: Encoded, k: int) -> dict[str, Tensor]:
+def of_model(items: Encoded, k: int) -> dict[str, Tensor]:
+    """What `joined` has of the k-th model."""
     own = f"{k}/"
     return {name.removeprefix(own): value for name, value in items.items() if name.startswith(own)}

@@ -156,20 +156,20 @@ def _prior(codes: Tensor, generator: torch.Generator) -> Tensor:
     return torch.randn(codes.shape, generator=generator).to(codes)
 
 
-def gaussian_numbers(family: Family, examples: Examples) -> dict[str, float]:
-    """`images/...` and `captions/...` of all items: `Gaussianity`, `fresh_accuracy`, and `own_accuracy` of the family's
+def gaussian_numbers(family: Family, examples: Examples) -> dict[str, dict[str, float]]:
+    """Of `images` and of `captions`, all of them: `Gaussianity`, `fresh_accuracy`, and `own_accuracy` of the family's
     discriminator where it has one, which sees codes and samples as it did in training. The family is in eval mode."""
     assert isinstance(family, KeepsCodes), "asked of families that keep codes"
     own = getattr(family, "discriminator", None)
     image = examples.features[family.inputs.image]
     images = encode_images(family, image, _numbered(family.image_codes))["codes"]
     captions = encode_captions(family, examples.texts, _numbered(family.caption_codes))["codes"]
-    found: dict[str, float] = {}
+    found = dict[str, dict[str, float]]()
     for side, codes, of in (("images", images, None), ("captions", captions, torch.from_numpy(examples.image))):
         numbers = gaussianity(codes).numbers() | {"fresh_accuracy": fresh_accuracy(codes, of)}
         if isinstance(own, Discriminator):
             numbers["own_accuracy"] = accuracy(own, codes, judge_prior=own.logits)
-        found |= {f"{side}/{name}": value for name, value in numbers.items()}
+        found[side] = numbers
     return found
 
 

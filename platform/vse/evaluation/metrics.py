@@ -8,8 +8,9 @@ candidates are ordered at random. (The published code leaves ties to an unstable
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -17,6 +18,47 @@ from torch import Tensor
 from vse.errors import Diverged, InputError
 
 RECALLS = (1, 5, 10)
+WAYS = {"i2t": "image → sentence", "t2i": "sentence → image"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """A number that a task measures, as tables, pages and MLflow have it.
+
+    Args:
+        name: Below the split: MLflow calls `i2t/r1` of the test split `test/i2t/r1`.
+        heading: The column of a table.
+        group: The row of a table, such as a direction or an attack; empty for the task as a whole.
+        unit: Of the value; empty for ranks and numbers without one.
+        higher_is_better: None if neither is.
+        decimals: Digits after the point.
+        terms: The metrics whose sum this one is.
+        main: Whether a figure with room for few metrics shows it.
+    """
+
+    name: str
+    heading: str
+    group: str = ""
+    unit: str = "%"
+    higher_is_better: bool | None = True
+    decimals: int = 1
+    terms: tuple[str, ...] = ()
+    main: bool = True
+
+    @property
+    def label(self) -> str:
+        """The metric in words: `object attack, R@1`."""
+        return f"{self.group}, {self.heading}" if self.group else self.heading
+
+
+def rank_metrics(head: str, group: str, names: Iterable[str] = ("r1", "r5", "r10", "medr", "meanr")) -> list[Metric]:
+    """The metrics of `Ranks.metrics` that `names` lists, under names that begin with `head/`."""
+    recalls = [Metric(name=f"r{k}", heading=f"R@{k}") for k in RECALLS]
+    ranks = [
+        Metric(name=name, heading=heading, unit="", higher_is_better=False)
+        for name, heading in (("medr", "Med r"), ("meanr", "Mean r"))
+    ]
+    return [replace(each, name=f"{head}/{each.name}", group=group) for each in (*recalls, *ranks) if each.name in names]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,6 +158,12 @@ def mean_over_folds(folds: Iterable[dict[str, float]]) -> dict[str, float]:
         for name, value in row.items():
             found.setdefault(name, []).append(value)
     return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+def by_image(values: np.ndarray, image: np.ndarray, num_images: int) -> np.ndarray:
+    """(images, 2): the sum and the number of the values of each image."""
+    sums = np.bincount(image, weights=values, minlength=num_images)
+    return np.stack((sums, np.bincount(image, minlength=num_images)), axis=1).astype(np.float64)
 
 
 class RetrievalCounter:

@@ -17,10 +17,9 @@ import torch
 
 from vse.data.records import Split
 from vse.errors import InputError
-from vse.evaluation.attacks import Attacked
-from vse.evaluation.metrics import Ranks, Retrieval
-from vse.evaluation.per_image import PerImage, counts_of, pair_accuracy, recalls
-from vse.evaluation.protocol import Protocol
+from vse.evaluation.metrics import Ranks
+from vse.evaluation.per_image import PerImage, counts_of, recalls
+from vse.evaluation.task import Queries
 
 _COUNTS = ("above", "tied_negatives", "tied_positives")
 _SCHEMA = pa.schema(
@@ -38,45 +37,23 @@ _SCHEMA = pa.schema(
 _PRINTS = b"vse.fingerprints"
 
 
-class Recorder:
-    """Collects the rows of one split under a protocol, fold by fold."""
+def rows_of(queries: Sequence[Queries], split: Split, label: str) -> list[pa.Table]:
+    """Rows of what a task recorded of a split; `label` is the split with its protocol."""
+    images = np.array([image.id for image in split.images], dtype=object)
+    captions = np.array([caption.id for caption in split.captions], dtype=object)
 
-    def __init__(self, split: Split, protocol: Protocol) -> None:
-        self._split = protocol.split
-        self._images = np.array([image.id for image in split.images], dtype=object)
-        self._captions = np.array([caption.id for caption in split.captions], dtype=object)
-        self._folds = tuple(protocol.select(split.caption_to_image, len(split.images)))
-        self._found: list[tuple[str, int, Ranks, dict[str, np.ndarray]]] = []
-
-    def retrieval(self, folds: Sequence[Retrieval]) -> None:
-        """Plain retrieval of every fold."""
-        for number, (fold, found) in enumerate(zip(self._folds, folds, strict=True)):
-            images, captions = self._images[fold.images], self._captions[fold.captions]
-            looking, sought = (ranks.queries.cpu().numpy() for ranks in (found.i2t, found.t2i))
-            self._found.append(("i2t", number, found.i2t, {"image": images[looking]}))
-            named = {"image": images[fold.caption_to_image[sought]], "caption": captions[sought]}
-            self._found.append(("t2i", number, found.t2i, named))
-
-    def attacks(self, folds: Sequence[Mapping[str, Attacked]], words: str) -> None:
-        """Every attack of every fold; `words`: the kind of words of the adversaries, as it stands in metrics."""
-        behind = "" if words == "shared" else f"/{words}"
-        for number, (fold, attacked) in enumerate(zip(self._folds, folds, strict=True)):
-            for name, found in attacked.items():
-                rows = found.i2t.queries.cpu().numpy()
-                (pairs,) = pair_accuracy(name, found.wins, found.image, len(fold.images)).values()
-                more = {"image": self._images[fold.images[rows]], "wins": pairs[rows, 0], "adversaries": pairs[rows, 1]}
-                self._found.append((f"attack_{name}{behind}", number, found.i2t, more))
-
-    def rows(self) -> list[pa.Table]:
-        """What was collected."""
-        return [self._table(*each) for each in self._found]
-
-    def _table(self, task: str, fold: int, ranks: Ranks, more: Mapping[str, np.ndarray]) -> pa.Table:
-        size, same = len(ranks.queries), {"split": self._split, "task": task, "fold": fold}
-        columns = {**more, **{name: getattr(ranks, name).cpu().numpy() for name in _COUNTS}}
-        columns |= {name: np.full(size, value, dtype=object) for name, value in same.items()}
-        absent = np.full(size, None, dtype=object)
+    def table(each: Queries) -> pa.Table:
+        same = {"split": label, "task": each.name, "fold": each.fold}
+        columns = {name: getattr(each.ranks, name).cpu().numpy() for name in _COUNTS} | {"image": images[each.images]}
+        columns |= {name: np.full(len(each.images), value, dtype=object) for name, value in same.items()}
+        if each.captions is not None:
+            columns["caption"] = captions[each.captions]
+        if each.pairs is not None:
+            columns |= {"wins": each.pairs[:, 0], "adversaries": each.pairs[:, 1]}
+        absent = np.full(len(each.images), None, dtype=object)
         return pa.table([pa.array(columns.get(field.name, absent), field.type) for field in _SCHEMA], schema=_SCHEMA)
+
+    return list(map(table, queries))
 
 
 def pack(rows: Sequence[pa.Table], prints: Mapping[str, str]) -> bytes:

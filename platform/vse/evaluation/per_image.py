@@ -5,16 +5,19 @@ so that images can be resampled with their captions.
 """
 
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked
-from vse.evaluation.metrics import RECALLS, Ranks, Retrieval
+from vse.evaluation.metrics import RECALLS, Ranks, Retrieval, by_image
+from vse.evaluation.tasks.attacks import AttacksTask
+from vse.evaluation.tasks.contrast import ContrastTask
+from vse.evaluation.tasks.retrieval import RetrievalTask
 
+WITH_SUMS = (RetrievalTask, AttacksTask, ContrastTask)  # whose metrics are sums of others
 PerImage = dict[str, np.ndarray]
 """Metric name without split -> (images, 2): expected hits and number of queries of each image."""
 
@@ -27,20 +30,13 @@ def per_image(
     table |= recalls("t2i", retrieval.t2i, np.asarray(caption_to_image), num_images)
     for name, attacked in attacks.items():
         table |= recalls(f"attack_{name}", attacked.i2t, attacked.i2t.queries.cpu().numpy(), num_images)
-        table |= pair_accuracy(name, attacked.wins, attacked.image, num_images)
+        table[f"attack_{name}/pair_accuracy"] = attacked.pairs(num_images)
     return table
 
 
 def recalls(name: str, ranks: Ranks, image: np.ndarray, num_images: int) -> PerImage:
     """R@1, R@5 and R@10 of one task, per image; `image` has the image of every query."""
-    return {f"{name}/r{k}": _summed(ranks.hits(k).cpu().numpy(), image, num_images) for k in RECALLS}
-
-
-def pair_accuracy(
-    name: str, wins: Float[Tensor, " adversaries"], image: Int[Tensor, " adversaries"], num_images: int
-) -> PerImage:
-    """Share of an attack's adversaries that lose against the caption that they were made from, per image."""
-    return {f"attack_{name}/pair_accuracy": _summed(wins.cpu().numpy(), image.cpu().numpy(), num_images)}
+    return {f"{name}/r{k}": by_image(ranks.hits(k).cpu().numpy(), image, num_images) for k in RECALLS}
 
 
 def own_pools(ranks: Mapping[str, Ranks], num_images: int) -> PerImage:
@@ -51,21 +47,18 @@ def own_pools(ranks: Mapping[str, Ranks], num_images: int) -> PerImage:
     return table
 
 
-def _summed(values: np.ndarray, image: np.ndarray, num_images: int) -> np.ndarray:
-    hits = np.bincount(image, weights=values, minlength=num_images)
-    return np.stack((hits, np.bincount(image, minlength=num_images)), axis=1).astype(np.float64)
-
-
 def terms_of(metric: str) -> tuple[str, ...]:
-    """The recalls whose sum a metric is: `rsum` and `.../rsum3` have several, `attacks/rsum3` is over all attacks."""
-    if metric == "rsum":
-        return tuple(f"{way}/r{k}" for way in ("i2t", "t2i") for k in RECALLS)
-    if metric.startswith("attacks/"):
-        rest = metric.removeprefix("attacks/")
-        return tuple(term for name in ATTACKS for term in terms_of(f"attack_{name}/{rest}"))
-    if metric.endswith("/rsum3"):
-        return tuple(f"{metric.removesuffix('/rsum3')}/r{k}" for k in RECALLS)
-    return (metric,)
+    """The metrics whose sum a metric is, or itself; `attacks/rsum3` is the sum over all attacks."""
+    over_attacks = {f"attacks/{name}": name for name in ("r1", "r5", "r10", "rsum3", "pair_accuracy")}
+    if name := over_attacks.get(metric):
+        return tuple(term for attack in ATTACKS for term in terms_of(f"attack_{attack}/{name}"))
+    return _sums(tuple(ATTACKS)).get(metric, (metric,))
+
+
+@cache
+def _sums(attacks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Metric -> its terms, of those that are sums; an attack that is added brings more."""
+    return {each.name: each.terms for task in WITH_SUMS for each in task().metrics if each.terms}
 
 
 def counts_of(table: PerImage, metric: str) -> tuple[np.ndarray, np.ndarray]:

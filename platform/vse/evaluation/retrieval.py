@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vse.evaluation import protocol as protocols
-from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, mean_over_folds, refuse_infinite
+from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, refuse_infinite
 
 Encoded = Mapping[str, Tensor]
 """Named tensors whose first dimension runs over items (images or captions)."""
@@ -39,14 +38,6 @@ class Blocks:
 
     images: int = 512
     captions: int = 2048
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RetrievalResult:
-    """`metrics` are named `{split}/i2t/r1` … `{split}/rsum`, means over folds; `folds` keep every query's ranks."""
-
-    metrics: dict[str, float]
-    folds: tuple[Retrieval, ...]
 
 
 def num_items(items: Encoded) -> int:
@@ -161,29 +152,3 @@ def retrieve(
 ) -> Retrieval:
     """Ranks of both directions; options as for `count_retrieval`."""
     return count_retrieval(model, images, captions, caption_to_image, **options).result()
-
-
-def evaluate_retrieval(
-    model: ScoresParts,
-    images: Encoded,
-    captions: Encoded,
-    caption_to_image: np.ndarray,
-    protocol: protocols.Protocol = protocols.WHOLE_SPLIT,
-    **options: Any,
-) -> RetrievalResult:
-    """Retrieval metrics of a split under a protocol; `images` and `captions` are the whole split.
-
-    Options as for `count_retrieval`. Raises InputError when the split is too small for the protocol.
-    """
-    folds = tuple(
-        retrieve(
-            model,
-            slice_items(images, fold.images),
-            slice_items(captions, fold.captions),
-            fold.caption_to_image,
-            **options,
-        )
-        for fold in protocol.select(caption_to_image, num_items(images))
-    )
-    means = mean_over_folds(fold.metrics() for fold in folds)
-    return RetrievalResult(metrics={f"{protocol.split}/{name}": v for name, v in means.items()}, folds=folds)

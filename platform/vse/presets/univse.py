@@ -23,7 +23,7 @@ def univse_coco() -> RunConfig:
     less what our lists leave out, for training as for attacks: nouns that are not concrete ("area", "ride") or hardly
     ever nouns, and attributes that are as rare. None are held out, so there are no disjoint attacks. On data without
     known truth attacks keep to what is surely false (`attack_care`): fewer and harder than B.2's, which
-    `measure.attacks=published` makes.
+    `measure.attacks.words=published` makes.
     """
     frame = vsepp_coco()
     return replace(

@@ -6,8 +6,8 @@ from typing import Any
 
 from vse.adversaries.univse.attacks import ATTACKS, OF_PAPER
 from vse.evaluation.intervals import Interval, interval
+from vse.evaluation.metrics import WAYS
 from vse.report.curve import AlphaResults, Arm
-from vse.report.metric_names import WAYS
 from vse.report.style import AXIS, INK, PAPER, REFERENCE, SOFT, SWEPT, add_legend, blank, rendered, styled
 
 HALO = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible over lines

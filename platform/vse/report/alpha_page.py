@@ -5,10 +5,10 @@ from typing import Any
 
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.evaluation.intervals import interval
+from vse.evaluation.metrics import WAYS
 from vse.report.alpha_figure import alpha_figure
 from vse.report.curve import AlphaResults, Metrics
 from vse.report.files import RESULTS, json_text, write_files
-from vse.report.metric_names import WAYS
 from vse.report.page import Provenance, count, provenance, render
 from vse.report.style import inline
 from vse.report.tables import PLAIN, Table, alpha_table, attack_groups, curve_csv

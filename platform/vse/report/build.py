@@ -80,7 +80,7 @@ def _report_runs(workspace: Workspace, folder: Folder, request: Request) -> tupl
     job = ["python", "jobs/evaluate.py"]
     commands = {run.name: shlex.join([*job, f"run={run.name}", *request.elsewhere]) for run in runs}
     files = write_runs(folder, runs, commands, command_of(request))
-    return {f"{run.name}/{key}": value for run in runs for key, value in run.metrics.items()}, files
+    return {f"{run.name}/{key.name}": value for run in runs for key, value in run.metrics.items()}, files
 
 
 def command_of(request: Request, job: str = "", *more: str) -> str:

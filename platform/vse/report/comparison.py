@@ -14,9 +14,10 @@ import numpy as np
 
 from vse.config import fingerprint, flatten, override
 from vse.errors import InputError
+from vse.evaluation.metrics import Metric
 from vse.evaluation.outcomes import Outcomes
 from vse.evaluation.statistics import Sample, bootstrap_all
-from vse.report.order import grouped, parts
+from vse.report.measured import MetricKey
 from vse.training.config import RunConfig, identity
 
 LEVEL = 0.95
@@ -130,9 +131,14 @@ class Difference:
 class Line:
     """One metric: its value in every system, and the differences of all but the first."""
 
-    metric: str
+    key: MetricKey
     values: tuple[float, ...]
     differences: tuple[Difference, ...]
+
+    @property
+    def metric(self) -> Metric:
+        """Which metric of which task."""
+        return self.key.metric
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,12 +158,22 @@ class Comparison:
 
 
 def compare(
-    systems: Sequence[System], outcomes: Mapping[str, Mapping[str, Outcomes]], notes: Sequence[str] = ()
+    systems: Sequence[System],
+    outcomes: Mapping[str, Mapping[str, Outcomes]],
+    keys: Mapping[str, Sequence[MetricKey]],
+    notes: Sequence[str] = (),
 ) -> Comparison:
-    """Every metric of every split; `outcomes` by run and split. All systems have equally many runs.
+    """The differences of metrics. Those of which nothing was asked, such as pairs of an attack that found nothing to
+    change, have no line.
 
-    Raises InputError where runs were not measured on the same images. Metrics of which nothing was asked, such as pairs
-    of an attack that found nothing to change, have no line.
+    Args:
+        systems: All have equally many runs.
+        outcomes: By run and split.
+        keys: The metrics by split, in the order of tables.
+        notes: For readers, on what was left out.
+
+    Raises:
+        InputError: Runs were not measured on the same images.
     """
     first = outcomes[systems[0].runs[0].name]
     lines, sizes = dict[str, tuple[Line, ...]](), dict[str, tuple[int, int]]()
@@ -167,9 +183,7 @@ def compare(
                 if outcomes[run.name][split].images != measured.images:
                     raise InputError(f"runs: {run.name} and {systems[0].runs[0].name} have other images in {split}")
         sizes[split] = (len(measured.images), measured.num_captions)
-        named = (f"{split}/{metric}" for metric in ("rsum", *measured.table))
-        ordered = [parts(name)[1] for names in grouped(named).values() for name in names]
-        lines[split] = _lines({metric: _samples(systems, outcomes, split, metric) for metric in ordered})
+        lines[split] = _lines({key: _samples(systems, outcomes, split, key.metric.name) for key in keys[split]})
     return Comparison(
         systems=tuple(systems), lines=lines, sizes=sizes, keys=differing_keys(systems), notes=tuple(notes)
     )
@@ -185,16 +199,16 @@ def _samples(
     return found
 
 
-def _lines(samples: Mapping[str, Sequence[Sample]]) -> tuple[Line, ...]:
+def _lines(samples: Mapping[MetricKey, Sequence[Sample]]) -> tuple[Line, ...]:
     """Metrics that have a number in all systems; `samples` of each by system."""
-    defined = {metric: each for metric, each in samples.items() if all(sample.defined for sample in each)}
+    defined = {key: each for key, each in samples.items() if all(sample.defined for sample in each)}
     effects = [[(1.0, other), (-1.0, each[0])] for each in defined.values() for other in each[1:]]
     results = iter(bootstrap_all(effects, replicates=REPLICATES))
     lines = []
-    for metric, each in defined.items():
+    for key, each in defined.items():
         drawn = list(itertools.islice(results, len(each) - 1))
         differences = tuple(Difference(one.estimate, *one.interval(LEVEL)) for one in drawn)
-        lines.append(Line(metric=metric, values=tuple(sample.value() for sample in each), differences=differences))
+        lines.append(Line(key=key, values=tuple(sample.value() for sample in each), differences=differences))
     return tuple(lines)
 
 

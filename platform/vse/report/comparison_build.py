@@ -12,20 +12,22 @@ from vse.config import fingerprint, flatten, knob, to_dict
 from vse.display.escaping import one_line
 from vse.display.markdown import block, commands
 from vse.errors import InputError
+from vse.evaluation.tasks import check_names, task
 from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
 from vse.report.comparison_figure import comparison_figure
 from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
 from vse.report.description import files_text, page_link
 from vse.report.files import json_text, write_files
-from vse.report.measured import told
+from vse.report.measured import comparable, keyed, named
 from vse.report.page import provenance
 from vse.stages import pipeline
 from vse.stages.describe import describe
 from vse.stages.measuring.checks import check_measure, foresee_measure
 from vse.stages.measuring.members import difference
-from vse.stages.measuring.options import MeasureOptions
-from vse.stages.measuring.stage import Measured, carry_out, kept_measures, plan_measure
+from vse.stages.measuring.options import TASKS, MeasureOptions, SharedOptions
+from vse.stages.measuring.plan import plan_measure
+from vse.stages.measuring.stage import Measured, carry_out, is_kept
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
@@ -34,7 +36,6 @@ from vse.workspace.layout import Workspace
 from vse.workspace.provenance import write_summary
 
 TOGETHER, APART = "together", "apart"
-WITHOUT_OUTCOMES = ("true_pairs", "gaussian", "pairs")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +47,7 @@ class CompareOptions:
         TOGETHER, "runs that differ in their seed only: one system, or one each", choices=(TOGETHER, APART)
     )
     name: str = knob("", "name of the comparison; empty: made from what it shows")
+    tasks: tuple[str, ...] = TASKS
     measure: MeasureOptions = field(default_factory=partial(MeasureOptions, device="auto"))
 
 
@@ -57,7 +59,7 @@ def build_comparison(request: Request) -> str:
     started, options = time.time(), request.options
     workspace = Workspace.open(request.workspace)
     comparison = compare_runs(workspace, options)
-    name = options.name or f"runs-{fingerprint([options.runs, options.seeds, options.measure])}"
+    name = options.name or f"runs-{fingerprint([options.runs, options.seeds, tasks_of(options), options.measure])}"
     folder, systems = workspace.comparison(name), comparison.systems
     files = write_files(folder, _files(comparison, command_of(request)))
     journal = workspace.journal(folder)
@@ -91,8 +93,10 @@ def compare_runs(workspace: Workspace, options: CompareOptions) -> Comparison:
     """
     systems, notes = arranged(workspace, options)
     workspace.check_writable()
-    measured = measured_alike([run for system in systems for run in system.runs], workspace, options.measure)
-    return compare(systems, {run: each.outcomes for run, each in measured.items()}, notes)
+    runs = [run for system in systems for run in system.runs]
+    measured = measured_alike(runs, workspace, tasks_of(options), options.measure)
+    keys = comparable(measured[runs[0].name])
+    return compare(systems, {run: each.outcomes for run, each in measured.items()}, keys, notes)
 
 
 def foresee_comparison(request: Request) -> Iterator[str]:
@@ -106,7 +110,9 @@ def foresee_comparison(request: Request) -> Iterator[str]:
     yield from notes
     yield f"keys that differ: {', '.join(differing_keys(systems)) or 'none'}"
     for place, run in enumerate(_of_other_data([run for system in systems for run in system.runs])):
-        lines = list(foresee_measure([workspace.run(run.name)], workspace, request.options.measure))
+        lines = list(
+            foresee_measure([workspace.run(run.name)], workspace, tasks_of(request.options), request.options.measure)
+        )
         yield from lines[:-1] if place == 0 else ()
     yield "not checked: image files, that all runs meet the same images and adversaries, what is measured already"
 
@@ -128,10 +134,16 @@ def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[Syste
 
 
 def check_compared(options: CompareOptions) -> None:
-    """Raises InputError for measures without outcomes of single images."""
-    for key in WITHOUT_OUTCOMES:
-        if getattr(options.measure, key):
-            raise InputError(f"measure.{key}: has no outcomes by image to compare; jobs/evaluate.py measures it")
+    """Raises InputError for an unknown task, and for one without outcomes of single images."""
+    check_names(options.tasks)
+    for name in options.tasks:
+        if not task(name).records_queries:
+            raise InputError(f"tasks={name}: has no outcomes by image to compare; jobs/evaluate.py measures it")
+
+
+def tasks_of(options: CompareOptions) -> tuple[str, ...]:
+    """The tasks that are compared, retrieval among them."""
+    return tuple(dict.fromkeys(("retrieval", *options.tasks)))
 
 
 def _compared(run: Folder) -> Compared:
@@ -147,37 +159,46 @@ def _compared(run: Folder) -> Compared:
     )
 
 
-def measured_alike(runs: Sequence[Compared], workspace: Workspace, options: MeasureOptions) -> dict[str, Measured]:
-    """Every run by name, with outcomes. Missing numbers are measured, kept, and written to the run's journal.
+def measured_alike(
+    runs: Sequence[Compared], workspace: Workspace, tasks: Sequence[str], options: SharedOptions
+) -> dict[str, Measured]:
+    """Measures of every run by name. Missing numbers are measured, kept, and written to the run's journal.
 
-    Raises InputError if two runs differ in an image, a caption or an adversary, before any run is measured.
+    Args:
+        runs: The runs.
+        workspace: Where they are.
+        tasks: Names of what is measured.
+        options: How it is measured.
+
+    Raises:
+        InputError: Two runs differ in an image, a caption or an adversary. Then none is measured.
     """
     for run in _of_other_data(runs):
-        check_measure([workspace.run(run.name)], workspace, options, lambda config: describe(config, workspace))
+        check_measure([workspace.run(run.name)], workspace, tasks, options, lambda config: describe(config, workspace))
     if not options.on:
         _refuse_other_data(runs, workspace, options.splits)
     folders = [workspace.run(run.name) for run in runs]
-    kept: dict[str, Measured | None] = {}
     first, prints = runs[0].name, dict[str, str]()
     for folder in folders:
-        plan = plan_measure([folder], workspace, options)
+        plan = plan_measure([folder], workspace, tasks, options)
         if not prints:  # all runs meet the same adversaries, or are refused
             plan.warn_of_unattacked()
-        if (prints := prints or plan.prints) != plan.prints:
+        if (prints := prints or plan.fingerprints) != plan.fingerprints:
             raise InputError(
                 f"runs={first},{folder.name}: {first} and {folder.name} are attacked by different captions (their "
-                "text.pools, text.contrast, text.parser or training captions differ); measure.attacks= "
-                "measure.contrast= compares them without attacks"
+                "text.pools, text.contrast, text.parser or training captions differ); tasks=retrieval "
+                "compares them without attacks"
             )
-        kept[folder.name] = kept_measures(plan, folder.child("evaluation"), outcomes=True)
-    return {folder.name: kept[folder.name] or _measured(folder, workspace, options) for folder in folders}
+    return {folder.name: _measured(folder, workspace, tasks, options) for folder in folders}
 
 
-def _measured(run: Folder, workspace: Workspace, options: MeasureOptions) -> Measured:
+def _measured(run: Folder, workspace: Workspace, tasks: Sequence[str], options: SharedOptions) -> Measured:
+    plan, folder = plan_measure([run], workspace, tasks, options), run.child("evaluation")
+    if is_kept(plan, folder):
+        return carry_out(plan, folder)
     print(f"measuring {run.name}", file=sys.stderr, flush=True)
-    plan = plan_measure([run], workspace, options)
-    measured = carry_out(plan, run.child("evaluation"), workspace, outcomes=True)
-    workspace.journal(run).metrics(told(measured.metrics, to_dict(options)), step=0)
+    measured = carry_out(plan, folder)
+    workspace.journal(run).metrics(named(keyed(measured, to_dict(options))), step=0)
     return measured
 
 
@@ -230,8 +251,8 @@ def _headline(comparison: Comparison) -> dict[str, Any]:
     for split, lines in comparison.lines.items():
         for line in lines:
             for place, value in enumerate(line.values, start=1):
-                numbers[f"{place}/{split}/{line.metric}"] = value
+                numbers[f"{place}/{split}/{line.metric.name}"] = value
             for place, each in enumerate(line.differences, start=2):
-                head = f"{place}-1/{split}/{line.metric}"
+                head = f"{place}-1/{split}/{line.metric.name}"
                 numbers |= {head: each.estimate, f"{head}/low": each.low, f"{head}/high": each.high}
     return numbers

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from vse.report.comparison import Comparison, Difference, Line
-from vse.report.metric_names import name_of
 from vse.report.style import BAND, INK, MARKS, PALETTE, PAPER, SOFT, add_legend, blank, rendered, styled
 
 _STYLES = tuple(zip(PALETTE, MARKS, strict=True))
@@ -16,8 +15,8 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
 
     Of attacks, R@1 and pair accuracy are shown. The panels have different scales, with zero in the same place.
     """
-    shown = [line for line in comparison.lines[split] if _is_shown(line.metric)]
-    sums, recalls = ([line for line in shown if (line.metric == "rsum") == is_sum] for is_sum in (True, False))
+    shown = [line for line in comparison.lines[split] if line.metric.main]
+    sums, recalls = ([line for line in shown if bool(line.metric.terms) == is_sum] for is_sum in (True, False))
     number = len(comparison.others)
     with styled():
         figure = blank(1.1 + (_ROW + _MARK * (number - 1)) * len(shown))
@@ -32,15 +31,10 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
         return rendered(figure)
 
 
-def _is_shown(metric: str) -> bool:
-    task, _, name = metric.rpartition("/")
-    return name != "rsum3" and (not task.startswith("attack_") or name in ("r1", "pair_accuracy"))
-
-
 def _panel(axis: Any, lines: Sequence[Line], number: int) -> None:
     axis.axvline(0, color=INK, linewidth=0.9)
     axis.grid(axis="x")
-    axis.set_yticks(range(len(lines)), [name_of(line.metric) for line in lines])
+    axis.set_yticks(range(len(lines)), [line.metric.label for line in lines])
     axis.set_ylim(len(lines) - 0.5, -0.5)
     axis.tick_params(axis="y", length=0, labelcolor=INK)
     axis.spines["left"].set_visible(False)

@@ -8,8 +8,7 @@ from typing import Any
 
 from vse.report.comparison import ABSENT, Comparison, Difference, Line, method
 from vse.report.files import csv_text
-from vse.report.metric_names import name_of
-from vse.report.order import grouped
+from vse.report.measured import grouped
 from vse.report.page import Provenance, count, render, signed
 from vse.report.style import inline
 
@@ -26,10 +25,10 @@ def comparison_page(comparison: Comparison, figures: Mapping[str, bytes], made_w
     sizes = {split: _size(comparison, split) for split in comparison.lines}
     splits = []
     for split, lines in comparison.lines.items():
-        by_name = {f"{split}/{line.metric}": line for line in lines}
+        by_key = {line.key: line for line in lines}
         groups = [
-            (heading, [(name_of(by_name[name].metric), _row(by_name[name])) for name in names])
-            for heading, names in grouped(by_name).items()
+            (heading, [(key.metric.label, _row(by_key[key])) for key in keys])
+            for heading, keys in grouped(by_key).items()
         ]
         splits.append({"name": split, "size": sizes[split], "groups": groups})
     return render(
@@ -81,7 +80,7 @@ def _size(comparison: Comparison, split: str) -> str:
 def _headline(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """rsum of every other system on the first split."""
     split, lines = next(iter(comparison.lines.items()))
-    line = next(line for line in lines if line.metric == "rsum")
+    line = next(line for line in lines if line.metric.name == "rsum")
     for system, difference, value in zip(comparison.others, line.differences, line.values[1:], strict=True):
         text = f"rsum on {split}, {system.label}: {value:.1f} − {line.values[0]:.1f}, 95 % {_bounds(difference)}"
         yield signed(difference.estimate), text
@@ -129,7 +128,7 @@ def terminal_lines(comparison: Comparison) -> Iterator[str]:
         for line in lines:
             others = zip(line.values[1:], line.differences, strict=True)
             cells = ((f"{value:.1f}", f"{signed(each.estimate)} {_bounds(each)}") for value, each in others)
-            rows.append((line.metric, f"{line.values[0]:.1f}", *(text for pair in cells for text in pair)))
+            rows.append((line.metric.name, f"{line.values[0]:.1f}", *(text for pair in cells for text in pair)))
         yield from _aligned(rows)
     yield from method(comparison)
 
@@ -153,7 +152,7 @@ def to_csv(comparison: Comparison) -> str:
                 difference = line.differences[place - 1] if place else None
                 bounds = ("", "", "") if difference is None else (difference.estimate, difference.low, difference.high)
                 runs = " ".join(run.name for run in system.runs)
-                head = [f"{split}/{line.metric}", system.label, runs, len(system.runs), comparison.sizes[split][0]]
+                head = [f"{split}/{line.metric.name}", system.label, runs, len(system.runs), comparison.sizes[split][0]]
                 rows.append([*head, line.values[place], *bounds])
     head = ["metric", "system", "runs", "seeds", "images", "value", "difference", "low", "high"]
     return csv_text(head, rows)
@@ -164,7 +163,7 @@ def to_data(comparison: Comparison) -> dict[str, Any]:
     splits = {}
     for split, (images, captions) in comparison.sizes.items():
         metrics = {
-            line.metric: {"values": list(line.values), "differences": [asdict(each) for each in line.differences]}
+            line.metric.name: {"values": list(line.values), "differences": [asdict(each) for each in line.differences]}
             for line in comparison.lines[split]
         }
         splits[split] = {"images": images, "captions": captions, "metrics": metrics}

@@ -4,12 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vse.display.markdown import artifact, block, commands, escaped, run, table
 from vse.evaluation.intervals import interval
+from vse.evaluation.metrics import WAYS
 from vse.report.curve import AlphaResults
-from vse.report.metric_names import WAYS, name_of
 from vse.report.response import OBJECTIVE, Point, ResponseResults
-from vse.report.tables import alpha_table
-from vse.report.terminal import lines
-from vse.stages.measuring.options import Size
+from vse.report.tables import PLAIN, Column, alpha_table
 from vse.storage.folder import Folder
 from vse.workspace.redaction import redact_text
 
@@ -34,7 +32,7 @@ def alpha_text(results: AlphaResults, missing: Iterable[str] = ()) -> str:
     """The table of an α sweep."""
     full = alpha_table(results)
     kept = [k for k, column in enumerate(full.columns) if column.metric in HEADLINE]
-    heads = ["model", *(_short(full.columns[k].metric) for k in kept)]
+    heads = ["model", *(_short(full.columns[k]) for k in kept)]
     rows = [
         [f"{row.label}{f' ({row.note})' * bool(row.note)}", *("–" if (v := row.values[k]) is None else v for k in kept)]
         for row in full.rows
@@ -44,12 +42,10 @@ def alpha_text(results: AlphaResults, missing: Iterable[str] = ()) -> str:
     return "\n\n".join([*told, *(f"**Missing:** {escaped(line)}" for line in missing)])
 
 
-def _short(metric: str) -> str:
-    """A metric as a narrow column has it: i2t, R@1."""
-    name = name_of(metric)
-    for way, sign in WAYS.items():
-        name = name.replace(sign, way)
-    return name
+def _short(column: Column) -> str:
+    """A column in one line: i2t, R@1."""
+    ways = {sign: way for way, sign in WAYS.items()}
+    return column.title if column.group == PLAIN[0] else f"{ways.get(column.group, column.group)}, {column.title}"
 
 
 def response_headline(results: ResponseResults) -> str:
@@ -101,21 +97,21 @@ def files_text(files: Iterable[str]) -> str:
     return "Files: " + ", ".join(artifact(name) for name in files if not name.endswith(".svg"))
 
 
-def evaluation_headline(metrics: Mapping[str, float]) -> str:
-    """rsum of what was evaluated, in a sentence."""
-    rsums = {name.removesuffix("/rsum"): value for name, value in metrics.items() if name.endswith("/rsum")}
-    return f"**Evaluated: {', '.join(f'{escaped(name)} rsum {value:.1f}' for name, value in rsums.items())}**"
+def evaluation_headline(rsums: Mapping[str, float]) -> str:
+    """rsum of what was evaluated, by split, in a sentence; empty without any."""
+    shown = ", ".join(f"{escaped(split)} rsum {value:.1f}" for split, value in rsums.items())
+    return f"**Evaluated: {shown}**" if shown else ""
 
 
 def trial_text(name: str, sweep: str, training: str, metrics: Mapping[str, float]) -> str:
     """What a trial is and found, in a few sentences. `training`: the name of its run, empty if there is none."""
     told = [f"{escaped(name)}, a trial of {run(sweep)}"]
     told += [f"of the training {run(training)}"] if training else []
-    return "\n\n".join([", ".join(told), *([evaluation_headline(metrics)] if metrics else [])])
+    rsums = {split: metrics[f"{split}/rsum"] for split in ("val", "test") if f"{split}/rsum" in metrics}
+    return "\n\n".join(filter(None, [", ".join(told), evaluation_headline(rsums)]))
 
 
-def evaluation_text(metrics: Mapping[str, float], sizes: Mapping[str, Size], command: str) -> str:
-    """What an evaluation found, as the terminal shows it, and its command."""
-    shown = list(lines(metrics, sizes))
+def evaluation_text(shown: Sequence[str], command: str) -> str:
+    """What an evaluation found, in the lines of a terminal, and its command."""
     more = [f"and {len(shown) - _LINES} more lines"] if len(shown) > _LINES else []
     return "\n\n".join([block([*shown[:_LINES], *more]), commands([command])])

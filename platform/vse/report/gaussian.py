@@ -11,6 +11,7 @@ from vse.config import flatten, knob
 from vse.errors import InputError
 from vse.evaluation.gaussianity import KeepsCodes
 from vse.evaluation.intervals import interval
+from vse.evaluation.tasks.gaussian_codes import BEFORE, NUMBERS, SIDES
 from vse.report.files import RESULTS, json_text
 from vse.storage.folder import Folder
 from vse.training.compatibility import check_objective
@@ -18,20 +19,8 @@ from vse.training.config import RunConfig
 
 SPLIT = "test"
 SCHEMA_VERSION = 1
-SIDES = ("images", "captions")
-BEFORE = "before"
-# name of the number -> heading, factor, digits
-COLUMNS: Mapping[str, tuple[str, float, int]] = {
-    "mean": ("mean", 1, 2),
-    "std": ("deviation", 1, 2),
-    "skewness": ("skewness", 1, 2),
-    "kurtosis": ("kurtosis", 1, 2),
-    "ks_median": ("KS", 1, 3),
-    "ks_rejected": ("rejected, %", 100, 0),
-    "ks_shape": ("KS of shape", 1, 3),
-    "fresh_accuracy": ("fresh judge, %", 100, 0),
-    "own_accuracy": ("own judge, %", 100, 0),
-}
+LEFT_OUT = ("std_spread", "norm", "correlation")  # of the table
+COLUMNS = {name: number for name, number in NUMBERS.items() if name not in LEFT_OUT}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +52,7 @@ def add_system(
         name: The system in the table.
         command: What reproduces its numbers.
         config: Its configuration, of any seed.
-        measured: Seed -> metrics with `measure.gaussian`.
+        measured: Seed -> values of the task gaussian_codes.
 
     Returns:
         The lines of the table of all systems.
@@ -81,13 +70,17 @@ def add_system(
                 f"{out.address(RESULTS)}: {other} was measured on other data ({key}), which one table cannot compare; "
                 "name another folder in codes.out"
             )
-    head, first = f"{SPLIT}/gaussian_", next(iter(measured.values()))
-    numbers = {key: [metrics[key] for metrics in measured.values()] for key in first if key.startswith(head)}
+    first = next(iter(measured.values()))
+    keys = [f"{side}/{when}{name}" for side in SIDES for when in ("", BEFORE) for name in NUMBERS]
     systems[name] = {
         "command": command,
         "seeds": sorted(measured),
         "configuration": configuration,
-        "numbers": {key.removeprefix(head): _interval(values) for key, values in numbers.items()},
+        "numbers": {
+            key: _interval([values[f"gaussian_{key}"] for values in measured.values()])
+            for key in keys
+            if f"gaussian_{key}" in first
+        },
     }
     out.write_text(RESULTS, json_text(content))
     return table(systems)
@@ -101,7 +94,7 @@ def _other_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 def table(systems: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Markdown: a row for each system and side, each cell with the mean before training and after it with interval."""
-    heads = [heading for heading, _, _ in COLUMNS.values()]
+    heads = [f"{heading}, %" if unit == "share" else heading for heading, unit, _ in COLUMNS.values()]
     lines = [f"| system | codes of | {' | '.join(heads)} |", f"|{'---|' * (len(heads) + 2)}"]
     for name, system in systems.items():
         for side in SIDES:
@@ -113,8 +106,9 @@ def table(systems: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _cell(numbers: Mapping[str, Sequence[float | None]], side: str, metric: str) -> str:
     if f"{side}/{metric}" not in numbers:
         return "none"
-    _, factor, digits = COLUMNS[metric]
-    (mean, half), (before, _) = numbers[f"{side}/{metric}"], numbers[f"{side}/{BEFORE}/{metric}"]
+    _, unit, digits = COLUMNS[metric]
+    factor, digits = (100, digits - 2) if unit == "share" else (1, digits)
+    (mean, half), (before, _) = numbers[f"{side}/{metric}"], numbers[f"{side}/{BEFORE}{metric}"]
     assert mean is not None
     assert before is not None
     spread = "" if half is None else f" ± {factor * half:.{digits}f}"

@@ -1,16 +1,36 @@
-"""What evaluations found of a run, under names that say how it was measured."""
+"""Measures of a run under the names that journals and pages have: which metric, of what, measured how."""
 
-import re
-from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from vse.stages.measuring.caption_pairs import PAIRS_REVISION
+from vse.config import from_dict
+from vse.evaluation import tasks
+from vse.evaluation.metrics import Metric
+from vse.evaluation.task import Task, stem
+from vse.evaluation.tasks.retrieval import RetrievalTask
 from vse.stages.measuring.options import Size
+from vse.stages.measuring.plan import REVISION
+from vse.stages.measuring.stage import Measured, TaskMeasures
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints, weights_of
 
-_OF_TRAINING = ("train", "val")  # what training tells of every epoch begins with these
+_OF_TRAINING = ("train", "val")  # splits that training has metrics of in every epoch
+VALIDATION = "val"  # how results of training call theirs
+
+
+@dataclass(frozen=True, slots=True)
+class MetricKey:
+    """A metric of a task, and what it was measured on: a split, with its protocol and what was altered about it."""
+
+    task: str
+    label: str
+    metric: Metric
+
+    @property
+    def name(self) -> str:
+        """In files and in MLflow: `test/i2t/r1`."""
+        return f"{self.label}/{self.metric.name}"
 
 
 def altered(options: Mapping[str, Any]) -> str:
@@ -19,7 +39,7 @@ def altered(options: Mapping[str, Any]) -> str:
     parts = []
     if options.get("on"):
         items = sorted(options["on"], key=lambda item: not item.startswith("path="))  # the path, then what is below it
-        parts.append("on-" + "-".join(_stem(item.partition("=")[2]) for item in items))
+        parts.append("on-" + "-".join(stem(item.partition("=")[2]) for item in items))
     if options.get("alpha") is not None:
         parts.append(f"alpha-{options['alpha']:g}")
     if options.get("components"):
@@ -32,63 +52,112 @@ def altered(options: Mapping[str, Any]) -> str:
     return "_".join(parts)
 
 
-def told(metrics: Mapping[str, float], options: Mapping[str, Any]) -> dict[str, float]:
-    """Metrics as journals and reports name them, so that no two ways of measuring share a name.
+def journal_label(label: str, options: Mapping[str, Any]) -> str:
+    """A label as journals and reports have it, so that no two ways of measuring share a name.
 
-    What was altered stands in front (`alpha-0.6/test/rsum`), or `measured` where that would be a name of training's own
-    (`measured/val/rsum`); the files of pairs stand behind `pairs` (`pairs/swap_att/mean`).
+    What was altered stands in front (`alpha-0.6/test`), or `measured` if it would be a split that training has metrics
+    of (`measured/val`).
     """
-    head = altered(options)
-    files = "-".join(_stem(file) for file in options.get("pairs", ()))
-    found = {}
-    for name, value in metrics.items():
-        full = name.replace("pairs/", f"pairs/{files}/", 1) if files and name.startswith("pairs/") else name
-        found[f"{head}/{full}" if head else evaluated(full)] = value
+    if head := altered(options):
+        return f"{head}/{label}"
+    protocol = options.get("protocol", "")
+    return f"measured/{label}" if label in (*_OF_TRAINING, *(f"{s}/{protocol}" for s in _OF_TRAINING)) else label
+
+
+def keyed(measured: Measured, options: Mapping[str, Any] | None = None) -> dict[MetricKey, float]:
+    """Every value of a measurement; under the labels of journals if `options` say how it was measured."""
+    found = dict[MetricKey, float]()
+    for name, measures in measured.tasks.items():
+        found |= _values(name, measures.task, measures.values, options)
     return found
 
 
-def evaluated(name: str) -> str:
-    """A name that begins with a split, such as `val/rsum`, as an evaluation of a run as configured tells it."""
-    return f"measured/{name}" if name.partition("/")[0] in _OF_TRAINING else name
+def _values(
+    name: str, task: Task, values: Mapping[str, Mapping[str, float]], options: Mapping[str, Any] | None
+) -> dict[MetricKey, float]:
+    return {
+        MetricKey(name, label if options is None else journal_label(label, options), task.metric(metric)): value
+        for label, each in values.items()
+        for metric, value in each.items()
+    }
 
 
-def _stem(file: str) -> str:
-    return re.sub(r"[^\w.-]", "_", PurePosixPath(file.partition("?")[0]).stem)
+def named(values: Mapping[MetricKey, float]) -> dict[str, float]:
+    """Values by full name."""
+    return {key.name: value for key, value in values.items()}
 
 
-def run_metrics(run: Folder) -> dict[str, float]:
-    """What is known of a run as configured: validation at its kept epoch, and what evaluations of these weights say."""
-    found: dict[str, float] = {}
+def grouped(keys: Iterable[MetricKey]) -> dict[str, list[MetricKey]]:
+    """Metrics under headings, task by task, each in the order that the task declares. Validation, which decides nothing
+    about a model, stands behind other splits."""
+    listed, order = list(dict.fromkeys(keys)), tasks.names()
+    labels = sorted(dict.fromkeys(key.label for key in listed), key=lambda label: label == VALIDATION)
+    found: dict[str, list[MetricKey]] = {}
+    places = {task: {metric.name: k for k, metric in enumerate(tasks.task(task)().metrics)} for task in order}
+
+    def place(key: MetricKey) -> tuple[int, int, int]:
+        known = places[key.task]
+        return order.index(key.task), labels.index(key.label), known.get(key.metric.name, len(known))
+
+    for key in sorted(listed, key=place):
+        found.setdefault(f"{key.task.replace('_', ' ')}: {key.label}", []).append(key)
+    return found
+
+
+def run_metrics(run: Folder) -> dict[MetricKey, float]:
+    """What is known of a run as configured: validation at its kept epoch, and evaluations of these weights."""
+    found = dict[MetricKey, float]()
     if run.exists("result.json"):
-        found |= {
-            key: value for key, value in run.read_json("result.json")["metrics"].items() if key.startswith("val/")
-        }
+        values = run.read_json("result.json")["metrics"]
+        keys = [MetricKey("retrieval", VALIDATION, metric) for metric in RetrievalTask().metrics]
+        found |= {key: values[key.name] for key in keys if key.name in values}
     for measured in _measures(run):
-        found |= told(measured["metrics"], measured["options"])
+        name, options = measured["task"], measured["options"]
+        task = tasks.task(name)
+        config = from_dict(task.Config(), options[name])
+        found |= _values(name, task(config), measured["metrics"], options)
     return found
 
 
 def run_sizes(run: Folder) -> dict[str, Size]:
-    """Of what the run's numbers are, by what stands before `/rsum` in them, as far as its evaluations have noted it."""
+    """How much the run's numbers are over, by label, as far as its evaluations have noted it."""
     return {
-        evaluated(split): Size(**size)
+        journal_label(label, measured["options"]): Size(**size)
         for measured in _measures(run)
-        for split, size in measured.get("sizes", {}).items()
+        for label, size in measured["sizes"].items()
     }
 
 
 def _measures(run: Folder) -> Iterator[Mapping[str, Any]]:
-    """Evaluations of a run's kept weights as configured, as they were asked for one after another, the present revision
-    last: of two that have a name in common, as after a file of pairs was corrected, the later counts."""
+    """Evaluations of a run's kept weights as configured, by this revision, as they were asked for one after another: of
+    two that have a name in common, as after a file of pairs was corrected, the later counts."""
     folder, kept = run.child("evaluation"), Checkpoints(run.child("checkpoints")).best()
-    measures = [
-        folder.read_json(name)
-        for name in sorted(folder.names())
-        if name.startswith("measures-") and name.endswith(".json")
-    ]
-    for measured in sorted(measures, key=lambda each: (each.get("revision", 0), each.get("asked", 0.0))):
-        stale = kept is not None and "weights" in measured and measured["weights"] != [weights_of(kept)]
-        if measured["options"].get("pairs"):
-            stale = stale or measured.get("pairs_revision") != PAIRS_REVISION
-        if not stale and not altered(measured["options"]):
+    files = [name for name in sorted(folder.names()) if name.startswith("measures-") and name.endswith(".json")]
+    for measured in sorted(map(folder.read_json, files), key=lambda each: each.get("asked", 0.0)):
+        if measured["task"] not in tasks.names() or altered(measured["options"]):
+            continue
+        present = measured["revision"] == [REVISION, tasks.task(measured["task"]).revision]
+        if present and ("weights" not in measured or kept is None or measured["weights"] == [weights_of(kept)]):
             yield measured
+
+
+def lacking(measured: Measured) -> dict[str, str]:
+    """Task -> what the run or the data lack of what it needs."""
+    return {name: measures.missing for name, measures in measured.tasks.items() if measures.missing}
+
+
+def comparable(measured: Measured) -> dict[str, list[MetricKey]]:
+    """By split, the metrics of which there are outcomes of single queries; of sums, those of a whole task."""
+
+    def has_outcomes(metric: Metric, measures: TaskMeasures, label: str) -> bool:
+        table = measures.outcomes[label].table
+        return metric.name in table or (metric.main and bool(metric.terms) and all(t in table for t in metric.terms))
+
+    keys = [
+        MetricKey(name, label, measures.task.metric(metric))
+        for name, measures in measured.tasks.items()
+        for label in measures.outcomes
+        for metric in measures.values[label]
+        if has_outcomes(measures.task.metric(metric), measures, label)
+    ]
+    return {label: [key for key in keys if key.label == label] for label in measured.outcomes}

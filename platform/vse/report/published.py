@@ -13,7 +13,7 @@ from importlib import resources
 
 from vse.adversaries.univse.attacks import OF_PAPER
 from vse.errors import InputError, did_you_mean
-from vse.report.metric_names import RECALLS, WAYS
+from vse.evaluation.metrics import RECALLS, WAYS, rank_metrics
 from vse.report.tables import Column
 
 FILE = "published.csv"
@@ -58,29 +58,33 @@ SETTINGS = {
 }
 
 
+_RECALLS = tuple(f"r{k}" for k in RECALLS)
+
+
+def own_pools(kind: str) -> str:
+    """The heading of retrieval among an image's own adversaries of VSE-C."""
+    return f"own adversaries: {kind}"
+
+
 def _columns() -> Iterator[Column]:
-    recalls = tuple(RECALLS.items())
-    ranks = (("medr", "Med r"), ("meanr", "Mean r"))
     yield Column("rsum", "rsum", "plain")
     for way, sign in WAYS.items():
-        yield from (Column(f"{way}/{key}", title, sign) for key, title in (*recalls, *ranks))
+        yield from map(Column.of, rank_metrics(way, sign))
     for attack in OF_PAPER:
-        for key, title in (*recalls, ("rsum3", "rsum3")):
-            yield Column(f"attack_{attack}/{key}", title, f"{attack} attack")
+        yield from map(Column.of, rank_metrics(f"attack_{attack}", f"{attack} attack", _RECALLS))
+        yield Column(f"attack_{attack}/rsum3", "rsum3", f"{attack} attack")
     yield Column("attack_total/rsum3", "sum of rsum3", "all three attacks")
-    for kind, about in (("all", "all"), ("noun", "noun"), ("numeral", "numeral"), ("relation", "relation")):
-        for key, title in (*recalls, *ranks):
-            yield Column(f"own_pool_{kind}/{key}", title, f"own adversaries: {about}")
-    for key, title in (*recalls, *ranks):
-        yield Column(f"plural_split/own_pool_plural/{key}", title, "own adversaries: plural")
+    for kind in ("all", "noun", "numeral", "relation"):
+        yield from map(Column.of, rank_metrics(f"own_pool_{kind}", own_pools(kind)))
+    yield from map(Column.of, rank_metrics("plural_split/own_pool_plural", own_pools("plural")))
     yield Column("image_to_word/map", "mAP", "image → word")
     for kind in ("noun", "preposition", "all"):
-        yield from (Column(f"fill_{kind}/{key}", title, f"fill in: {kind}") for key, title in recalls)
+        yield from map(Column.of, rank_metrics(f"fill_{kind}", f"fill in: {kind}", _RECALLS))
     for query in ("object", "attribute", "relation", "detected", "total"):
         yield Column(f"text_to_image_{query}/map", "sum" if query == "total" else "mAP", f"text → image: {query}")
     for kind in ("attribute", "relation"):
         yield Column(f"parsing_{kind}/accuracy", "accuracy", f"dependencies: {kind}")
-    yield from (Column(f"phrase/{key}", title, "phrase → box") for key, title in recalls)
+    yield from map(Column.of, rank_metrics("phrase", "phrase → box", _RECALLS))
 
 
 COLUMNS = tuple(_columns())  # metrics that are ours too are named as by `vse.stages.measuring`, less the split

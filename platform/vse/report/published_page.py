@@ -13,31 +13,33 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from vse import presets
-from vse.adversaries.univse.attacks import PRINTED
+from vse.adversaries.univse.attacks import OF_PAPER, PRINTED
 from vse.config import override, to_dict
 from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
-from vse.report.measured import evaluated
+from vse.evaluation.tasks.attacks import attack_metrics
+from vse.report.measured import VALIDATION, MetricKey, journal_label
 from vse.report.page import render
-from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, PublishedRow, read_published
-from vse.report.tables import Column, Row, Table
+from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, PublishedRow, own_pools, read_published
+from vse.report.tables import PLAIN, Column, Row, Table
 from vse.stages.measuring.options import Size
 
+# task -> headings above its columns
 _TASKS = {
-    "plain retrieval": ("rsum", "i2t/", "t2i/"),
-    "image to sentence among UniVSE's adversaries": ("attack_object/", "attack_attribute/", "attack_relation/"),
-    "image to sentence among an image's own adversaries of VSE-C": ("own_pool_",),
+    "plain retrieval": PLAIN,
+    "image to sentence among UniVSE's adversaries": tuple(f"{attack} attack" for attack in OF_PAPER),
+    "image to sentence among an image's own adversaries of VSE-C": tuple(
+        map(own_pools, ("all", "noun", "numeral", "relation"))
+    ),
 }
 _CAUTION = (
     "Papers' numbers are as printed; few say which images of a test split they take, and in how many folds. "
     "Adversaries of the measured runs are made by this project's rules, not by the papers', unless the row says so."
 )
-_PRINTED = re.compile(rf"(attack_\w+)/{PRINTED}/")
 _BENCHMARKS = {"coco": "COCO", "mscoco": "COCO", "flickr30k": "Flickr30k", "f30k": "Flickr30k"}
 # further words of such names; any other word, as in coco_german, makes it other data
 _NEUTRAL = {"annotations", "captions", "data", "dataset", "images", "karpathy", "ms", "precomp", "train", "val"}
 _YEAR = re.compile(r"20(14|17)$")
-_RANKS = ("medr", "meanr")  # the smaller the better; a page's tables mark the largest
 
 
 def benchmark_of(name: str) -> str:
@@ -68,7 +70,7 @@ class ReportedRun:
 
     name: str
     config: Mapping[str, Any]
-    metrics: Mapping[str, float]
+    metrics: Mapping[MetricKey, float]
     data: str = ""
     records: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class ReportedRun:
     @property
     def evaluated(self) -> bool:
         """Whether anything but training has measured it."""
-        return bool(self.sizes) or not all(key.startswith("val/") for key in self.metrics)
+        return bool(self.sizes) or any(key.label != VALIDATION for key in self.metrics)
 
     @property
     def benchmark(self) -> str:
@@ -85,17 +87,22 @@ class ReportedRun:
         return benchmark_of(self.data or configured_name(self.config))
 
     def measured(self, protocol: str, split: str) -> dict[str, float]:
-        """Metrics of a split under a value of `measure.protocol`, with those of `as_printed` among them."""
+        """Metrics by name of a split under a value of `measure.protocol`, with those of `as_printed` among them."""
         return self._behind(split, protocol) | self.as_printed(protocol, split)
 
     def as_printed(self, protocol: str, split: str) -> dict[str, float]:
-        """Metrics under attack by adversaries as printed (`measure.attacks`), named as if by our rules."""
-        metrics = self._behind(split, protocol)
-        return {_PRINTED.sub(r"\1/", key): value for key, value in metrics.items() if _PRINTED.match(key)}
+        """Metrics under attack by adversaries as printed (`measure.attacks.words`), named as if by our rules."""
+        metrics, plain, printed = self._behind(split, protocol), _attacks("shared"), _attacks(PRINTED)
+        return {ours: metrics[name] for ours, name in zip(plain, printed, strict=True) if name in metrics}
 
     def _behind(self, split: str, protocol: str) -> dict[str, float]:
-        head = evaluated(f"{split}/{protocol}/")
-        return {key.removeprefix(head): value for key, value in self.metrics.items() if key.startswith(head)}
+        label = journal_label(f"{split}/{protocol}", {"protocol": protocol})
+        return {key.metric.name: value for key, value in self.metrics.items() if key.label == label}
+
+
+def _attacks(words: str) -> list[str]:
+    """Names of the metrics of all attacks in one kind of words."""
+    return [metric.name for attack in OF_PAPER for metric in attack_metrics(attack, attack, (words,))]
 
 
 def published_tables(runs: Sequence[ReportedRun]) -> tuple[list[Table], str]:
@@ -111,7 +118,7 @@ def published_tables(runs: Sequence[ReportedRun]) -> tuple[list[Table], str]:
     runs = [run for run in runs if run.benchmark]
     if not runs:
         return [], ""
-    splits = dict.fromkeys(setting.split for setting in SETTINGS.values())
+    splits = _splits()
     tables = [table for protocol in PUBLISHED for split in splits for table in _tables(runs, protocol, split)]
     if tables:
         return tables, _CAUTION
@@ -120,13 +127,18 @@ def published_tables(runs: Sequence[ReportedRun]) -> tuple[list[Table], str]:
     return [], f"Papers print numbers of {benchmark}; to see them here, measure with measure.protocol ({ways})."
 
 
+def _splits() -> list[str]:
+    """The splits that papers measure."""
+    return list(dict.fromkeys(setting.split for setting in SETTINGS.values()))
+
+
 def unrecognised(runs: Iterable[ReportedRun]) -> list[str]:
     """A line for each run that was measured as papers measure, on data that no paper's numbers are shown for."""
     return [
         f"{run.name}: measured by {', '.join(used)}, but no published numbers are shown, since its data set "
         f"{run.data or configured_name(run.config)!r} is not called coco or flickr30k"
         for run in runs
-        if not run.benchmark and (used := [p for p in PUBLISHED if any(f"/{p}/" in key for key in run.metrics)])
+        if not run.benchmark and (used := [p for p in PUBLISHED if any(run.measured(p, split) for split in _splits())])
     ]
 
 
@@ -141,12 +153,12 @@ def _tables(runs: Sequence[ReportedRun], protocol: str, split: str) -> Iterator[
     for benchmark in dict.fromkeys(run.benchmark for run in runs):
         measured = {run.name: run.measured(protocol, split) for run in runs if run.benchmark == benchmark}
         here = [run for run in runs if measured.get(run.name)]
-        for task, prefixes in _TASKS.items():
+        for task, groups in _TASKS.items():
             columns = [
                 column
                 for column in COLUMNS
-                if column.metric.startswith(prefixes)
-                and not column.metric.endswith(_RANKS)
+                if column.group in groups
+                and not column.least  # a page's tables mark the largest
                 and any(column.metric in measured[run.name] for run in here)
             ]
             rows = []

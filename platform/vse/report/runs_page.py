@@ -7,10 +7,9 @@ from typing import Any
 
 from vse.config import dotted, fingerprint
 from vse.errors import InputError
+from vse.evaluation import tasks
 from vse.report.files import json_text, write_files
-from vse.report.measured import run_metrics, run_sizes
-from vse.report.metric_names import name_of
-from vse.report.order import grouped, parts
+from vse.report.measured import grouped, named, run_metrics, run_sizes
 from vse.report.page import Provenance, count, provenance, render
 from vse.report.published_page import ReportedRun, published_tables, unrecognised
 from vse.report.tables import metrics_csv
@@ -87,7 +86,7 @@ def write_runs(folder: Folder, runs: Sequence[ReportedRun], commands: Mapping[st
         print(f"note: {line}", file=sys.stderr, flush=True)
     notes = [f"not evaluated: {run.name}; {commands[run.name]}" for run in runs if not run.evaluated]
     made_with = provenance([*commands.values(), own], {run.name: dotted(run.config) for run in runs})
-    rows = {run.name: run.metrics for run in runs}
+    rows = {run.name: named(run.metrics) for run in runs}
     files = {
         "report.html": runs_page(runs, made_with, [*notes, *other]),
         "table.csv": metrics_csv(rows),
@@ -128,7 +127,7 @@ def _incomparable(runs: Sequence[ReportedRun]) -> list[str]:
         if len(set(sizes.values())) > 1:
             each = "; ".join(f"{name}: {size}" for name, size in sizes.items())
             lines.append(f"{split}: numbers of one line are not comparable, the runs have met different sets ({each})")
-    attacked = [run for run in runs if any("/attack_" in key or "/own_pool_" in key for key in run.metrics)]
+    attacked = [run for run in runs if any(tasks.task(key.task)().adversaries for key in run.metrics)]
     texts = [run.config.get("text", {}) for run in attacked]
     keys = [f"text.{key}" for key in _ADVERSARIES if any(text.get(key) != texts[0].get(key) for text in texts)]
     if keys:
@@ -145,10 +144,13 @@ def _table(runs: Sequence[ReportedRun]) -> dict[str, Any]:
     sections: list[dict[str, Any]] = [
         {"heading": "", "lines": [(name, [run.facts.get(name) for run in runs]) for name in facts]}
     ]
-    for heading, names in grouped(name for run in runs for name in run.metrics).items():
+    for heading, keys in grouped(key for run in runs for key in run.metrics).items():
         lines = [
-            (name_of(parts(name)[1]), [f"{run.metrics[name]:.2f}" if name in run.metrics else None for run in runs])
-            for name in names
+            (
+                key.metric.label,
+                [f"{run.metrics[key]:.{key.metric.decimals}f}" if key in run.metrics else None for run in runs],
+            )
+            for key in keys
         ]
         sections.append({"heading": heading, "lines": lines})
     data = runs[0].facts.get("data set", "")

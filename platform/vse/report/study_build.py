@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vse.display.markdown import commands, table
+from vse.evaluation.tasks.attacks import AttacksTask
+from vse.evaluation.tasks.contrast import ContrastTask
 from vse.report.description import files_text, page_link
 from vse.report.files import RESULTS, json_text, write_files
 from vse.report.page import provenance
@@ -77,11 +79,12 @@ def _journal(
 def _arms(findings: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Means of every arm (and α) over its seeds: `split/metric`, and `split/disjoint/metric` under attack."""
     means: dict[str, dict[str, float]] = {}
+    attacked = {metric.name for task in (AttacksTask(), ContrastTask()) for metric in task.metrics}
     for words, rows in findings["table"].items():
         for row in rows:
             arm = row["arm"] if row["alpha"] is None else f"{row['arm']} alpha={row['alpha']:g}"
             values = means.setdefault(arm, {"seeds": row["seeds"], "seconds": row["seconds"][0]})
             for metric, each in row.items():
-                if metric not in (*KEYS, "seconds") and (words == "shared" or metric.startswith("attack")):
+                if metric not in (*KEYS, "seconds") and (words == "shared" or metric in attacked):
                     values[f"{row['split']}/{metric if words == 'shared' else f'{words}/{metric}'}"] = each[0]
     return means

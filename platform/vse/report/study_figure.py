@@ -5,7 +5,7 @@ from itertools import cycle
 from typing import Any
 
 from vse.adversaries.univse.attacks import ATTACKS
-from vse.report.metric_names import WAYS
+from vse.evaluation.metrics import WAYS
 from vse.report.style import BAND, INK, MARKS, PALETTE, PAPER, SOFT, blank, rendered, styled
 from vse.studies.labels import label_of
 

@@ -6,8 +6,8 @@ from typing import Any
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.adversaries.vsec.rules import CLASSES
 from vse.evaluation.intervals import Interval
+from vse.evaluation.metrics import RECALLS, WAYS
 from vse.report.files import csv_text
-from vse.report.metric_names import RECALLS, WAYS
 from vse.report.page import Provenance, render
 from vse.report.style import inline
 from vse.report.tables import Column, Row, Table
@@ -42,7 +42,7 @@ WORDS = {
 
 def plain_columns() -> tuple[Column, ...]:
     """Retrieval among true captions."""
-    recalls = [Column(f"{way}/{key}", title, sign) for way, sign in WAYS.items() for key, title in RECALLS.items()]
+    recalls = [Column(f"{way}/r{k}", f"R@{k}", sign) for way, sign in WAYS.items() for k in RECALLS]
     return (Column("rsum", "rsum", "plain"), *recalls, Column("seconds", "s", "training", least=True))
 
 

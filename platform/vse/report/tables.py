@@ -9,8 +9,13 @@ from typing import Any
 
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.evaluation.intervals import Interval, interval
+from vse.evaluation.metrics import RECALLS, WAYS, Metric
+from vse.evaluation.tasks.attacks import AttacksTask
+from vse.evaluation.tasks.retrieval import RetrievalTask
 from vse.report.curve import AlphaResults, Metrics
-from vse.report.metric_names import RECALLS, WAYS
+
+PLAIN = ("plain", *WAYS.values())
+"""Headings above the columns of plain retrieval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,11 @@ class Column:
     title: str
     group: str
     least: bool = False
+
+    @classmethod
+    def of(cls, metric: Metric) -> "Column":
+        """The column of a metric of a task."""
+        return cls(metric.name, metric.heading, metric.group or PLAIN[0], least=metric.higher_is_better is False)
 
     def best(self, values: Iterable[Interval | None]) -> float | None:
         """The best mean of a column; None where nothing was measured."""
@@ -101,23 +111,16 @@ def _finite(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-PLAIN = ("plain", *WAYS.values())
-
-
 def attack_groups() -> tuple[str, ...]:
     """Headings of the columns of each attack."""
     return tuple(f"{attack} attack" for attack in ATTACKS)
 
 
 def _columns() -> tuple[Column, ...]:
-    plain = [Column("rsum", "rsum", "plain")]
-    plain += [Column(f"{way}/{key}", title, sign) for way, sign in WAYS.items() for key, title in RECALLS.items()]
-    attacks = [
-        Column(f"attack_{attack}/{metric}", title, f"{attack} attack")
-        for attack in ATTACKS
-        for metric, title in (("r1", "R@1"), ("rsum3", "rsum3"), ("pair_accuracy", "pairs"))
-    ]
-    return (*plain, *attacks)
+    shown = {"rsum", *(f"{way}/r{k}" for way in WAYS for k in RECALLS)}
+    shown |= {f"attack_{attack}/{name}" for attack in ATTACKS for name in ("r1", "rsum3", "pair_accuracy")}
+    metrics = (*RetrievalTask().metrics, *AttacksTask().metrics)
+    return tuple(Column.of(metric) for metric in metrics if metric.name in shown)
 
 
 def alpha_table(results: AlphaResults, split: str = "test") -> Table:

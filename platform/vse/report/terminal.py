@@ -1,37 +1,28 @@
-"""What an evaluation found, as a terminal shows it: what is read first stands first, and every number once."""
+"""What an evaluation found, as a terminal shows it: a table for each split and task, and every number once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from vse.report.order import RETRIEVAL, grouped, parts
+from vse.report.measured import MetricKey, grouped
 from vse.stages.measuring.options import Size
 
-_RANKS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "medr", "meanr": "meanr"}
-_ATTACKED = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "pair_accuracy": "pairs"}
-_GAP = 10  # characters a column
+_COLUMNS = 7  # of a table, at most; more follow in another
 
 
-def lines(metrics: Mapping[str, float], sizes: Mapping[str, Size]) -> Iterator[str]:
-    """For every split a headline with its size, rsum, retrieval both ways and a line an attack; then all other metrics
-    by name."""
-    told: set[str] = set()
-    for head in dict.fromkeys(parts(name)[0] for name in metrics):
-        plain = [f"{head}/{tail}" for tail in RETRIEVAL if f"{head}/{tail}" in metrics]
-        attacks = [name.rpartition("/")[0] for name in metrics if name.startswith(f"{head}/attack_")]
-        attacks = [name for name in _ordered(attacks) if f"{name}/r1" in metrics]
-        if not head or not plain:
-            continue
-        yield f"{head}: {told_size(sizes[head])}; percent" if head in sizes else f"{head}: percent"
-        label = max(len(text) for text in ("attack", *(name.removeprefix(f"{head}/attack_") for name in attacks))) + 2
-        if f"{head}/rsum" in metrics:
-            yield f"  {'rsum':{label}}{metrics[f'{head}/rsum']:{_GAP}.1f}"
-        ways = [f"{head}/{way}" for way in ("i2t", "t2i") if f"{head}/{way}/r1" in metrics]
-        yield from _table("", ways, f"{head}/", _RANKS, label, metrics)
-        yield from _table("attack", attacks, f"{head}/attack_", _ATTACKED, label, metrics)
-        told |= {*plain, *(f"{name}/{metric}" for name in attacks for metric in _ATTACKED)}
-    others = [name for names in grouped(metrics).values() for name in names if name not in told]
-    width = max(map(len, others), default=0)
-    for name in others:
-        yield f"{name:{width}}  {metrics[name]:8.3f}"
+def lines(values: Mapping[MetricKey, float], sizes: Mapping[str, Size], lacking: Mapping[str, str]) -> Iterator[str]:
+    """The lines of the tables.
+
+    Args:
+        values: What was measured.
+        sizes: How much it was measured on, by label.
+        lacking: What is lacking of what a task needs, by the task's name.
+    """
+    for label in dict.fromkeys(key.label for key in values):
+        yield f"{label}: {told_size(sizes[label])}" if label in sizes else label
+        for keys in grouped(key for key in values if key.label == label).values():
+            alone = [key for key in keys if not key.metric.group]
+            yield from (f"  {key.metric.heading:20}{_shown(key, values):>10}" for key in alone)
+            yield from _table([key for key in keys if key.metric.group], values)
+    yield from (f"{task}: n/a: needs {needs}" for task, needs in lacking.items())
 
 
 def told_size(size: Size) -> str:
@@ -40,18 +31,22 @@ def told_size(size: Size) -> str:
     return counts if size.folds == 1 else f"{counts} in {size.folds} folds"
 
 
-def _ordered(attacks: list[str]) -> list[str]:
-    """Attacks once each, in the order of their metrics."""
-    names = [name for found in grouped(f"{attack}/r1" for attack in attacks).values() for name in found]
-    return [name.removesuffix("/r1") for name in names]
+def _table(keys: Sequence[MetricKey], values: Mapping[MetricKey, float]) -> Iterator[str]:
+    """A row for each group of metrics and a column for each heading."""
+    cells = {(key.metric.group, key.metric.heading): _shown(key, values) for key in keys}
+    groups, headings = (dict.fromkeys(cell[place] for cell in cells) for place in (0, 1))
+    first = max(map(len, groups), default=0) + 2
+    for start in range(0, len(headings), _COLUMNS):
+        columns = [*headings][start : start + _COLUMNS]
+        title = keys[0].task.replace("_", " ")
+        yield f"  {title:{first}}" + "".join(f"{heading:>{_width(heading)}}" for heading in columns)
+        for group in groups:
+            yield f"  {group:{first}}" + "".join(f"{cells.get((group, h), '–'):>{_width(h)}}" for h in columns)
 
 
-def _table(
-    title: str, rows: list[str], prefix: str, columns: Mapping[str, str], label: int, metrics: Mapping[str, float]
-) -> Iterator[str]:
-    if rows:
-        yield f"  {title:{label}}" + "".join(f"{text:>{_GAP}}" for text in columns.values())
-    for row in rows:
-        cells = (metrics.get(f"{row}/{metric}") for metric in columns)
-        shown = "".join(f"{'–' if value is None else f'{value:.1f}':>{_GAP}}" for value in cells)
-        yield f"  {row.removeprefix(prefix):{label}}{shown}"
+def _width(heading: str) -> int:
+    return max(len(heading), 6) + 2
+
+
+def _shown(key: MetricKey, values: Mapping[MetricKey, float]) -> str:
+    return f"{values[key]:.{key.metric.decimals}f}"

@@ -10,6 +10,7 @@ import torch
 
 from vse import registry
 from vse.config import flatten, override
+from vse.data.records import Split
 from vse.determinism import use_reproducible_arithmetic
 from vse.errors import InputError
 from vse.evaluation.attacks import AttackSet, UnencodedSet
@@ -109,9 +110,9 @@ def device_of(asked: str, key: str = "device") -> torch.device:
     return torch.device("cuda" if there and asked != "cpu" else "cpu")
 
 
-def encode_split(trained: Trained, material: Material, split: str, images: int | None = None) -> Codes:
-    """Codes of every image and caption of a split, or of its first so many images and of their captions."""
-    part = material.records.split(split).first(images)
+def encode_split(trained: Trained, material: Material, split: str | Split) -> Codes:
+    """Codes of every image and caption of a split or of a part of it."""
+    part = material.records.split(split) if isinstance(split, str) else split
     return encode_examples(trained.family, split_examples(material, part, trained.family.inputs, trained.vocabulary))
 
 

@@ -12,12 +12,12 @@ from vse.adversaries.univse.attacks import WORDS
 from vse.adversaries.vsec.rules import CLASSES
 from vse.config import override
 from vse.evaluation.alpha import evaluate_alphas
-from vse.evaluation.attacks import Attacked, AttackSet, attack, own_pairs
+from vse.evaluation.attacks import Attacked, AttackSet, attack, own_scores, pair_wins
 from vse.evaluation.codes import Codes
-from vse.evaluation.metrics import Retrieval, RetrievalCounter
-from vse.evaluation.own_pool import evaluate_own_pool
-from vse.evaluation.per_image import own_pools, pair_accuracy, per_image
+from vse.evaluation.metrics import Retrieval, RetrievalCounter, by_image
+from vse.evaluation.per_image import own_pools, per_image
 from vse.evaluation.retrieval import count_retrieval, retrieve
+from vse.evaluation.tasks.own_pools import own_pool_ranks
 from vse.models.family import Family
 from vse.stages import pipeline
 from vse.stages.attack import attack_split, contrast_split, first_of_each
@@ -70,7 +70,7 @@ def _validation(subject: _Subject) -> dict[str, dict[str, float]]:
         sets = encode_adversaries(subject.trained, drawn, subject.material)
     caption_to_image = codes.caption_to_image.cpu().numpy()
     points = evaluate_alphas(family, codes.images, codes.captions, caption_to_image, sets, training.alphas)
-    return {alpha_key(p.alpha): p.metrics("val") for p in points}
+    return {alpha_key(p.alpha): {f"val/{name}": value for name, value in p.metrics().items()} for p in points}
 
 
 def _split(subject: _Subject, split: str) -> Tables:
@@ -91,7 +91,7 @@ def _split(subject: _Subject, split: str) -> Tables:
             points = evaluate_alphas(family, codes.images, codes.captions, caption_to_image, sets, training.alphas)
             found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
         else:
-            attacks = {name: attack(family, codes.images, counter, each) for name, each in sets.items()}
+            attacks = {name: attack(family, codes.images, counter, each)[0] for name, each in sets.items()}
             found = {alpha_key(None): (counter.result(), attacks)}
             if subject.pairwise:
                 tables |= _own_pairs(split, words, family, codes, counter, named)
@@ -143,12 +143,15 @@ def _tables(split: str, words: str, found: Found, codes: Codes) -> Tables:
 def _own_pairs(
     split: str, words: str, family: Family, codes: Codes, counter: RetrievalCounter, sets: Mapping[str, AttackSet]
 ) -> Tables:
+    """Of adversaries that meet their own image alone, the share that loses against the caption they were made from."""
     num_images = len(next(iter(codes.images.values())))
-    return {
-        Key(split, words, alpha_key(None), metric): value
-        for name, each in sets.items()
-        for metric, value in pair_accuracy(name, *own_pairs(family, codes.images, counter, each), num_images).items()
-    }
+    tables: Tables = {}
+    for name, each in sets.items():
+        own = own_scores(family, codes.images, counter.caption_to_image, each)
+        wins = pair_wins(counter.pairs[own.caption], own.scores, counter.ties).cpu().numpy()
+        key = Key(split, words, alpha_key(None), f"attack_{name}/pair_accuracy")
+        tables[key] = by_image(wins, own.image.cpu().numpy(), num_images)
+    return tables
 
 
 def _own_pools(
@@ -158,9 +161,12 @@ def _own_pools(
     tables: Tables = {}
     for alpha in alphas or (None,):
         settings = None if alpha is None else {"alpha": alpha}
-        pools = evaluate_own_pool(
-            family, codes.images, codes.captions, caption_to_image, sets, settings=settings
-        ).folds[0]
+        counter = count_retrieval(family, codes.images, codes.captions, caption_to_image, settings=settings)
+        scored = {
+            name: own_scores(family, codes.images, counter.caption_to_image, each, settings=settings)
+            for name, each in sets.items()
+        }
+        pools = own_pool_ranks(counter, scored, sets)
         own = own_pools({name: pools[name] for name in sets}, num_images)
         tables |= {Key(split, words, alpha_key(alpha), metric): value for metric, value in own.items()}
     return tables

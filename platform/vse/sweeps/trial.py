@@ -17,15 +17,14 @@ import numpy as np
 from vse.adversaries.univse.attacks import ATTACKS
 from vse.config import fingerprint, override, to_dict
 from vse.errors import DamagedError, InputError
-from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.per_image import PerImage, per_image
 from vse.evaluation.retrieval import retrieve
+from vse.evaluation.tasks.alpha_curve import AlphaCurveTask
 from vse.presets import from_data
 from vse.stages import pipeline
-from vse.stages.attack import attack_split
-from vse.stages.measuring.options import MeasureOptions
-from vse.stages.measuring.stage import measure_run
-from vse.stages.trained import Trained, device_of, encode_adversaries, encode_split, load_run
+from vse.stages.measuring.options import MeasureOptions, SharedOptions
+from vse.stages.measuring.stage import measure, measure_run
+from vse.stages.trained import device_of, encode_split, load_run
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.sweeps.plan import ARM, MATERIAL, SweepCall, label_of
@@ -120,9 +119,7 @@ def objective_trial(changes: dict[str, Any], setting: TrialSetting, objective: s
     trained = _train(changes, setting)
     run, metrics = trained.run, trained.numbers["metrics"]
     if objective != "rsum":
-        options = MeasureOptions(splits=("val",), attacks=(WORDS,), device=trained.device)
-        attacked = measure_run(run, trained.workspace, options)
-        metrics |= {key: value for key, value in attacked.items() if "/attack_" in key}
+        metrics |= measure_run(run, trained.workspace, ["attacks"], _options(trained, ("val",)))
     hits = ""
     if "test" in trained.material.records.split_names:
         tested, hits = measure_test(run, trained.material, trained.device)
@@ -152,34 +149,31 @@ def alpha_trial(changes: dict[str, Any], setting: TrialSetting, swept: str, alph
     say(f"{label_of(changes)}: measuring")
     if changes[ARM] == swept:
         return {**trained.numbers, "points": list(measure_alphas(trained, alphas).items())}
-    options = MeasureOptions(splits=SPLITS, attacks=(WORDS,), device=trained.device)
-    result = {**trained.numbers, "metrics": measure_run(trained.run, trained.workspace, options)}
+    metrics = measure_run(trained.run, trained.workspace, options=_options(trained, SPLITS))
+    result = {**trained.numbers, "metrics": metrics}
     best = load_run(trained.run)
     if getattr(best.config.model, "learn_alpha", False):
         result["alpha"] = float(best.family.alpha)  # type: ignore[arg-type]  # a 0-dimensional tensor
     return result
 
 
+def _options(trained: _TrainedRun, splits: tuple[str, ...]) -> SharedOptions:
+    """Attacks with one kind of words."""
+    return override(MeasureOptions(splits=splits, device=trained.device), {"attacks.words": (WORDS,)})
+
+
 def measure_alphas(trained: _TrainedRun, alphas: Sequence[float]) -> dict[float, dict[str, float]]:
     """Metrics of both splits at every α, exactly what encoding with that α would give."""
-    best = load_run(trained.run)
-    best.to(device_of(trained.device))
-    material = pipeline.prepare(best.config, trained.workspace, parsed=True)
-    curve: dict[float, dict[str, float]] = {alpha: {} for alpha in sorted(alphas)}
-    for split in SPLITS:
-        for alpha, metrics in _points(best, trained.workspace, material, split, alphas).items():
-            curve[alpha] |= metrics
-    return curve
-
-
-def _points(
-    best: Trained, workspace: Workspace, material: Material, split: str, alphas: Sequence[float]
-) -> dict[float, dict[str, float]]:
-    """All α of one split. Its codes and scores are released before the next split is encoded."""
-    adversaries = attack_split(best.config, workspace, material, split, WORDS)
-    codes, attacks = encode_split(best, material, split), encode_adversaries(best, adversaries, material)
-    points = evaluate_alphas(best.family, codes.images, codes.captions, codes.caption_to_image, attacks, alphas)
-    return {point.alpha: point.metrics(split) for point in points}
+    keys = {"alpha_curve.alphas": tuple(alphas), "alpha_curve.words": WORDS}
+    options = override(MeasureOptions(splits=SPLITS, device=trained.device), keys)
+    folder = trained.run.child("evaluation")
+    measures = measure([trained.run], folder, trained.workspace, ["alpha_curve"], options).tasks["alpha_curve"]
+    assert isinstance(measures.task, AlphaCurveTask)
+    curves = {split: measures.task.curve(values) for split, values in measures.values.items()}
+    return {
+        alpha: {f"{split}/{name}": value for split, curve in curves.items() for name, value in curve[alpha].items()}
+        for alpha in sorted(alphas)
+    }
 
 
 def _train(changes: dict[str, Any], setting: TrialSetting) -> _TrainedRun:

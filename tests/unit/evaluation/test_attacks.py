@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from tests.unit.evaluation.contexts import evaluate_attacks
 from tests.unit.evaluation.models import Cosine, unit
-from vse.evaluation.attacks import AttackSet, UnencodedSet, attack, evaluate_attacks, pair_wins, unknown_word_rate
+from vse.evaluation.attacks import AttackSet, UnencodedSet, attack, own_scores, pair_wins, unknown_word_rate
 from vse.evaluation.metrics import Ties
 from vse.evaluation.protocol import Protocol
 from vse.evaluation.retrieval import Blocks, count_retrieval
@@ -41,17 +42,16 @@ def by_hand(images, captions, caption_to_image, attacked):
     return np.array(ranks), 100 * np.mean(wins)
 
 
-@pytest.mark.parametrize("blocks", [None, Blocks(images=4, captions=7)])
-def test_attack_against_loops(blocks):
+def test_attack_against_loops():
     images, captions, caption_to_image, attacked = planted()
     ranks, accuracy = by_hand(images, captions, caption_to_image, attacked)
-    result = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": attacked}, blocks=blocks)
+    result = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": attacked})
     prefix = "test/attack_object"
     for k in (1, 5, 10):
         assert result.metrics[f"{prefix}/r{k}"] == pytest.approx(100 * (ranks <= k).mean())
     assert result.metrics[f"{prefix}/rsum3"] == pytest.approx(sum(100 * (ranks <= k).mean() for k in (1, 5, 10)))
     assert result.metrics[f"{prefix}/pair_accuracy"] == pytest.approx(accuracy)
-    assert result.folds[0]["object"].i2t.expected().tolist() == ranks.tolist()
+    assert result.queries[0].ranks.expected().tolist() == ranks.tolist()
 
 
 def test_folds_keep_adversaries_with_their_captions():
@@ -74,7 +74,7 @@ def test_folds_keep_adversaries_with_their_captions():
 
 
 @pytest.mark.parametrize("blocks", [Blocks(images=4, captions=7), Blocks(images=100, captions=1000)])
-def test_adversaries_that_are_encoded_while_they_are_counted(blocks):
+def test_adversaries_that_are_encoded_while_they_are_counted(monkeypatch, blocks):
     """In blocks from short to long: the same as all of them at once, in every fold."""
     images, captions, caption_to_image, attacked = planted(20)
     lengths = np.random.default_rng(0).integers(2, 9, len(attacked.caption))
@@ -84,16 +84,15 @@ def test_adversaries_that_are_encoded_while_they_are_counted(blocks):
         asked.append(rows)
         return {"u": attacked.encoded["u"][torch.as_tensor(rows)]}
 
+    monkeypatch.setattr("vse.evaluation.attacks.Blocks", lambda: blocks)
     halves = Protocol(name="halves", folds=2, captions_per_image=2)
     sets = {"object": UnencodedSet(caption=attacked.caption, lengths=lengths, encode=encode)}
-    found = evaluate_attacks(Cosine(), images, captions, caption_to_image, sets, halves, blocks=blocks)
-    expected = evaluate_attacks(
-        Cosine(), images, captions, caption_to_image, {"object": attacked}, halves, blocks=blocks
-    )
+    found = evaluate_attacks(Cosine(), images, captions, caption_to_image, sets, halves)
+    expected = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": attacked}, halves)
     assert found.metrics == expected.metrics
-    for one, other in zip(found.folds, expected.folds, strict=True):
-        assert torch.equal(one["object"].i2t.above, other["object"].i2t.above)
-        assert torch.equal(one["object"].wins, other["object"].wins)
+    for one, other in zip(found.queries, expected.queries, strict=True):
+        assert torch.equal(one.ranks.above, other.ranks.above)
+        assert np.array_equal(one.pairs, other.pairs)
     assert max(map(len, asked)) <= blocks.captions
     taken = np.concatenate([fold.captions for fold in halves.select(caption_to_image, 20)])
     inside = np.flatnonzero(np.isin(attacked.caption, taken))
@@ -103,8 +102,8 @@ def test_adversaries_that_are_encoded_while_they_are_counted(blocks):
 
 
 def test_own_scores_are_those_of_a_loop():
-    images, captions, caption_to_image, attacked = planted()
-    found = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": attacked}).own[0]["object"]
+    images, _, caption_to_image, attacked = planted()
+    found = own_scores(Cosine(), images, torch.as_tensor(caption_to_image), attacked)
     expected = [
         float(images["v"][caption_to_image[c]] @ u)
         for c, u in zip(attacked.caption, attacked.encoded["u"], strict=True)
@@ -122,7 +121,7 @@ def test_no_adversaries_is_plain_retrieval():
     images, captions, caption_to_image, attacked = planted()
     none = AttackSet(encoded={"u": attacked.encoded["u"][:0]}, caption=attacked.caption[:0])
     counter = count_retrieval(Cosine(), images, captions, caption_to_image)
-    values = attack(Cosine(), images, counter, none).metrics()
+    values = attack(Cosine(), images, counter, none)[0].metrics()
     assert values["r1"] == counter.result().i2t.metrics()["r1"]
     assert "pair_accuracy" not in values
 

@@ -1,22 +1,42 @@
 """Accuracy on pairs, by hand."""
 
+import json
+
 import pytest
 import torch
 
+from tests.unit.evaluation.contexts import context_of
 from tests.unit.evaluation.test_own_pool import Cosine
-from vse.evaluation.caption_pairs import evaluate_pairs
+from vse.evaluation.tasks.caption_pairs import CaptionPairsTask
 
 
-def test_accuracy_by_category_with_ties():
+def accuracy(tmp_path, images, captions, negatives, image, categories):
+    """What the task measures of pairs whose codes are given."""
+    rows = [
+        {"filename": f"{k}.png", "caption": f"true {n}", "negative_caption": f"false {n}", "category": category}
+        for n, (k, category) in enumerate(zip(image, categories, strict=True))
+    ]
+    path = tmp_path / "pairs.json"
+    path.write_text(json.dumps(rows))
+    context = context_of(Cosine(), images, captions, list(range(len(images["code"]))))
+    codes = {f"true {n}": row for n, row in enumerate(captions["code"])}
+    codes |= {f"false {n}": row for n, row in enumerate(negatives["code"])}
+    position = {each.id: k for k, each in enumerate(context.split.images)}
+    context.runs.encode_texts = lambda texts: {"code": torch.stack([codes[text] for text in texts])}
+    context.runs.encode_images = lambda ids: {"code": images["code"][[position[each] for each in ids]]}
+    return CaptionPairsTask(CaptionPairsTask.Config(files=(str(path),))).measure(context)
+
+
+def test_accuracy_by_category_with_ties(tmp_path):
     images = {"code": torch.tensor([[1.0, 0.0], [0.0, 1.0]])}
     captions = {"code": torch.tensor([[0.9, 0.0], [0.2, 0.0], [0.0, 0.7], [0.0, 0.5]])}
     negatives = {"code": torch.tensor([[0.1, 9.0], [0.3, 0.0], [9.0, 0.7], [0.0, 0.4]])}
-    found = evaluate_pairs(Cosine(), images, captions, negatives, [0, 0, 1, 1], ["swap", "swap", "add", "add"])
-    assert found == {"add": 75.0, "swap": 50.0, "mean": 62.5}
+    found = accuracy(tmp_path, images, captions, negatives, [0, 0, 1, 1], ["swap", "swap", "add", "add"])
+    assert found == {"add": 75.0, "swap": 50.0, "mean": 62.5, "found": 100.0}
 
 
-def test_categories_weigh_alike():
+def test_categories_weigh_alike(tmp_path):
     images = {"code": torch.eye(1)}
     captions, negatives = {"code": torch.ones(4, 1)}, {"code": torch.tensor([[0.0], [0.0], [0.0], [2.0]])}
-    found = evaluate_pairs(Cosine(), images, captions, negatives, [0, 0, 0, 0], ["a", "a", "a", "b"])
+    found = accuracy(tmp_path, images, captions, negatives, [0, 0, 0, 0], ["a", "a", "a", "b"])
     assert found["mean"] == pytest.approx(50.0)

@@ -5,12 +5,12 @@ import hashlib
 import numpy as np
 import pytest
 
+from tests.unit.asked import asked
 from vse.config import override
 from vse.data import keyed
 from vse.evaluation.dropped_parses import DroppedParses
 from vse.presets import preset
 from vse.stages.measuring import members
-from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.text.components import Attribute, Components, Object, Relation
@@ -120,7 +120,7 @@ def runs(place):
 
 def test_all_dropped_is_a_bag_of_objects(place, runs):
     def at(name="univse", **changes):
-        return measure_run(runs[name], place, MeasureOptions(attacks=("shared",), **changes))
+        return measure_run(runs[name], place, *asked(attacks__words=("shared",), **changes))
 
     objects = at(components=("object",))
     assert at(drop_components=1.0) == objects  # of captions and of adversaries
@@ -142,7 +142,7 @@ def test_adversaries_are_made_of_whole_parses(place, runs, monkeypatch):
 
     monkeypatch.setattr(members, "unencoded_adversaries", watching)
     for share in (0.0, 0.7):
-        measure_run(runs["univse"], place, MeasureOptions(attacks=("shared",), drop_components=share, drop_seed=9))
+        measure_run(runs["univse"], place, *asked(attacks__words=("shared",), drop_components=share, drop_seed=9))
     (whole, _), (dropped, parses) = seen
     assert dropped.texts == whole.texts
     assert not isinstance(parses, DroppedParses)

@@ -20,7 +20,7 @@ from vse.evaluation.metrics import (
     rsum3,
     with_rsum,
 )
-from vse.evaluation.own_pool import add_own
+from vse.evaluation.tasks.own_pools import add_own
 
 
 def count(scores, caption_to_image, rows=7, cols=11, ties=None):

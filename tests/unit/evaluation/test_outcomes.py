@@ -6,25 +6,17 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from tests.unit.evaluation.contexts import evaluate_attacks, evaluate_retrieval, split_of
 from tests.unit.evaluation.models import Cosine
 from tests.unit.evaluation.test_attacks import planted
-from vse.data.records import Caption, Image, Split
 from vse.errors import InputError
-from vse.evaluation.attacks import AttackSet, evaluate_attacks
-from vse.evaluation.outcomes import Recorder, pack, unpack
+from vse.evaluation.attacks import AttackSet
+from vse.evaluation.outcomes import pack, rows_of, unpack
 from vse.evaluation.protocol import WHOLE_SPLIT, Protocol
-from vse.evaluation.retrieval import evaluate_retrieval
 from vse.evaluation.statistics import Sample
 
 METRICS = ("rsum", *(f"{way}/r{k}" for way in ("i2t", "t2i") for k in (1, 5, 10)))
 ATTACKED = tuple(f"attack_object/{metric}" for metric in ("r1", "r5", "r10", "rsum3", "pair_accuracy"))
-
-
-def split_of(caption_to_image, num_images):
-    """Images of 0 to 5 captions; ids that sort otherwise than they stand."""
-    images = tuple(Image(f"image {97 * k % 101}", f"{k}.png", "test") for k in range(num_images))
-    captions = tuple(Caption(f"caption {c}", images[i].id, f"text {c}") for c, i in enumerate(caption_to_image))
-    return Split("test", images, captions, caption_to_image)
 
 
 def evaluated(protocol=WHOLE_SPLIT, num_images=23, attacked=None, words="shared"):
@@ -32,11 +24,9 @@ def evaluated(protocol=WHOLE_SPLIT, num_images=23, attacked=None, words="shared"
     images, captions, caption_to_image, made = planted(num_images)
     sets = {"object": made if attacked is None else attacked(made)}
     plain = evaluate_retrieval(Cosine(), images, captions, caption_to_image, protocol)
-    attack = evaluate_attacks(Cosine(), images, captions, caption_to_image, sets, protocol)
-    recorder = Recorder(split_of(caption_to_image, num_images), protocol)
-    recorder.retrieval(plain.folds)
-    recorder.attacks(attack.folds, words)
-    outcomes, prints = unpack(pack(recorder.rows(), {"test": "01234567"}))
+    attack = evaluate_attacks(Cosine(), images, captions, caption_to_image, sets, protocol, words)
+    rows = rows_of([*plain.queries, *attack.queries], split_of(caption_to_image, num_images), protocol.split)
+    outcomes, prints = unpack(pack(rows, {"test": "01234567"}))
     assert prints == {"test": "01234567"}
     return plain.metrics | attack.metrics, outcomes[protocol.split]
 
@@ -65,11 +55,10 @@ def test_every_metric_comes_back(protocol):
 def test_queries_are_those_of_loops():
     """Every row by itself: the rank of the best caption of an image, of the image of a caption, and pairs won."""
     images, captions, caption_to_image, attacked = planted()
-    recorder = Recorder(split_of(caption_to_image, 23), WHOLE_SPLIT)
-    recorder.retrieval(evaluate_retrieval(Cosine(), images, captions, caption_to_image).folds)
-    attacks = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": attacked})
-    recorder.attacks(attacks.folds, "disjoint")
-    rows = pa.concat_tables(recorder.rows()).to_pylist()
+    plain = evaluate_retrieval(Cosine(), images, captions, caption_to_image)
+    attacks = evaluate_attacks(Cosine(), images, captions, caption_to_image, {"object": attacked}, words="disjoint")
+    split = split_of(caption_to_image, 23)
+    rows = pa.concat_tables(rows_of([*plain.queries, *attacks.queries], split, "test")).to_pylist()
     scores, ids = images["v"] @ captions["u"].T, [image.id for image in split_of(caption_to_image, 23).images]
     false = images["v"] @ attacked.encoded["u"].T
     by_task = {task: [row for row in rows if row["task"] == task] for task in ("i2t", "t2i", "attack_object/disjoint")}
@@ -91,7 +80,9 @@ def test_queries_are_those_of_loops():
 
 def test_kinds_of_words_stand_in_the_name():
     metrics, outcomes = evaluated(words="disjoint")
-    assert value(outcomes, "attack_object/disjoint/rsum3") == pytest.approx(metrics["test/attack_object/rsum3"])
+    assert value(outcomes, "attack_object/disjoint/rsum3") == pytest.approx(
+        metrics["test/attack_object/disjoint/rsum3"]
+    )
     with pytest.raises(InputError, match="no per-image results for attack_object/r1"):
         outcomes.counts("attack_object/r1")
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from vse.evaluation.attacks import AttackSet
-from vse.evaluation.own_pool import evaluate_own_pool
+from tests.unit.evaluation.contexts import evaluate_own_pools
+from vse.evaluation.attacks import AttackSet, own_scores
 from vse.evaluation.protocol import Protocol
+from vse.evaluation.retrieval import count_retrieval
+from vse.evaluation.tasks.own_pools import own_pool_ranks
 
 
 class Cosine:
@@ -49,7 +51,7 @@ def by_hand(images, captions, caption_to_image, sets):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_ranks_by_hand(seed):
     images, captions, caption_to_image, attacks = random_split(seed)
-    found = evaluate_own_pool(Cosine(), images, captions, caption_to_image, attacks, Protocol(name="test"))
+    found = evaluate_own_pools(Cosine(), images, captions, caption_to_image, attacks)
     wanted = {
         "none": [],
         "noun": [attacks["noun"]],
@@ -64,23 +66,30 @@ def test_ranks_by_hand(seed):
             assert found.metrics[f"test/own_pool_{name}/r{k}"] == pytest.approx(100 * (ranks <= k).mean())
 
 
+def ranks_of(images, captions, caption_to_image, attacks, together, settings=None):
+    counter = count_retrieval(Cosine(), images, captions, caption_to_image, settings=settings)
+    own = {
+        name: own_scores(Cosine(), images, counter.caption_to_image, each, settings=settings)
+        for name, each in attacks.items()
+    }
+    return own_pool_ranks(counter, own, together)
+
+
 def test_only_those_together_count_in_all_and_knobs_pass():
     images, captions, caption_to_image, attacks = random_split(5)
-    some = evaluate_own_pool(
-        Cosine(), images, captions, caption_to_image, attacks, together=("noun",), settings={"shift": 2.0}
-    )
-    assert some.metrics["test/own_pool_all/meanr"] == some.metrics["test/own_pool_noun/meanr"]
-    assert set(some.folds[0]) == {"none", "noun", "numeral", "all"}
+    some = ranks_of(images, captions, caption_to_image, attacks, ("noun",), {"shift": 2.0})
+    assert some["all"].metrics() == some["noun"].metrics()
+    assert set(some) == {"none", "noun", "numeral", "all"}
 
 
 def test_adversaries_of_others_and_none_at_all_change_nothing():
     images, captions, caption_to_image, _ = random_split(7)
     empty = AttackSet(encoded={"code": torch.zeros(0, 3)}, caption=np.zeros(0, dtype=np.int64))
-    found = evaluate_own_pool(Cosine(), images, captions, caption_to_image, {"noun": empty})
+    found = evaluate_own_pools(Cosine(), images, captions, caption_to_image, {"noun": empty})
     assert found.metrics["test/own_pool_noun/meanr"] == found.metrics["test/own_pool_none/meanr"]
     first = np.flatnonzero(caption_to_image == 0)[:1]
     strong = AttackSet(encoded={"code": 100 * images["code"][:1]}, caption=first)
-    ranks = evaluate_own_pool(Cosine(), images, captions, caption_to_image, {"noun": strong}).folds[0]
+    ranks = ranks_of(images, captions, caption_to_image, {"noun": strong}, ("noun",))
     moved = ranks["noun"].above - ranks["none"].above
     assert moved.tolist() == [1, 0, 0, 0, 0]
 
@@ -88,7 +97,16 @@ def test_adversaries_of_others_and_none_at_all_change_nothing():
 def test_folds_are_averaged():
     images, captions, caption_to_image, attacks = random_split(9, sizes=(2, 3, 1, 2))
     protocol = Protocol(name="folds", split="test", folds=2)
-    found = evaluate_own_pool(Cosine(), images, captions, caption_to_image, attacks, protocol)
-    assert len(found.folds) == 2
-    means = [ranks["all"].metrics()["meanr"] for ranks in found.folds]
+    found = evaluate_own_pools(Cosine(), images, captions, caption_to_image, attacks, protocol)
+    means = []
+    for fold in protocol.select(caption_to_image, 4):
+        inside = {"code": images["code"][fold.images]}, {"code": captions["code"][fold.captions]}
+        sets = [
+            AttackSet(
+                encoded={"code": each.encoded["code"][torch.from_numpy(np.isin(each.caption, fold.captions))]},
+                caption=np.searchsorted(fold.captions, each.caption[np.isin(each.caption, fold.captions)]),
+            )
+            for each in attacks.values()
+        ]
+        means.append(by_hand(*inside, fold.caption_to_image, sets).mean())
     assert found.metrics["test/own_pool_all/meanr"] == pytest.approx(np.mean(means))

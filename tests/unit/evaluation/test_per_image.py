@@ -3,20 +3,21 @@
 import numpy as np
 import pytest
 
+from tests.unit.evaluation.contexts import evaluate_own_pools
 from tests.unit.evaluation.models import Cosine
 from tests.unit.evaluation.test_attacks import planted
 from vse.errors import InputError
-from vse.evaluation.attacks import attack
-from vse.evaluation.own_pool import evaluate_own_pool
+from vse.evaluation.attacks import attack, own_scores
 from vse.evaluation.per_image import counts_of, own_pools, per_image, terms_of
 from vse.evaluation.retrieval import count_retrieval
 from vse.evaluation.statistics import Sample
+from vse.evaluation.tasks.own_pools import own_pool_ranks
 
 
 def test_per_image_results_give_back_the_metrics():
     images, captions, caption_to_image, attacked = planted()
     counter = count_retrieval(Cosine(), images, captions, caption_to_image)
-    attacks = {name: attack(Cosine(), images, counter, attacked) for name in ("object", "attribute", "relation")}
+    attacks = {name: attack(Cosine(), images, counter, attacked)[0] for name in ("object", "attribute", "relation")}
     retrieval = counter.result()
     table = per_image(retrieval, attacks, caption_to_image, len(images["v"]))
     expected = retrieval.metrics() | {f"attack_{k}/{m}": v for k, a in attacks.items() for m, v in a.metrics().items()}
@@ -36,8 +37,10 @@ def test_per_image_results_give_back_the_metrics():
 
 def test_own_pools_give_back_their_metrics():
     images, captions, caption_to_image, attacked = planted()
-    pools = evaluate_own_pool(Cosine(), images, captions, caption_to_image, {"noun": attacked})
-    table = own_pools({"noun": pools.folds[0]["noun"]}, len(images["v"]))
+    pools = evaluate_own_pools(Cosine(), images, captions, caption_to_image, {"noun": attacked})
+    counter = count_retrieval(Cosine(), images, captions, caption_to_image)
+    own = own_scores(Cosine(), images, counter.caption_to_image, attacked)
+    table = own_pools({"noun": own_pool_ranks(counter, {"noun": own}, ["noun"])["noun"]}, len(images["v"]))
     for k in (1, 10):
         hits, queries = counts_of(table, f"own_pool_noun/r{k}")
         found = Sample(hits=hits[None], queries=queries, images="test").value()

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from tests.synthetic import make_family, synthetic
-from vse.evaluation.true_pairs import evaluate_true_pairs
+from tests.unit.evaluation.contexts import context_of
+from vse.evaluation.tasks.true_pairs import TruePairsTask
 
 
 def average_precision_at_r(scores, relevant):
@@ -22,11 +23,13 @@ def test_against_a_loop():
     truth = rng.random((7, 13)) < 0.3
     truth[2] = False  # an image of which no caption is true is no query
     family = make_family("vsepp", synthetic(0).context)
-    found = evaluate_true_pairs(family, {"images": images}, {"captions": captions}, truth, "val")
+    context = context_of(family, {"images": images}, {"captions": captions}, np.sort(rng.integers(0, 7, 13)))
+    context.runs.truth = lambda split: truth
+    found = TruePairsTask().measure(context)
     scores = (images @ captions.T).numpy()
     for side, ranked, true in (("i2t", scores, truth), ("t2i", scores.T, truth.T)):
         queries = [k for k in range(len(ranked)) if true[k].any()]
         expected = 100 * np.mean([average_precision_at_r(ranked[k], true[k]) for k in queries])
-        assert found[f"val/true_pairs/{side}/map_at_r"] == pytest.approx(expected, rel=1e-6)
+        assert found[f"true_pairs/{side}/map_at_r"] == pytest.approx(expected, rel=1e-6)
         first = 100 * np.mean([true[k][np.argmax(ranked[k])] for k in queries])
-        assert found[f"val/true_pairs/{side}/r1"] == pytest.approx(first)
+        assert found[f"true_pairs/{side}/r1"] == pytest.approx(first)

@@ -9,16 +9,16 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.unit.asked import asked
 from tests.unit.inference.test_embedder import png, train
 from vse.data.images import open_image
 from vse.errors import InputError
 from vse.evaluation.metrics import RetrievalCounter
-from vse.evaluation.retrieval import evaluate_retrieval
+from vse.evaluation.retrieval import count_retrieval
 from vse.inference import embedder as embedder_module
 from vse.inference.embedder import Embedder
 from vse.stages import pipeline
 from vse.stages.measuring.members import Member, Members
-from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import Result
 from vse.stages.trained import encode_split, load_run
@@ -51,8 +51,10 @@ FAMILIES: dict[str, Callable[[Workspace], Result]] = {
 def scores_of_evaluation(place: Workspace, result: Result, split: str) -> np.ndarray:
     """Every block that evaluation counts ranks in, put together."""
     trained = load_run(result.folder)
-    members = Members((Member(result.run, trained, pipeline.prepare(trained.config, place), trained.config, {}),))
-    codes = members.encode(split)
+    members = Members(
+        (Member(result.run, trained, pipeline.prepare(trained.config, place), trained.config, {}),), place
+    )
+    codes = members.encode(members.split(split))
     found = torch.full((len(next(iter(codes.images.values()))), len(codes.caption_to_image)), torch.nan)
     add = RetrievalCounter.add
 
@@ -62,7 +64,7 @@ def scores_of_evaluation(place: Workspace, result: Result, split: str) -> np.nda
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RetrievalCounter, "add", spy)
-        evaluate_retrieval(members.model, codes.images, codes.captions, codes.caption_to_image.numpy())
+        count_retrieval(members.model, codes.images, codes.captions, codes.caption_to_image.numpy())
     assert not found.isnan().any()
     return found.numpy()
 
@@ -101,7 +103,7 @@ def test_ranks_by_scores_are_the_recalls_of_evaluation(place: Workspace) -> None
         [image.uri for image in part.images], [caption.text for caption in part.captions]
     )
     hits = scores.argmax(0) == part.caption_to_image
-    metrics = measure_run(result.folder, place, MeasureOptions(splits=("test",), attacks=()))
+    metrics = measure_run(result.folder, place, *asked("retrieval", splits=("test",)))
     assert metrics["test/t2i/r1"] == pytest.approx(100 * hits.mean())
 
 

@@ -1,13 +1,17 @@
 """Made-up comparisons: outcomes of images with ragged captions, for runs of any seed and quality."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from vse.config import override
 from vse.evaluation.outcomes import Outcomes
+from vse.evaluation.tasks.attacks import AttacksTask
+from vse.evaluation.tasks.retrieval import RetrievalTask
 from vse.presets import preset
 from vse.report.comparison import Compared, Comparison, compare, systems_of
+from vse.report.measured import MetricKey
 
 IMAGES = 60
 
@@ -43,6 +47,18 @@ def outcomes(rate: float, seed: int = 0, num_images: int = IMAGES, attacks: bool
     )
 
 
+def keys(table: Mapping[str, np.ndarray]) -> dict[str, list[MetricKey]]:
+    """The metrics of a table of the test split, in the order of tables."""
+    return {
+        "test": [
+            MetricKey(name, "test", metric)
+            for name, task in (("retrieval", RetrievalTask()), ("attacks", AttacksTask()))
+            for metric in task.metrics
+            if metric.name in table or metric.name == "rsum"
+        ]
+    }
+
+
 def made_up(num_systems: int = 2, seeds: int = 1, attacks: bool = True) -> Comparison:
     """Systems of rising quality, `vsepp_small` first."""
     runs, found = [], {}
@@ -52,4 +68,4 @@ def made_up(num_systems: int = 2, seeds: int = 1, attacks: bool = True) -> Compa
             known_as = "vsepp_small" + (f" +{place} keys" if place else "")
             runs.append(run(name, seed, known_as, model__dim=32 + 32 * place))
             found[name] = {"test": outcomes(0.3 + 0.1 * place, 10 * place + seed, attacks=attacks)}
-    return compare(systems_of(runs), found)
+    return compare(systems_of(runs), found, keys(found[runs[0].name]["test"].table))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.report.results import made_up
+from tests.unit.report.test_measured import write
 from vse.cli.command import Request
 from vse.config import to_dict
 from vse.errors import InputError
@@ -40,10 +41,8 @@ def workspace(tmp_path: Path) -> Path:
         run = Folder.open(tmp_path).child("runs", name)
         run.write_json("config.json", {"seed": 0})
         run.write_json("result.json", {"metrics": {"val/rsum": rsum, "train/loss": 1.0}})
-        plain: dict[str, Any] = {"alpha": None, "components": [], "folds": 1}
-        evaluation = run.child("evaluation")
-        evaluation.write_json("measures-1.json", {"options": plain, "metrics": {"test/rsum": rsum - 10}})
-        evaluation.write_json("measures-2.json", {"options": {**plain, "alpha": 0.1}, "metrics": {"test/rsum": 1.0}})
+        write(run, "a", rsum - 10)
+        write(run, "b", 1.0, alpha=0.1)
     return tmp_path
 
 
@@ -68,7 +67,7 @@ def test_of_runs_as_they_are_configured(workspace: Path) -> None:
         "univse-s0": {"val/rsum": 300.0, "test/rsum": 290.0},
         "vsepp-s0": {"val/rsum": 280.0, "test/rsum": 270.0},
     }
-    assert "290.00" in path.with_name("report.html").read_text()
+    assert "290.0" in path.with_name("report.html").read_text()
 
 
 def test_a_column_says_what_its_run_is_and_whether_it_was_evaluated(workspace: Path) -> None:
@@ -76,8 +75,7 @@ def test_a_column_says_what_its_run_is_and_whether_it_was_evaluated(workspace: P
         run = Folder.open(workspace).child("runs", name)
         run.write_json("config.json", to_dict(preset("vsepp_coco")) | changes)
         run.write_json("result.json", {"metrics": {"val/rsum": 300.0}})
-    measured = {"sizes": {"test": {"images": 300, "captions": 1466, "folds": 1}}, "metrics": {"test/rsum": 1.0}}
-    run.child("evaluation").write_json("measures-1.json", {"options": {}, **measured})
+    write(run, "a", 1.0, {"sizes": {"test": {"images": 300, "captions": 1466, "folds": 1}}})
     keep_origin(run, Origin("vsepp_coco", ("data", "data.file")))
     path = Path(build_report(request(workspace, runs=("bare", "evaluated", "vsepp-s0"))))
     page = path.with_name("report.html").read_text()
@@ -103,9 +101,8 @@ def test_ensembles_are_said_to_be_told_elsewhere(workspace: Path) -> None:
 def test_papers_numbers_stand_beside_runs_on_their_data(workspace: Path) -> None:
     run = Folder.open(workspace).child("runs", "vsepp-coco-s0")
     run.write_json("config.json", to_dict(preset("vsepp_coco")))
-    options = {"alpha": None, "components": [], "folds": 1, "protocol": "coco_1k_folds"}
-    metrics = {"test/coco_1k_folds/rsum": 444.4, "test/coco_1k_folds/i2t/r1": 57.0}
-    run.child("evaluation").write_json("measures-1.json", {"options": options, "metrics": metrics})
+    metrics = {"test/coco_1k_folds": {"rsum": 444.4, "i2t/r1": 57.0}}
+    write(run, "a", 0.0, {"metrics": metrics}, protocol="coco_1k_folds")
     path = Path(build_report(request(workspace, runs=("vsepp-coco-s0", "vsepp-s0"))))
     page = path.with_name("report.html").read_text()
     assert "<h2>Published</h2>" in page
@@ -121,8 +118,7 @@ def test_a_data_set_is_known_by_the_name_that_it_has_in_the_workspace(
     run = Folder.open(workspace).child("runs", "vsepp-karpathy-s0")
     config = to_dict(preset("vsepp_coco"))
     run.write_json("config.json", {**config, "data": {**config["data"], "root": "/photographs", "file": ""}})
-    options = {"alpha": None, "components": [], "folds": 1, "protocol": "coco_5k"}
-    run.child("evaluation").write_json("measures-1.json", {"options": options, "metrics": {"test/coco_5k/rsum": 400.0}})
+    write(run, "a", 0.0, {"metrics": {"test/coco_5k": {"rsum": 400.0}}}, protocol="coco_5k")
 
     def page() -> tuple[str, str]:
         path = Path(build_report(request(workspace, runs=("vsepp-karpathy-s0",))))

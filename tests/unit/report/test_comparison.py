@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.unit.report.comparisons import IMAGES, made_up, outcomes, run
+from tests.unit.report.comparisons import IMAGES, keys, made_up, outcomes, run
 from vse.errors import InputError
 from vse.evaluation.outcomes import Outcomes
 from vse.evaluation.statistics import Sample, bootstrap
@@ -21,13 +21,15 @@ from vse.report.comparison import (
     with_same_seeds,
 )
 
+KEYS = keys(outcomes(0.3).table)
+
 
 def labels(*runs: Compared, together: bool = True) -> list[str]:
     return [system.label for system in systems_of(runs, together)]
 
 
 def line(found, metric: str, split: str = "test") -> Line:
-    return next(each for each in found.lines[split] if each.metric == metric)
+    return next(each for each in found.lines[split] if each.metric.name == metric)
 
 
 def test_runs_that_differ_in_their_seed_only_are_one_system():
@@ -91,7 +93,7 @@ def test_values_and_differences_are_those_of_the_metrics():
             for place, difference in enumerate(each.differences, start=1):
                 assert difference.estimate == pytest.approx(each.values[place] - each.values[0])
                 assert difference.low <= difference.estimate <= difference.high
-    assert [each.metric for each in found.lines["test"]][:8] == [
+    assert [each.metric.name for each in found.lines["test"]][:8] == [
         "rsum",
         *(f"{way}/r{k}" for way in ("i2t", "t2i") for k in (1, 5, 10)),
         "attack_object/r1",
@@ -155,7 +157,7 @@ def test_identical_runs_differ_by_exactly_nothing(num_seeds):
         for seed in range(num_seeds)
     ]
     measured = {each.name: {"test": outcomes(0.4, each.config.seed)} for each in runs}
-    found = compare(systems_of(runs), measured)
+    found = compare(systems_of(runs), measured, KEYS)
     for each in found.lines["test"]:
         (difference,) = each.differences
         assert (difference.estimate, difference.low, difference.high, difference.clear) == (0.0, 0.0, 0.0, False)
@@ -165,14 +167,14 @@ def test_other_images_are_refused():
     found = {"a": {"test": outcomes(0.3)}, "b": {"test": outcomes(0.3, num_images=50)}}
     systems = systems_of([run("a"), run("b", optim__lr=0.5)])
     with pytest.raises(InputError, match="b and a have other images in test"):
-        compare(systems, found)
+        compare(systems, found, KEYS)
 
 
 def test_a_metric_that_asks_nothing_has_no_line():
     measured = {name: {"test": _without_pairs(outcomes(0.3))} for name in ("a", "b")}
-    found = compare(systems_of([run("a"), run("b", optim__lr=0.5)]), measured)
-    assert "attack_object/r1" in [each.metric for each in found.lines["test"]]
-    assert "attack_object/pair_accuracy" not in [each.metric for each in found.lines["test"]]
+    found = compare(systems_of([run("a"), run("b", optim__lr=0.5)]), measured, KEYS)
+    assert "attack_object/r1" in [each.metric.name for each in found.lines["test"]]
+    assert "attack_object/pair_accuracy" not in [each.metric.name for each in found.lines["test"]]
 
 
 def _without_pairs(found: Outcomes) -> Outcomes:

@@ -9,15 +9,15 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from tests.unit.report.comparisons import made_up, outcomes, run
+from tests.unit.report.comparisons import keys, made_up, outcomes, run
 from tests.unit.report.pages import SVG
 from vse.report.comparison import compare, systems_of
 from vse.report.comparison_figure import comparison_figure
 from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
-from vse.report.metric_names import name_of
 from vse.report.page import Provenance
 
 MADE = Provenance(commands=["python jobs/compare.py runs=a,b"], configuration={}, versions={"vse": "1"})
+KEYS = keys(outcomes(0.3).table)
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +39,19 @@ def test_every_number_is_everywhere(request, which):
     data = to_data(found)["splits"]["test"]
     assert len(rows) == len(found.systems) * len(found.lines["test"])
     for line in found.lines["test"]:
-        own = [row for row in rows if row["metric"] == f"test/{line.metric}"]
-        assert [float(row["value"]) for row in own] == list(line.values) == data["metrics"][line.metric]["values"]
+        own = [row for row in rows if row["metric"] == f"test/{line.metric.name}"]
+        assert [float(row["value"]) for row in own] == list(line.values) == data["metrics"][line.metric.name]["values"]
         assert own[0]["difference"] == ""
         for row, difference, plain in zip(
-            own[1:], line.differences, data["metrics"][line.metric]["differences"], strict=True
+            own[1:], line.differences, data["metrics"][line.metric.name]["differences"], strict=True
         ):
             numbers = [difference.estimate, difference.low, difference.high]
             assert [float(row[name]) for name in ("difference", "low", "high")] == numbers == list(plain.values())
             shown = f"[{difference.low:+.1f}, {difference.high:+.1f}]".replace("-", "−").replace("+0.0", "0.0")
             assert shown.replace("−0.0", "0.0") in text
             assert shown.replace("−0.0", "0.0") in page
-        assert name_of(line.metric) in page
-        assert re.search(rf"^  {re.escape(line.metric)} ", text, re.MULTILINE)
+        assert line.metric.label in page
+        assert re.search(rf"^  {re.escape(line.metric.name)} ", text, re.MULTILINE)
     json.dumps(data, allow_nan=False)
 
 
@@ -74,7 +74,7 @@ def test_a_difference_is_strong_if_its_interval_excludes_zero(three):
 
 def test_keys_of_other_components_are_counted_and_folded_away():
     runs = [run("a"), run("b", preset="univse_tiny")]
-    found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
+    found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs}, KEYS)
     text, page = "\n".join(terminal_lines(found)), comparison_page(found, {"test": SVG}, MADE)
     assert re.search(r"and \d+ keys of components that not every system has", text)
     assert "model.alpha" not in text
@@ -84,14 +84,14 @@ def test_keys_of_other_components_are_counted_and_folded_away():
 
 def test_runs_without_a_differing_key_say_so():
     runs = [run("a"), run("b")]
-    found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
+    found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs}, KEYS)
     assert "no key of the configuration differs" in "\n".join(terminal_lines(found))
     assert "no key of the configuration differs" in comparison_page(found, {"test": SVG}, MADE)
 
 
 def test_names_are_escaped():
     runs = [run("a", known_as="<b>"), run("b", known_as="x&y", optim__lr=0.5)]
-    found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs})
+    found = compare(systems_of(runs), {each.name: {"test": outcomes(0.3)} for each in runs}, KEYS)
     page = comparison_page(found, {"test": SVG}, MADE)
     assert "<b>," not in page
     assert "&lt;b&gt;" in page

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from vse.config import override, to_dict
+from vse.evaluation.tasks.caption_pairs import CaptionPairsTask
+from vse.evaluation.tasks.retrieval import RetrievalTask
 from vse.presets import preset
-from vse.report.measured import altered, run_metrics, run_sizes, told
-from vse.stages.measuring.caption_pairs import PAIRS_REVISION
+from vse.report.measured import altered, grouped, journal_label, named, run_metrics, run_sizes
 from vse.stages.measuring.options import MeasureOptions, Size
+from vse.stages.measuring.plan import REVISION
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
-
-PLAIN = {"test/rsum": 300.0, "test/attack_object/r1": 20.0}
 
 
 def options(**changes: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def options(**changes: Any) -> dict[str, Any]:
     ("changes", "name"),
     [
         ({}, ""),
-        ({"splits": ("test", "shifted"), "attacks": ("shared",), "device": "cuda", "drop_seed": 3}, ""),
+        ({"splits": ("test", "shifted"), "device": "cuda", "drop_seed": 3}, ""),
         ({"protocol": "coco_5k"}, ""),  # which metrics have in their names
         ({"alpha": 0.0}, "alpha-0"),
         ({"components": ("object", "relation")}, "components-object-relation"),
@@ -39,19 +39,23 @@ def options(**changes: Any) -> dict[str, Any]:
 )
 def test_what_was_altered_stands_before_the_name(changes: dict[str, Any], name: str) -> None:
     assert altered(options(**changes)) == name
-    assert told(PLAIN, options(**changes)) == {f"{name}/{key}" if name else key: value for key, value in PLAIN.items()}
+    assert journal_label("test", options(**changes)) == (f"{name}/test" if name else "test")
 
 
 def test_pairs_have_the_name_of_their_file() -> None:
-    found = told({"pairs/mean": 70.0, "test/rsum": 1.0}, options(pairs=("a/swap att.json", "s3://b/add_obj.json")))
-    assert found == {"pairs/swap_att-add_obj/mean": 70.0, "test/rsum": 1.0}
+    files = ("a/swap att.json", "s3://b/add_obj.json")
+    assert CaptionPairsTask(CaptionPairsTask.Config(files=files)).label == "pairs/swap_att-add_obj"
 
 
 def test_no_evaluation_takes_a_name_that_training_has_for_its_epochs() -> None:
-    found = {f"{split}/rsum": float(k) for k, split in enumerate(("train", "val", "test", "val/coco_5k"))}
-    names = ["measured/train/rsum", "measured/val/rsum", "test/rsum", "measured/val/coco_5k/rsum"]
-    assert told(found, options()) == dict(zip(names, found.values(), strict=True))
-    assert "alpha-0.6/val/rsum" in told(found, options(alpha=0.6))
+    labels = {"train": "measured/train", "val": "measured/val", "test": "test"}
+    assert {label: journal_label(label, options()) for label in labels} == labels
+    assert journal_label("val/coco_5k", options(protocol="coco_5k")) == "measured/val/coco_5k"
+    assert journal_label("val", options(alpha=0.6)) == "alpha-0.6/val"
+
+
+def known(run: Folder) -> dict[str, float]:
+    return named(run_metrics(run))
 
 
 @pytest.fixture
@@ -62,8 +66,16 @@ def run(tmp_path: Path) -> Folder:
 
 
 def write(run: Folder, name: str, rsum: float, more: dict[str, Any] | None = None, **changes: Any) -> None:
-    content = {"options": options(**changes), "metrics": {"test/rsum": rsum}, **(more or {})}
-    run.child("evaluation").write_json(f"measures-{name}.json", content)
+    """An evaluation as it is kept."""
+    content = {
+        "task": "retrieval",
+        "revision": [REVISION, RetrievalTask.revision],
+        "options": {**options(**changes), "retrieval": {}},
+        "sizes": {},
+        "metrics": {"test": {"rsum": rsum}},
+        **(more or {}),
+    }
+    run.child("evaluation").write_json(f"measures-retrieval-{name}.json", content)
 
 
 @pytest.mark.parametrize(
@@ -73,21 +85,20 @@ def write(run: Folder, name: str, rsum: float, more: dict[str, Any] | None = Non
 def test_an_altered_measurement_is_no_number_of_the_run(run: Folder, changes: dict[str, Any], names: str) -> None:
     write(run, names[0], 300.0)
     write(run, names[1], 250.0, **changes)
-    assert run_metrics(run) == {"val/rsum": 310.0, "test/rsum": 300.0}
+    assert known(run) == {"val/rsum": 310.0, "test/rsum": 300.0}
 
 
-def test_the_present_revision_counts(run: Folder) -> None:
-    write(run, "a", 300.0, {"revision": 3})
-    write(run, "b", 290.0, {"revision": 2})
-    assert run_metrics(run)["test/rsum"] == 300.0
+def test_numbers_of_another_revision_are_not_the_runs(run: Folder) -> None:
+    write(run, "a", 300.0)
+    write(run, "b", 290.0, {"revision": [REVISION - 1, 1]})
+    write(run, "c", 280.0, {"revision": [REVISION, 0]})
+    assert known(run)["test/rsum"] == 300.0
 
 
 def test_sizes_are_those_of_the_runs_numbers(run: Folder) -> None:
     def size(images: int) -> dict[str, Any]:
         return {"sizes": {"test": {"images": images, "captions": 5 * images, "folds": 1}}}
 
-    write(run, "a", 300.0)  # of before sizes were noted
-    assert run_sizes(run) == {}
     write(run, "b", 300.0, size(6))
     write(run, "c", 300.0, size(7), folds=5)
     assert run_sizes(run) == {"test": Size(6, 30)}
@@ -95,48 +106,49 @@ def test_sizes_are_those_of_the_runs_numbers(run: Folder) -> None:
 
 def test_an_evaluation_of_validation_stands_beside_that_of_the_kept_epoch(run: Folder) -> None:
     sizes = {"sizes": {"val": {"images": 6, "captions": 30, "folds": 1}}}
-    write(run, "a", 300.0, {"metrics": {"val/rsum": 313.0}, **sizes}, splits=("val",))
-    assert run_metrics(run) == {"val/rsum": 310.0, "measured/val/rsum": 313.0}
+    write(run, "a", 300.0, {"metrics": {"val": {"rsum": 313.0}}, **sizes}, splits=("val",))
+    assert known(run) == {"val/rsum": 310.0, "measured/val/rsum": 313.0}
     assert run_sizes(run) == {"measured/val": Size(6, 30)}
 
 
 def test_two_files_of_pairs_are_two_numbers(run: Folder) -> None:
     for name, value in (("a", 70.0), ("b", 60.0)):
-        content = {"options": options(pairs=(f"{name}.json",)), "metrics": {"pairs/mean": value}}
-        content["pairs_revision"] = PAIRS_REVISION
-        run.child("evaluation").write_json(f"measures-{name}.json", content)
-    assert run_metrics(run) == {"val/rsum": 310.0, "pairs/a/mean": 70.0, "pairs/b/mean": 60.0}
+        more = {"task": "caption_pairs", "revision": [REVISION, CaptionPairsTask.revision]}
+        config = {"options": {**options(), "caption_pairs": {"files": [f"{name}.json"]}}}
+        write(run, name, 0.0, {**more, **config, "metrics": {f"pairs/{name}": {"mean": value, "swap": value}}})
+    found = {f"pairs/{name}/{metric}": v for name, v in (("a", 70.0), ("b", 60.0)) for metric in ("mean", "swap")}
+    assert known(run) == {"val/rsum": 310.0, **found}
 
 
 def test_numbers_of_earlier_weights_are_not_the_runs(tmp_path: Path) -> None:
     sizes = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 5, "data.num_shifted": 4, "train.epochs": 1}
     place = Workspace.open(str(tmp_path))
     run = run_training(override(preset("vsepp_tiny"), sizes), place).folder
-    found = measure_run(run, place, MeasureOptions(attacks=()))
-    assert run_metrics(run)["test/rsum"] == found["test/rsum"]
+    found = measure_run(run, place, ["retrieval"])
+    assert known(run)["test/rsum"] == found["test/rsum"]
     assert run_sizes(run)["test"].images == 5
-    (name,) = run.child("evaluation").names()
+    (name,) = [each for each in run.child("evaluation").names() if each.startswith("measures")]
     kept = run.child("evaluation").read_json(name)
-    before = {**kept, "weights": ["0" * 64], "metrics": {"test/rsum": -1.0, "test/of_before": 1.0}}
+    before = {**kept, "weights": ["0" * 64], "metrics": {"test": {"rsum": -1.0}}}
     run.child("evaluation").write_json("measures-zzz.json", before)
-    assert run_metrics(run)["test/rsum"] == found["test/rsum"]
-    assert "test/of_before" not in run_metrics(run)
+    assert known(run)["test/rsum"] == found["test/rsum"]
 
 
 def test_of_two_measurements_of_one_name_the_one_asked_for_last_counts(run: Folder) -> None:
-    write(run, "ffff", 10.0, {"revision": 3, "asked": 100.0})
-    write(run, "0000", 90.0, {"revision": 3, "asked": 200.0})
-    assert run_metrics(run)["test/rsum"] == 90.0
-    write(run, "ffff", 10.0, {"revision": 3, "asked": 300.0})  # as asking for the first again does
-    assert run_metrics(run)["test/rsum"] == 10.0
-    write(run, "eeee", 50.0, {"revision": 2, "asked": 400.0})
-    assert run_metrics(run)["test/rsum"] == 10.0
+    write(run, "ffff", 10.0, {"asked": 100.0})
+    write(run, "0000", 90.0, {"asked": 200.0})
+    assert known(run)["test/rsum"] == 90.0
+    write(run, "ffff", 10.0, {"asked": 300.0})  # as asking for the first again does
+    assert known(run)["test/rsum"] == 10.0
+    write(run, "eeee", 50.0, {"revision": [REVISION - 1, 1], "asked": 400.0})
+    assert known(run)["test/rsum"] == 10.0
 
 
-def test_pairs_that_an_earlier_revision_matched_are_not_told(run: Folder) -> None:
-    earlier: list[dict[str, Any]] = [{}, {"pairs_revision": PAIRS_REVISION - 1}]
-    for name, more in zip("ab", earlier, strict=True):
-        write(run, name, 10.0, more, pairs=("mine.json",))
-        assert "test/rsum" not in run_metrics(run)
-    write(run, "c", 20.0, {"pairs_revision": PAIRS_REVISION}, pairs=("mine.json",))
-    assert run_metrics(run)["test/rsum"] == 20.0
+def test_headings_are_tasks_and_splits_with_validation_last(run: Folder) -> None:
+    write(run, "a", 300.0, {"metrics": {"test": {"t2i/r1": 20.0, "rsum": 300.0}, "shifted": {"rsum": 200.0}}})
+    attacked = {"test": {"attack_relation/r1": 1.0}}
+    config = {"options": {**options(), "attacks": {"words": ["shared"]}}}
+    write(run, "b", 0.0, {"task": "attacks", "metrics": attacked, **config})
+    found = grouped(run_metrics(run))
+    assert list(found) == ["retrieval: test", "retrieval: shifted", "retrieval: val", "attacks: test"]
+    assert [key.metric.label for key in found["retrieval: test"]] == ["rsum", "sentence → image, R@1"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.report.keys import keyed
 from tests.unit.report.pages import table_element
 from vse.config import override, to_dict
 from vse.presets import preset
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def run(name: str, metrics: dict[str, float], **changes: Any) -> ReportedRun:
     config = override(preset(name), {key.replace("__", "."): value for key, value in changes.items()})
-    return ReportedRun(name=f"{name}-s0", config=to_dict(config), metrics=metrics)
+    return ReportedRun(name=f"{name}-s0", config=to_dict(config), metrics=keyed(metrics))
 
 
 def tables(runs: list[ReportedRun]) -> list[tuple[str, list[str], list[list[str]]]]:

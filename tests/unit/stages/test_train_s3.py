@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from tests import s3
+from tests.unit.asked import asked
 from tests.waiting import wait_for
 from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.describe import describe
-from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
@@ -69,9 +69,9 @@ def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monk
     assert {step for key, step in story.metrics if key == "train/sent"} == {1, 2}
     assert [path for path, _ in story.artifacts] == ["config.json"]
     assert remote.run(local.run).exists("config.json")
-    options = MeasureOptions(attacks=())
-    assert measure_run(result.folder, remote, options) == measure_run(
-        local.folder, Workspace.open(str(tmp_path / "local")), options
+    options = asked("retrieval")
+    assert measure_run(result.folder, remote, *options) == measure_run(
+        local.folder, Workspace.open(str(tmp_path / "local")), *options
     )
     assert run_training(CONFIG, remote).trained is False
     assert pipeline.prepare(CONFIG, remote).fingerprints == {

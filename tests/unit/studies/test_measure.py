@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.asked import asked
 from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY, summary, workspace_of
 from vse.adversaries.univse.attacks import WORDS
 from vse.adversaries.vsec.rules import CLASSES
@@ -15,7 +16,6 @@ from vse.evaluation.retrieval import count_retrieval, retrieve
 from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.attack import contrast_split, first_of_each
-from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.trained import encode_adversaries, encode_split, load_run
 from vse.storage.folder import Folder
@@ -34,7 +34,7 @@ def test_tables_agree_with_the_measures_of_the_run(planner: Planner, done: dict[
     for name, alpha in (("vsepp", "none"), ("univse", "0.75")):
         training, workspace = done[name][0], workspace_of(planner)
         run = workspace.run(summary(planner, training)["run"])
-        found = measure_run(run, workspace, MeasureOptions(splits=SPLITS))
+        found = measure_run(run, workspace, *asked(splits=SPLITS))
         for split in SPLITS:
             for words, behind in (("shared", ""), ("disjoint", "/disjoint")):
                 table = planner.archive.table(training, split, words, alpha)
@@ -86,7 +86,7 @@ def test_where_pairs_are_scored_one_by_one_not_all_adversaries_meet_all_images(t
         assert {"attack_object/r1", "own_pool_noun/r1"} <= table.keys()
         assert all(len(each.caption) for each in sets.values())
         for name, each in sets.items():
-            among_all = attack(trained.family, codes.images, counter, each)
+            among_all, _ = attack(trained.family, codes.images, counter, each)
             hits, queries = counts_of(table, f"attack_contrast_{name}/pair_accuracy")
             assert hits.sum() / queries.sum() == pytest.approx(among_all.wins.mean().item())
             assert f"attack_contrast_{name}/r1" not in table

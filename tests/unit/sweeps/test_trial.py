@@ -1,7 +1,5 @@
 """What a trial computes: alone, after another process, on a GPU, and at every α."""
 
-import weakref
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from vse.config import to_dict
 from vse.stages import pipeline
 from vse.stages import train as run
 from vse.stages import train_worker as worker
-from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.options import SharedOptions
 from vse.stages.train import Result, run_training
 from vse.stages.trained import Trained
 from vse.sweeps import trial
@@ -53,10 +51,10 @@ def test_a_trial_that_holds_a_gpu_measures_on_it(
     gpus: float, device: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no GPU here: where models are moved to is watched, and they stay where they are."""
-    asked: list[MeasureOptions] = []
+    asked: list[SharedOptions] = []
     moved: list[str] = []
 
-    def attacked(folder: Any, place: Workspace, options: MeasureOptions) -> dict[str, float]:
+    def attacked(folder: Any, place: Workspace, names: Any, options: SharedOptions) -> dict[str, float]:
         asked.append(options)
         return {f"val/attack_{attack}/pair_accuracy": 50.0 for attack in trial.ATTACKS}
 
@@ -103,30 +101,3 @@ def test_damaged_hits_are_measured_again(damaged: bytes, workspace: Workspace) -
     assert after.keys() == before.keys()
     assert all(np.array_equal(after[key], before[key]) for key in before)
     assert trial.measure_test(found.folder, pipeline.prepare(config(), workspace))[0] == numbers
-
-
-def test_codes_of_a_split_are_released_before_the_next_are_encoded(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Codes:
-        images = captions = caption_to_image = None
-
-    alive: list[Any] = []
-
-    def encoded(*_: Any) -> Codes:
-        assert [codes for codes in alive if codes() is not None] == []
-        made = Codes()
-        alive.append(weakref.ref(made))
-        return made
-
-    point = SimpleNamespace(alpha=0.5, metrics=lambda split: {f"{split}/rsum": 1.0})
-    best = SimpleNamespace(config=config(), family=None, to=lambda device: None)
-    monkeypatch.setattr(trial, "encode_split", encoded)
-    monkeypatch.setattr(trial, "encode_adversaries", lambda *_: {})
-    monkeypatch.setattr(trial, "attack_split", lambda *_: None)
-    monkeypatch.setattr(trial, "load_run", lambda run: best)
-    monkeypatch.setattr(trial, "evaluate_alphas", lambda *given: [point])
-    trained = SimpleNamespace(run=None, workspace=workspace, device="cpu")
-    found = trial.measure_alphas(trained, (0.5,))  # type: ignore[arg-type]
-    assert found == {0.5: {"val/rsum": 1.0, "test/rsum": 1.0}}
-    assert len(alive) == 2

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vse import registry
-from vse.adversaries.caption_pairs import CaptionPair, read_pairs
 from vse.data.records import Records
 from vse.data.source import source_of
 from vse.errors import InputError
-from vse.evaluation.gaussianity import KeepsCodes
 from vse.evaluation.protocol import TooFewImagesError
+from vse.evaluation.task import Subject, Task
+from vse.evaluation.tasks import check_names
+from vse.evaluation.tasks.contrast import VSEC
 from vse.stages.extract import check_features, kept_features
-from vse.stages.measuring.caption_pairs import match_pairs
-from vse.stages.measuring.options import MeasureOptions, Size, size_of
-from vse.stages.measuring.other_data import keys_of, on_other_data, told, words_of
+from vse.stages.measuring.options import SharedOptions, Size, size_of
+from vse.stages.measuring.other_data import keys_of, on_other_data, rename_keys, words_of
 from vse.stages.pipeline import check
 from vse.stages.trained import Trained, device_of, load_run
 from vse.storage.folder import Folder
@@ -24,35 +24,52 @@ from vse.workspace.layout import Workspace
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """A measurement that was checked: runs with the configurations of the data that they are measured on, the records
-    of these, what is measured of each split, and pairs of captions."""
+class CheckedRequest:
+    """A measurement that was checked.
+
+    Args:
+        loaded: The runs.
+        configs: Their configurations with the data that they are measured on.
+        records: These data.
+        sizes: How much is measured of each split.
+        tasks: Those that measure, by name.
+        missing: What the runs or the data lack of what other tasks need, by the name of the task.
+    """
 
     loaded: tuple[Trained, ...]
     configs: tuple[RunConfig, ...]
     records: tuple[Records, ...]
     sizes: dict[str, Size]
-    pairs: tuple[CaptionPair, ...]
+    tasks: dict[str, Task]
+    missing: dict[str, str]
+
+    @property
+    def attacked(self) -> bool:
+        """Whether a task asks for adversaries, which are made of parsed captions."""
+        return any(task.adversaries for task in self.tasks.values())
 
 
 def check_measure(
-    runs: Sequence[Folder], workspace: Workspace, options: MeasureOptions, describe: Callable[[RunConfig], Records]
-) -> Asked:
+    runs: Sequence[Folder],
+    workspace: Workspace,
+    tasks: Sequence[str],
+    options: SharedOptions,
+    describe: Callable[[RunConfig], Records],
+) -> CheckedRequest:
     """Look at everything that a measurement reads but features, parses and pictures.
 
     Args:
         runs: folders of trained runs.
         workspace: where stages keep what they make.
-        options: what to measure.
+        tasks: names of what to measure.
+        options: how to measure.
         describe: gives the records of a configuration's data.
 
     Raises:
-        InputError: a run, file, split, protocol, parser or lexicon is missing or does not go with the others.
+        InputError: a run, file, split, protocol, parser or lexicon is missing or does not go with the others, or the
+            runs can be measured by none of the tasks.
     """
-    if options.gaussian and len(runs) > 1:
-        raise InputError("measure.gaussian: measures the codes of one run; name a single one in run")
-    if options.gaussian and options.on:
-        raise InputError("measure.gaussian: is of the codes of the run's own data; leave measure.on out")
+    check_names(tasks)
     device_of(options.device, "measure.device")
     changes = {"model.components": options.components} if options.components else {}
     loaded = tuple(load_run(run, changes) for run in runs)
@@ -60,42 +77,50 @@ def check_measure(
     if options.alpha is not None and not has_alpha:
         names = ", ".join(run.name for run in runs)
         raise InputError(f"measure.alpha={options.alpha:g}: the family of {names} has no alpha; leave it out")
-    if options.gaussian and not isinstance(loaded[0].family, KeepsCodes):
-        raise InputError("measure.gaussian: this family has only unit vectors; jWAE has other codes")
-    pairs = tuple(pair for file in options.pairs for pair in read_pairs(file))
+    source = source_of(loaded[0].config.data)
     configs = tuple(on_other_data(trained.config, options) for trained in loaded)
+    subject = Subject(
+        families=tuple(trained.family for trained in loaded),
+        source=source_of(configs[0].data) if options.on else source,
+        own_data=not options.on,
+    )
+    asked = {name: options.task(name) for name in dict.fromkeys(tasks)}
+    missing = {name: needs for name, task in asked.items() if (needs := task.missing(subject))}
+    kept = {name: task for name, task in asked.items() if name not in missing}
+    if not kept:
+        raise InputError("; ".join(f"tasks={name}: n/a: needs {needs}" for name, needs in missing.items()))
     records = tuple(_described(config, options, describe) for config in configs)
-    if options.true_pairs and not source_of(configs[0].data).knows_truth:
-        raise InputError("measure.true_pairs: needs a source that knows what is true of its images, such as scenes")
     sizes = dict[str, Size]()
-    for config, found in zip(configs, records, strict=True):
+    for config, described in zip(configs, records, strict=True):
         for split in dict.fromkeys(options.splits):
-            name, size = size_in(config, found, split, options)
+            name, size = size_in(config, described, split, options)
             sizes.setdefault(name, size)
-    if pairs:
-        match_pairs(pairs, [(image.id, image.uri) for image in records[0].images], records[0].name, options.pairs)
-    for config, found in zip(configs, records, strict=True):
-        _check_stages(config, found, workspace, options)
-    return Asked(loaded, configs, records, sizes, pairs)
+    for task in kept.values():
+        task.check(records[0])
+    request = CheckedRequest(loaded, configs, records, sizes, kept, missing)
+    for config, described in zip(configs, records, strict=True):
+        _check_stages(config, described, workspace, request)
+    return request
 
 
-def _described(config: RunConfig, options: MeasureOptions, describe: Callable[[RunConfig], Records]) -> Records:
+def _described(config: RunConfig, options: SharedOptions, describe: Callable[[RunConfig], Records]) -> Records:
     if not options.on:
         return describe(config)
     try:
         return describe(config)
     except InputError as error:
-        raise told(error, config.data, keys_of(options)) from None
+        raise rename_keys(error, config.data, keys_of(options)) from None
 
 
-def _check_stages(config: RunConfig, records: Records, workspace: Workspace, options: MeasureOptions) -> None:
-    check(config, parsed=bool(options.attacks), contrast=bool(options.contrast))
+def _check_stages(config: RunConfig, records: Records, workspace: Workspace, request: CheckedRequest) -> None:
+    kinds = {kind for task in request.tasks.values() for kind, _ in task.adversaries}
+    check(config, parsed=request.attacked, contrast=VSEC in kinds)
     outputs = (family_inputs(config).image,)
     if kept_features(config, workspace, records, outputs) is None:
         check_features(config, records, outputs, workspace)
 
 
-def size_in(config: RunConfig, records: Records, split: str, options: MeasureOptions) -> tuple[str, Size]:
+def size_in(config: RunConfig, records: Records, split: str, options: SharedOptions) -> tuple[str, Size]:
     """The name of what is measured of a split, and its size.
 
     Raises:
@@ -121,7 +146,7 @@ def size_in(config: RunConfig, records: Records, split: str, options: MeasureOpt
         raise TooFewImagesError(f"{error}; {train}measure with {below}") from None
 
 
-def _fits(records: Records, split: str, options: MeasureOptions) -> bool:
+def _fits(records: Records, split: str, options: SharedOptions) -> bool:
     try:
         size_of(records.split(split), options)
     except InputError:
@@ -129,20 +154,24 @@ def _fits(records: Records, split: str, options: MeasureOptions) -> bool:
     return True
 
 
-def foresee_measure(runs: Sequence[Folder], workspace: Workspace, options: MeasureOptions) -> Iterator[str]:
+def foresee_measure(
+    runs: Sequence[Folder], workspace: Workspace, tasks: Sequence[str], options: SharedOptions
+) -> Iterator[str]:
     """What a dry run says of a measurement; nothing is written. Raises InputError as `check_measure` does."""
-    asked = check_measure(runs, workspace, options, lambda config: registry.build("source", config.data).describe())
-    for name, size in asked.sizes.items():
-        yield f"measure {name} of {asked.records[0].name}: {size.images} images with {size.captions} captions"
-    yield from attacked_by(asked, options)
-    if asked.pairs:
-        yield f"{len(asked.pairs)} pairs of captions in {', '.join(options.pairs)}"
+    request = check_measure(
+        runs, workspace, tasks, options, lambda config: registry.build("source", config.data).describe()
+    )
+    for name, size in request.sizes.items():
+        yield f"measure {name} of {request.records[0].name}: {size.images} images with {size.captions} captions"
+    yield f"tasks: {', '.join(request.tasks)}"
+    yield from (f"{name}: n/a: needs {needs}" for name, needs in request.missing.items())
+    yield from attacked_by(request, options)
     yield "not checked: image files, and which adversaries the captions have"
 
 
-def attacked_by(asked: Asked, options: MeasureOptions) -> Iterator[str]:
+def attacked_by(request: CheckedRequest, options: SharedOptions) -> Iterator[str]:
     """Whose words attack other data, a line for each split."""
-    if options.on and (options.attacks or options.contrast):
+    if options.on and request.attacked:
         for split in dict.fromkeys(options.splits):
-            words = words_of(asked.records[0], split, options)
-            yield f"attacks on {split} of {asked.records[0].name} take words of its own {words} captions"
+            words = words_of(request.records[0], split, options)
+            yield f"attacks on {split} of {request.records[0].name} take words of its own {words} captions"

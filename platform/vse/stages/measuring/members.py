@@ -2,22 +2,28 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from vse.data.records import Split
+from vse.config import fingerprint
+from vse.data.records import Records, Split
+from vse.data.source import true_pairs
 from vse.errors import InputError
 from vse.evaluation.attacks import UnencodedSet, unknown_word_rate
-from vse.evaluation.codes import Codes
+from vse.evaluation.codes import Codes, encode_captions, encode_images
 from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined
-from vse.models.family import Encoded
+from vse.evaluation.task import AdversarialTexts
+from vse.models.family import Encoded, Family
 from vse.stages.attack import Adversaries
+from vse.stages.parse import language_fingerprint, parse_texts_to, parser_of
+from vse.stages.train_worker import build_family
 from vse.stages.trained import Trained, encode_split, unencoded_adversaries
 from vse.training.config import RunConfig
-from vse.training.inputs import Material, Parses
+from vse.training.examples import Examples, encode_texts
+from vse.training.inputs import Material, Parses, split_examples, training_inputs
+from vse.workspace.layout import Workspace, dataset_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +46,22 @@ class Member:
         """Parses as the run reads them at test: without a share `drop` of their attributes and relations."""
         return DroppedParses(parses, self.drop, self.drop_seed) if self.drop else parses
 
-    def encode(self, split: str, images: int | None = None) -> Codes:
-        """Every image and caption of a split, or its first so many images and all of their captions."""
+    def encode(self, part: Split) -> Codes:
+        """Every image and caption of a split or of a part of it."""
         parses = self.material.parses
         read = replace(self.material, parses=None if parses is None else self.read(parses))
-        return encode_split(self.trained, read, split, images)
+        return encode_split(self.trained, read, part)
+
+    def encode_texts(self, texts: list[str], workspace: Workspace) -> Encoded:
+        """Captions that are no part of the data set, parsed if the family reads components."""
+        inputs, parses = self.trained.family.inputs, None
+        if inputs.components:
+            parser = parser_of(self.trained.config)
+            digits = fingerprint(["pairs", language_fingerprint(parser), texts])
+            folder = workspace.language(dataset_name(self.material.records), digits)
+            parses = self.read(parse_texts_to(texts, parser, folder))
+        sentences = self.material.sentences if inputs.sentence else None
+        return encode_captions(self.trained.family, encode_texts(texts, self.trained.vocabulary, parses, sentences))
 
     def attacks(self, found: Adversaries) -> dict[str, UnencodedSet]:
         """Every adversary, by attack, to be encoded when it is met."""
@@ -53,12 +70,16 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """One run or more. What is encoded for them is to be scored by `model`, which tells `scored` of its pairs."""
+    """One run or more, as tasks see them (`evaluation.task.Runs`). `scored` is called with the pairs of each block.
+
+    workspace: where parses of further texts are kept.
+    """
 
     each: tuple[Member, ...]
+    workspace: Workspace
     scored: Callable[[int], object] | None = None
 
-    @cached_property
+    @property
     def model(self) -> Ensemble:
         """The mean of the members' scores; of one member, its scores."""
         families, settings = zip(*((member.trained.family, member.settings) for member in self.each), strict=True)
@@ -80,12 +101,54 @@ class Members:
                 )
         return first
 
-    def encode(self, split: str, images: int | None = None) -> Codes:
-        """Every image and caption of a split, or of its first so many images, as each member encodes them."""
-        codes = [member.encode(split, images) for member in self.each]
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """Each member's."""
+        return tuple(member.trained.family for member in self.each)
+
+    @property
+    def records(self) -> Records:
+        """Images and captions of the data that are measured on, as the first member has them."""
+        return self.each[0].material.records
+
+    def data_set(self) -> Split:
+        """All images that the members share, of every split, with their captions as the first member has them."""
+        others = [{(i.id, i.uri) for i in member.material.records.images} for member in self.each[1:]]
+        images = tuple(i for i in self.records.images if all((i.id, i.uri) in other for other in others))
+        position = {image.id: place for place, image in enumerate(images)}
+        captions = tuple(caption for caption in self.records.captions if caption.image in position)
+        return Split("", images, captions, np.array([position[caption.image] for caption in captions], dtype=np.int64))
+
+    def encode(self, part: Split) -> Codes:
+        """Every image and caption of a split or of a part of it, as each member encodes them."""
+        codes = [member.encode(part) for member in self.each]
         return Codes(
             joined([one.images for one in codes]), joined([one.captions for one in codes]), codes[0].caption_to_image
         )
+
+    def encode_images(self, ids: tuple[str, ...]) -> Encoded:
+        """Images of the data set by their ids, as each member encodes them."""
+        read = ((member.trained.family, member.material.features) for member in self.each)
+        return joined([encode_images(family, features.array(family.inputs.image, ids)) for family, features in read])
+
+    def encode_texts(self, texts: list[str]) -> Encoded:
+        """Captions that are no part of the data set, as each member encodes them."""
+        return joined([member.encode_texts(texts, self.workspace) for member in self.each])
+
+    def examples(self, part: Split) -> Examples:
+        """The arrays that the first member reads of a split."""
+        trained = self.each[0].trained
+        return split_examples(self.each[0].material, part, trained.family.inputs, trained.vocabulary)
+
+    def initial_family(self) -> Family:
+        """The first member's family as its training began, where its trained parameters are."""
+        trained, material = self.each[0].trained, self.each[0].material
+        family = build_family(trained.config, training_inputs(trained.config, material, trained.family.inputs))
+        return family.to(next(trained.family.parameters()).device).eval()
+
+    def truth(self, split: str) -> np.ndarray:
+        """(images, captions) of a split, bool: which captions are true of which images."""
+        return true_pairs(self.each[0].config.data, self.records, split, "tasks=true_pairs")
 
     def attackers(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, ...]:
         """The adversaries that `make` finds for each member: the same texts, as each reads them.
@@ -101,13 +164,13 @@ class Members:
                 raise InputError(
                     f"run={self.names}: {self.each[0].name} and {member.name} are attacked by different captions "
                     "(their text.pools, text.contrast, text.parser or training captions differ); leave "
-                    "measure.attacks and measure.contrast empty"
+                    "tasks with adversaries out"
                 )
         return tuple(made)
 
-    def attacks(self, made: Sequence[Adversaries]) -> dict[str, UnencodedSet]:
-        """Every adversary, by attack, to be encoded by each member when it is met; `made` as `attackers` gives them."""
-        sets = [member.attacks(found) for member, found in zip(self.each, made, strict=True)]
+    def attacks(self, made: Sequence[Adversaries]) -> AdversarialTexts:
+        """Every adversary, to be encoded by each member when it is met; `made` as `attackers` gives them."""
+        sets = [member.attacks(each) for member, each in zip(self.each, made, strict=True)]
 
         def together(attack: str) -> UnencodedSet:
             def encode(rows: np.ndarray) -> Encoded:
@@ -115,7 +178,7 @@ class Members:
 
             return replace(sets[0][attack], encode=encode)
 
-        return {attack: together(attack) for attack in sets[0]}
+        return AdversarialTexts(made[0].texts, {attack: together(attack) for attack in sets[0]})
 
     def unknown_words(self, texts: Iterable[str]) -> float:
         """Share of tokens, in percent, that a vocabulary does not hold; the mean over the members' vocabularies."""

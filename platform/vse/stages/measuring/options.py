@@ -1,27 +1,25 @@
-"""What to measure, on which splits and by which protocol."""
+"""How to measure: splits, protocol, changes at inference, and the keys of every task."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from vse.adversaries.univse.attacks import PRINTED, WORDS
-from vse.adversaries.vsec.words import KINDS
 from vse.config import below, knob
 from vse.data.records import Split
 from vse.errors import InputError
+from vse.evaluation import tasks
 from vse.evaluation.protocol import PUBLISHED, Protocol
+from vse.evaluation.task import Scope, Task
 from vse.stages.trained import DEVICES
+
+TASKS = knob(tasks.DEFAULT, tasks.help_text())
+"""The key `tasks` of a job."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MeasureOptions:
-    """What to measure."""
+class SharedOptions:
+    """How to measure, whatever the task."""
 
     splits: tuple[str, ...] = knob(("test",), "splits of the data set")
-    attacks: tuple[str, ...] = knob(
-        WORDS,
-        "words of adversaries: shared with training negatives, disjoint from them (if held out); published: shared, "
-        "and put in as the supplement prints it, true or not; empty: no attacks",
-        choices=(*WORDS, PRINTED),
-    )
     protocol: str = knob("", "published way of measuring; empty: the whole split", choices=("", *PUBLISHED))
     folds: int = knob(1, "retrieval within this many equal parts of the split, averaged", low=1)
     alpha: float | None = knob(None, "weight of u_sent where the family has it; default: as configured", low=0, high=1)
@@ -30,21 +28,39 @@ class MeasureOptions:
         0.0, "share of parsed attributes and relations dropped at test (A.2, Table 1, Test Drop)", low=0, high=1
     )
     drop_seed: int = knob(0, "which of them are dropped: the same for all runs", low=0)
-    true_pairs: bool = knob(False, "retrieval with all true pairs as positives too, where the source knows the truth")
-    gaussian: bool = knob(
-        False, "how far codes are from N(0, I), before and after training, in families that keep such codes"
-    )
-    contrast: tuple[str, ...] = knob((), "kinds of words of VSE-C's contrastive captions", choices=KINDS)
-    pairs: tuple[str, ...] = knob(
-        (), "files of (image, caption, negative caption), such as SugarCrepe's JSON", reads="file"
-    )
     on: tuple[str, ...] = below(
         "path",
         "other data than the run's, by their folder or file (jWAE, Tables 5 and 6); measure.on.source=NAME where that "
         "cannot be told, measure.on.root and other keys of the source; without a path, changes of the run's own data",
-        later=True,
     )
     device: str = knob("cpu", "where to compute; auto: on a GPU if there is one", choices=DEVICES)
+
+    def task(self, name: str) -> Task:
+        """A task with its keys."""
+        return tasks.task(name)(getattr(self, name, None))
+
+
+if TYPE_CHECKING:
+
+    class MeasureOptions(SharedOptions):
+        """How to measure, with the keys of every task below its name."""
+
+        def __init__(self, **values: Any) -> None: ...
+
+else:
+    MeasureOptions = make_dataclass(
+        "MeasureOptions",
+        [
+            (name, tasks.task(name).Config, field(default_factory=tasks.task(name).Config))
+            for name in tasks.names()
+            if fields(tasks.task(name).Config)
+        ],
+        bases=(SharedOptions,),
+        namespace={"__doc__": "How to measure, with the keys of every task below its name.", "__module__": __name__},
+        frozen=True,
+        kw_only=True,
+        slots=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +72,7 @@ class Size:
     folds: int = 1
 
 
-def protocol_of(split: str, options: MeasureOptions) -> Protocol:
+def protocol_of(split: str, options: SharedOptions) -> Protocol:
     """How a split is measured.
 
     Raises InputError where a published protocol and folds of the user's own are asked for.
@@ -68,7 +84,12 @@ def protocol_of(split: str, options: MeasureOptions) -> Protocol:
     return replace(PUBLISHED[options.protocol], split=f"{split}/{options.protocol}")
 
 
-def size_of(part: Split, options: MeasureOptions) -> tuple[str, Size]:
+def label_of(task: Task, split: str, options: SharedOptions) -> str:
+    """What stands before the names of a task's metrics: the split, with a published protocol."""
+    return {Scope.PROTOCOL: protocol_of(split, options).split, Scope.SPLIT: split, Scope.DATA: task.label}[task.scope]
+
+
+def size_of(part: Split, options: SharedOptions) -> tuple[str, Size]:
     """The name of what is measured of a split, and its size. Raises TooFewImagesError where the split is too small."""
     protocol = protocol_of(part.name, options)
     folds = list(protocol.select(part.caption_to_image, len(part.images)))

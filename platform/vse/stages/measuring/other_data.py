@@ -9,16 +9,16 @@ from vse.data.records import Records
 from vse.data.source import recognise, source_of
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
-from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.options import SharedOptions
 from vse.training.config import RunConfig
 
 
-def keys_of(options: MeasureOptions) -> dict[str, str]:
+def keys_of(options: SharedOptions) -> dict[str, str]:
     """What `measure.on` and the keys below it say, by their names below it; the path is `path`."""
     return {key: value for key, _, value in (item.partition("=") for item in options.on)}
 
 
-def on_other_data(config: RunConfig, options: MeasureOptions) -> RunConfig:
+def on_other_data(config: RunConfig, options: SharedOptions) -> RunConfig:
     """A run's configuration with the data that it is measured on, its own or what `measure.on` names.
 
     Word lists of attacks on other data are counted in their own captions, by shares, and none is kept from the attacks:
@@ -42,7 +42,7 @@ def on_other_data(config: RunConfig, options: MeasureOptions) -> RunConfig:
             data = registry.component("source", name, "data").Config()
         other = override(replace(config, data=data), {f"data.{key}": value for key, value in keys.items()})
     except InputError as error:
-        raise told(error, data, keys) from None
+        raise rename_keys(error, data, keys) from None
     made = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
     if not source_of(other.data).has_images and not made:
         raise InputError("measure.on: holds features and no images, which this run makes features of")
@@ -54,7 +54,7 @@ def on_other_data(config: RunConfig, options: MeasureOptions) -> RunConfig:
     return replace(other, text=text)
 
 
-def told(error: InputError, data: registry.ComponentConfig, keys: dict[str, str]) -> InputError:
+def rename_keys(error: InputError, data: registry.ComponentConfig, keys: dict[str, str]) -> InputError:
     """An error about keys of a data set with the names that they have below `measure.on`."""
     names = "|".join(map(re.escape, {*(spec.name for spec in fields(data)), *keys}))
     text = re.sub(rf"(?<![\w/.-])data\.({names})\b", r"measure.on.\1", str(error))
@@ -62,6 +62,6 @@ def told(error: InputError, data: registry.ComponentConfig, keys: dict[str, str]
     return InputError(text if text.startswith("measure.on") else f"measure.on: {text}")
 
 
-def words_of(records: Records, split: str, options: MeasureOptions) -> str:
+def words_of(records: Records, split: str, options: SharedOptions) -> str:
     """The split whose captions give the words that attack a split: of other data without a training split, itself."""
     return split if options.on and "train" not in records.split_names else "train"

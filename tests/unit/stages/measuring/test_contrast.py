@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 import torch
 
+from tests.unit.asked import CONTRAST, asked, contrast
+from tests.unit.evaluation.contexts import context_of
 from tests.unit.evaluation.models import Cosine
 from vse.config import override
-from vse.evaluation.attacks import AttackSet, own_scores, restrict
-from vse.evaluation.protocol import Protocol
-from vse.evaluation.retrieval import slice_items
+from vse.evaluation.attacks import AttackSet
+from vse.evaluation.protocol import PUBLISHED, Protocol
+from vse.evaluation.tasks import own_pools
+from vse.evaluation.tasks.contrast import VSEC
+from vse.evaluation.tasks.plural_split import plural_images
 from vse.presets import preset
-from vse.stages.measuring.contrast import chosen_images
-from vse.stages.measuring.options import PUBLISHED, MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.workspace.layout import Workspace
@@ -38,19 +40,17 @@ def made_up(seed=0, sizes=(3, 1, 0, 4, 2, 5, 1, 2, 3)):
     return images, captions, caption_to_image, sets
 
 
-def own_of_folds(images, caption_to_image, sets, protocol):
-    return [
-        {
-            name: own_scores(
-                Cosine(),
-                slice_items(images, fold.images),
-                torch.from_numpy(fold.caption_to_image),
-                restrict(each, fold),
-            )
-            for name, each in sets.items()
-        }
-        for fold in protocol.select(caption_to_image, len(images["v"]))
-    ]
+def measured(images, captions, caption_to_image, sets, protocol):
+    """What both tasks measure on chosen images."""
+    context = context_of(Cosine(), images, captions, caption_to_image, protocol, sets, VSEC)
+    found = own_pools.chosen_pools(context, "complete", own_pools.complete_images, CLASSES, "shared")
+    found |= own_pools.chosen_pools(context, "plural_split", plural_images, ("plural",), "shared")
+    return {f"{protocol.split}/{key}": value for key, value in found.items()}
+
+
+@pytest.fixture
+def few_adversaries(monkeypatch):
+    monkeypatch.setattr(own_pools, "PER_CLASS", PER_CLASS)
 
 
 def by_hand(images, captions, caption_to_image, sets, protocol):
@@ -96,11 +96,11 @@ def by_hand(images, captions, caption_to_image, sets, protocol):
     ids=lambda protocol: protocol.name,
 )
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.usefixtures("few_adversaries")
 def test_chosen_images_are_those_of_the_protocol(protocol, seed):
     images, captions, caption_to_image, sets = made_up(seed)
     expected = by_hand(images, captions, caption_to_image, sets, protocol)
-    own = own_of_folds(images, caption_to_image, sets, protocol)
-    found = chosen_images(Cosine(), images, captions, caption_to_image, own, protocol, PER_CLASS)
+    found = measured(images, captions, caption_to_image, sets, protocol)
     ours = {key: value for key, value in found.items() if key.rpartition("/")[2] in ("images", "meanr", "r1")}
     assert ours == pytest.approx(
         {
@@ -112,11 +112,10 @@ def test_chosen_images_are_those_of_the_protocol(protocol, seed):
         assert 0 < sum(expected["plural_split/images"]) < 9
 
 
+@pytest.mark.usefixtures("few_adversaries")
 def test_where_no_image_is_complete_there_is_their_number_alone():
     images, captions, caption_to_image, sets = made_up()
-    whole = Protocol(name="whole")
-    own = own_of_folds(images, caption_to_image, {"noun": sets["noun"]}, whole)
-    found = chosen_images(Cosine(), images, captions, caption_to_image, own, whole, PER_CLASS)
+    found = measured(images, captions, caption_to_image, {"noun": sets["noun"]}, Protocol(name="whole"))
     assert found == {"test/complete/images": 0.0, "test/plural_split/images": 0.0}
 
 
@@ -126,8 +125,8 @@ def test_a_protocol_of_the_first_images_chooses_among_these(monkeypatch, tmp_pat
     run = run_training(override(preset("vsepp_tiny"), changes), place).folder
     few = Protocol(name="first images", num_images=4, captions_per_image=2)
     monkeypatch.setitem(PUBLISHED, "coco_1k_first", few)
-    whole = measure_run(run, place, MeasureOptions(attacks=(), contrast=("all",)))
-    found = measure_run(run, place, MeasureOptions(attacks=(), contrast=("all",), protocol="coco_1k_first"))
+    whole = measure_run(run, place, *asked("retrieval", *CONTRAST, **contrast("all")))
+    found = measure_run(run, place, *asked("retrieval", *CONTRAST, protocol="coco_1k_first", **contrast("all")))
     for label in ("complete", "plural_split"):
         assert found[f"test/coco_1k_first/{label}/all/images"] <= min(4, whole[f"test/{label}/all/images"])
     assert whole["test/plural_split/all/images"] > 4  # so that there is something to leave out

@@ -5,11 +5,11 @@ import logging
 import pytest
 import torch
 
+from tests.unit.asked import asked
 from vse.config import override
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
 from vse.presets import preset
-from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import Trained, device_of, load_run
@@ -59,12 +59,12 @@ def test_a_run_is_measured_where_it_was_asked(
     place: Workspace, run: Folder, moved: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="vse.stages.measuring.stage"):
-        found = measure_run(run, place, MeasureOptions(attacks=(), device="auto"))
+        found = measure_run(run, place, *asked("retrieval", device="auto"))
     assert moved == ["cuda"]
     assert [record.message for record in caplog.records if record.name == "vse.stages.measuring.stage"] == [
         "measured on a GPU"
     ]
-    assert measure_run(run, place, MeasureOptions(attacks=(), device="cpu")) == found  # one name for both
+    assert measure_run(run, place, *asked("retrieval", device="cpu")) == found  # one name for both
     assert moved == ["cuda"]
     Embedder(load_run(run))
     assert moved == ["cuda", "cuda"]

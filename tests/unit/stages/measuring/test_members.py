@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.unit.asked import asked
 from vse.config import override
 from vse.errors import InputError
 from vse.evaluation.metrics import RetrievalCounter
@@ -13,8 +14,7 @@ from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.attack import attack_split
 from vse.stages.measuring.members import Member, Members
-from vse.stages.measuring.options import MeasureOptions
-from vse.stages.measuring.stage import measure_ensemble, measure_run
+from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import encode_adversaries, encode_split, load_run
 
@@ -37,10 +37,10 @@ def member(run, place, **settings):
 
 
 def test_a_run_with_itself_measures_as_the_run(place, runs):
-    for run, attacks in ((runs[0], ()), (runs[1], ("shared",))):
-        options = MeasureOptions(true_pairs=True, attacks=attacks)
-        twice = measure_ensemble([run, run], place.ensemble("twice").child(run.name), place, options)
-        assert twice == measure_run(run, place, options)
+    for run, more in ((runs[0], ()), (runs[1], ("attacks",))):
+        options = asked("retrieval", "true_pairs", *more, attacks__words=("shared",))
+        twice = measure([run, run], place.ensemble("twice").child(run.name), place, *options).metrics
+        assert twice == measure_run(run, place, *options)
 
 
 def test_several_runs_are_scored_by_the_mean_of_their_whole_matrices(place, runs):
@@ -59,27 +59,27 @@ def test_several_runs_are_scored_by_the_mean_of_their_whole_matrices(place, runs
     pairs = scores[caption_to_image, torch.arange(len(caption_to_image))]
     counter = RetrievalCounter(pairs, caption_to_image, len(scores))
     counter.add(scores, slice(0, len(scores)), slice(0, len(caption_to_image)))
-    found = measure_ensemble(runs, place.ensemble("three"), place, MeasureOptions(attacks=("shared",)))
+    found = measure(runs, place.ensemble("three"), place, *asked(attacks__words=("shared",))).metrics
     for key, value in counter.result().metrics().items():
         assert found[f"test/{key}"] == value
     ahead = pairs[caption] - attacked[caption_to_image[caption], torch.arange(len(caption))]
     # an adversary of unknown words may read alike
     wins = (ahead > 1e-6).double() + 0.5 * (ahead.abs() <= 1e-6).double()
     assert found["test/attack_relation/pair_accuracy"] == pytest.approx(100 * wins.mean().item())
-    assert found.keys() == measure_run(runs[0], place, MeasureOptions(attacks=("shared",))).keys()
+    assert found.keys() == measure_run(runs[0], place, *asked(attacks__words=("shared",))).keys()
 
 
 def test_each_is_scored_at_its_own_alpha_unless_one_is_given(place, runs):
     def at(**changes):
-        return measure_ensemble(runs[1:], place.ensemble("alphas"), place, MeasureOptions(attacks=(), **changes))
+        return measure(runs[1:], place.ensemble("alphas"), place, *asked("retrieval", **changes)).metrics
 
-    members = Members((member(runs[1], place, alpha=0.75), member(runs[2], place, alpha=0.4)))
-    codes = members.encode("test")
+    members = Members((member(runs[1], place, alpha=0.75), member(runs[2], place, alpha=0.4)), place)
+    codes = members.encode(members.split("test"))
     with torch.inference_mode():
         own = members.model.score_parts(codes.images, codes.captions)["mean"]
-        same = Members((members.each[0], replace(members.each[1], settings={"alpha": 0.75}))).model
+        same = Members((members.each[0], replace(members.each[1], settings={"alpha": 0.75})), place).model
         one = same.score_parts(codes.images, codes.captions)["mean"]
-        configured = Members(tuple(replace(each, settings={}) for each in members.each)).model
+        configured = Members(tuple(replace(each, settings={}) for each in members.each), place).model
         assert torch.equal(configured.score_parts(codes.images, codes.captions)["mean"], own)
     assert not torch.allclose(own, one)
     assert at(alpha=0.75) != at()
@@ -93,37 +93,40 @@ def test_pairs_of_captions_too(place, runs, tmp_path):
     )
     path = tmp_path / "add_no.json"
     path.write_text(f"{{{rows}}}")
-    options = MeasureOptions(attacks=(), pairs=(str(path),))
+    options = asked("retrieval", "caption_pairs", caption_pairs__files=(str(path),))
     for chosen in ((runs[1], runs[1]), runs):
-        found = measure_ensemble(chosen, place.ensemble(f"pairs{len(chosen)}"), place, options)
-        assert found["pairs/found"] == 100.0
-        assert 0 <= found["pairs/add_no"] <= 100
-    alone = measure_run(runs[1], place, options)
-    assert measure_ensemble((runs[1], runs[1]), place.ensemble("pairs2"), place, options) == alone
+        found = measure(chosen, place.ensemble(f"pairs{len(chosen)}"), place, *options).metrics
+        assert found["pairs/add_no/found"] == 100.0
+        assert 0 <= found["pairs/add_no/add_no"] <= 100
+    alone = measure_run(runs[1], place, *options)
+    assert measure((runs[1], runs[1]), place.ensemble("pairs2"), place, *options).metrics == alone
 
 
 def test_other_data_are_refused(place, runs):
     config = load_run(runs[0]).config
     other = run_training(override(config, {"data.seed": 5}), place).folder
     with pytest.raises(InputError, match=r"run=vsepp-.*,vsepp-.*: split test is not the same for .* on the same data"):
-        measure_ensemble([runs[0], other], place.ensemble("other"), place, MeasureOptions(attacks=()))
+        measure([runs[0], other], place.ensemble("other"), place, *asked("retrieval"))
     fewer = run_training(override(config, {"data.num_test": 7}), place).folder
     with pytest.raises(InputError, match="8 and 7 images"):
-        measure_ensemble([runs[0], fewer], place.ensemble("fewer"), place, MeasureOptions(attacks=()))
+        measure([runs[0], fewer], place.ensemble("fewer"), place, *asked("retrieval"))
 
 
 def test_other_attacks_are_refused_and_can_be_left_out(place, runs):
     config = override(load_run(runs[0]).config, {"text.pools.held_out": False})
     other = run_training(config, place).folder
-    with pytest.raises(InputError, match=r"are attacked by different captions .*; leave measure.attacks"):
-        measure_ensemble([runs[0], other], place.ensemble("pools"), place, MeasureOptions(attacks=("shared",)))
-    found = measure_ensemble([runs[0], other], place.ensemble("pools"), place, MeasureOptions(attacks=()))
+    with pytest.raises(InputError, match=r"are attacked by different captions .*; leave tasks with adversaries out"):
+        measure([runs[0], other], place.ensemble("pools"), place, *asked(attacks__words=("shared",)))
+    found = measure([runs[0], other], place.ensemble("pools"), place, *asked("retrieval")).metrics
     assert not any("attack" in key for key in found)
 
 
 def test_codes_of_several_runs_are_no_one_gaussian(place, runs):
-    with pytest.raises(InputError, match=r"measure\.gaussian: measures the codes of one run"):
-        measure_ensemble(runs, place.ensemble("codes"), place, MeasureOptions(gaussian=True))
+    with pytest.raises(InputError, match=r"^tasks=gaussian_codes: n/a: needs a single run, not an ensemble"):
+        measure(runs, place.ensemble("codes"), place, ["gaussian_codes"])
+    missing = measure(runs, place.ensemble("codes"), place, ["gaussian_codes", "retrieval"]).tasks["gaussian_codes"]
+    assert missing.missing.startswith("a single run, not an ensemble")
+    assert not missing.values
 
 
 def test_captions_in_another_order_are_named(place, runs):
@@ -137,5 +140,5 @@ def test_captions_in_another_order_are_named(place, runs):
     other = replace(one, name="shuffled", material=replace(one.material, records=shuffled))
     text = records.captions[mine[0]].text
     with pytest.raises(InputError, match=rf"for {one.name} and shuffled: caption \d+ is '.*' \({text}"):
-        Members((one, other)).split("test")
-    assert Members((one, one)).split("test").captions == part.captions
+        Members((one, other), place).split("test")
+    assert Members((one, one), place).split("test").captions == part.captions

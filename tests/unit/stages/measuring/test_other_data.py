@@ -6,12 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.unit.asked import CONTRAST, asked, contrast
 from vse.config import from_dict, override, to_dict
 from vse.errors import InputError
+from vse.evaluation.protocol import PUBLISHED
 from vse.presets import preset
-from vse.report.measured import run_metrics, told
-from vse.stages.measuring.options import PUBLISHED, MeasureOptions
-from vse.stages.measuring.stage import measure_run, plan_measure
+from vse.report.measured import keyed, run_metrics
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.plan import plan_measure
+from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import run_training
 from vse.text.tokens import words
 
@@ -27,13 +30,12 @@ def runs(univse, vsepp):
 def test_a_run_is_measured_on_other_data(place, runs, family):
     """Which are read with the run's own words; its own data are other data too."""
     run = runs[family]
-    own = {key: value for key, value in measure_run(run, place, MeasureOptions()).items() if "attack" not in key}
-    plain = MeasureOptions(attacks=())
-    assert measure_run(run, place, replace(plain, on=("drawing=plain",))) == own
-    drawn = measure_run(run, place, replace(plain, on=("drawing=second",)))
+    own = measure_run(run, place, ["retrieval"])
+    assert measure_run(run, place, *asked("retrieval", on=("drawing=plain",))) == own
+    drawn = measure_run(run, place, *asked("retrieval", on=("drawing=second",)))
     assert drawn.keys() == own.keys()
     assert drawn["test/i2t/meanr"] != own["test/i2t/meanr"]
-    fewer = measure_run(run, place, replace(plain, on=("num_test=3", "seed=5"), splits=("test", "val")))
+    fewer = measure_run(run, place, *asked("retrieval", on=("num_test=3", "seed=5"), splits=("test", "val")))
     assert fewer["test/i2t/meanr"] != own["test/i2t/meanr"]
     assert fewer.keys() == own.keys() | {key.replace("test/", "val/") for key in own}
 
@@ -50,20 +52,22 @@ def test_a_protocol_for_which_a_release_has_further_images(tmp_path, place, monk
     write_release(tmp_path, np.random.default_rng(0))
     source = {"data": "precomp", "data.root": str(tmp_path), "features.backbone": "arrays", "train.epochs": 1}
     config = override(preset("vsepp_tiny"), source)
-    run, options = run_training(config, place).folder, MeasureOptions(protocol="coco_5k", attacks=())
+    run, options = run_training(config, place).folder, asked("retrieval", protocol="coco_5k")
     told = "protocol COCO 5K: needs 8 images, split test/coco_5k has 4; "
     advice = "train with data.test=testall, or measure with measure.on.test=testall"
     with pytest.raises(InputError, match=f"^{re.escape(told + advice)}$"):
-        measure_run(run, place, options)
-    found = measure_run(run, place, replace(options, on=("test=testall",)))
+        measure_run(run, place, *options)
+    found = measure_run(run, place, *asked("retrieval", protocol="coco_5k", on=("test=testall",)))
     trained = run_training(override(config, {"data.test": "testall"}), place).folder
-    assert found == measure_run(trained, place, options)
-    assert found == measure_run(run, place, replace(options, on=(f"path={tmp_path}", "test=testall")))
+    assert found == measure_run(trained, place, *options)
+    assert found == measure_run(
+        run, place, *asked("retrieval", protocol="coco_5k", on=(f"path={tmp_path}", "test=testall"))
+    )
     with pytest.raises(InputError, match=f"^{re.escape(f'{told}measure with measure.on.test=testall')}$"):
-        measure_run(run, place, replace(options, on=(f"path={tmp_path}",)))
+        measure_run(run, place, *asked("retrieval", protocol="coco_5k", on=(f"path={tmp_path}",)))
     (tmp_path / "testall_ims.npy").unlink()
     with pytest.raises(InputError, match=f"^{re.escape(told.removesuffix('; '))}$"):
-        measure_run(run, place, options)
+        measure_run(run, place, *options)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,7 @@ def test_a_protocol_for_which_a_release_has_further_images(tmp_path, place, monk
 def test_other_data_that_cannot_be_measured(place, runs, monkeypatch, on, said):
     monkeypatch.setattr("vse.stages.pipeline.prepare", lambda *a, **k: pytest.fail("made features first"))
     with pytest.raises(InputError, match=f"^{re.escape(said)}"):
-        measure_run(runs["vsepp"], place, MeasureOptions(on=on))
+        measure_run(runs["vsepp"], place, *asked(on=on))
 
 
 def write_table(folder, rows):
@@ -95,15 +99,15 @@ def write_table(folder, rows):
 
 def words_put_in(run, place, options):
     """All words of adversaries that are in no caption of the split, with the metrics."""
-    plan = plan_measure([run], place, options)
+    plan = plan_measure([run], place, *options)
     (part,) = plan.parts
     own = {word for caption in part.captions for word in words(caption.text)}
-    sets = [one for _, made in plan.attackers[part.name] for one in made]
+    sets = [one for made in plan.adversaries[part.name].values() for one in made]
     assert {one.words for one in sets} == {"shared"}
     texts = [text for one in sets for each in one.texts.values() for text in each]
     assert texts
     found = {word for text in texts for word in words(text)}
-    return found, own, measure_run(run, place, options)
+    return found, own, measure_run(run, place, *options)
 
 
 def test_other_data_are_attacked_with_words_of_their_own(tmp_path, place):
@@ -115,7 +119,14 @@ def test_other_data_are_attacked_with_words_of_their_own(tmp_path, place):
     table.mkdir()
     tests = [("A zebra stands near a lake.", "test"), ("A horse sleeps in a barn.", "test")]
     write_table(table, [*tests, ("A giraffe walks under a bridge.", "train")])
-    options = MeasureOptions(on=(f"path={table}/more.csv",), attacks=("shared", "disjoint"), contrast=("shared",))
+    options = asked(
+        "retrieval",
+        "attacks",
+        *CONTRAST,
+        on=(f"path={table}/more.csv",),
+        attacks__words=("shared", "disjoint"),
+        **contrast("shared"),
+    )
     put_in, own, found = words_put_in(run, place, options)
     assert put_in - own
     assert put_in - own <= {"giraffe", "walks", "under", "a", "bridge", "and"}
@@ -123,16 +134,16 @@ def test_other_data_are_attacked_with_words_of_their_own(tmp_path, place):
     assert "test/attack_object/pair_accuracy" in found
     assert not any("disjoint" in key for key in found)
     write_table(table, tests)
-    put_in, own, _ = words_put_in(run, place, replace(options, contrast=()))
+    put_in, own, _ = words_put_in(run, place, (["retrieval", "attacks"], options[1]))
     assert put_in <= own | {"an", "and"}
 
 
 def test_numbers_on_other_data_are_none_of_the_run(place, runs):
-    run, options = runs["vsepp"], MeasureOptions(on=("drawing=second",), attacks=("shared",))
-    before, found = run_metrics(run), measure_run(run, place, options)
-    assert any("attack_object" in key for key in found)
+    run, options = runs["vsepp"], asked(on=("drawing=second",), attacks__words=("shared",))
+    before, found = run_metrics(run), measure([run], run.child("evaluation"), place, *options)
+    assert any("attack_object" in key for key in found.metrics)
     assert run_metrics(run) == before
-    assert all(key.startswith("on-second/") for key in told(found, to_dict(options)))
+    assert all(key.label == "on-second/test" for key in keyed(found, to_dict(options[1])))
 
 
 def test_keys_of_other_data_lie_below_its_path():
@@ -140,4 +151,4 @@ def test_keys_of_other_data_lie_below_its_path():
     assert options.on == ("limit=3", "path=a,b/c", "root=x=y")
     assert override(options, {"on.limit": "4"}).on == ("limit=4", "path=a,b/c", "root=x=y")
     assert from_dict(MeasureOptions(), to_dict(options)) == options
-    assert "on" not in to_dict(MeasureOptions())
+    assert to_dict(MeasureOptions())["on"] == []

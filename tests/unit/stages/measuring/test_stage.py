@@ -10,17 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load, save
 
+from tests.unit.asked import CONTRAST, asked, contrast
 from vse.adversaries.caption_pairs import MatchedImages
-from vse.config import override, validate
+from vse.config import override
 from vse.errors import Diverged, InputError
 from vse.evaluation.codes import Codes
 from vse.evaluation.outcomes import pack
-from vse.evaluation.protocol import Protocol
+from vse.evaluation.protocol import PUBLISHED, Protocol
 from vse.evaluation.statistics import Sample
+from vse.evaluation.tasks import caption_pairs, retrieval
 from vse.presets import preset
-from vse.stages.measuring import caption_pairs, members, stage
-from vse.stages.measuring.options import PUBLISHED, MeasureOptions, Size
-from vse.stages.measuring.split import add
+from vse.stages.measuring import members, plan, stage
+from vse.stages.measuring.options import MeasureOptions, Size
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
@@ -41,7 +42,7 @@ def named(split, words=("shared", "disjoint")):
 
 
 def test_attacks_as_printed_have_numbers_of_their_own(place, vsepp):
-    found = measure_run(vsepp, place, MeasureOptions(attacks=("shared", "published")))
+    found = measure_run(vsepp, place, *asked(attacks__words=("shared", "published")))
     assert named("test", ("shared", "published")) <= found.keys()
     assert "test/attack_object/disjoint/r1" not in found
 
@@ -49,18 +50,18 @@ def test_attacks_as_printed_have_numbers_of_their_own(place, vsepp):
 def test_a_published_protocol_measures_its_part_under_its_name(monkeypatch, place, vsepp):
     few = Protocol(name="two images", num_images=2, captions_per_image=1)
     monkeypatch.setitem(PUBLISHED, "coco_1k_first", few)
-    found = measure_run(vsepp, place, MeasureOptions(protocol="coco_1k_first", contrast=("shared",)))
+    found = measure_run(vsepp, place, *asked("retrieval", "attacks", *CONTRAST, protocol="coco_1k_first"))
     assert found["test/coco_1k_first/i2t/meanr"] <= 2  # of the two captions there are
     assert found["test/coco_1k_first/attack_object/r1"] <= found["test/coco_1k_first/i2t/r1"]
     assert not any(key.startswith("test/i2t") for key in found)
     with pytest.raises(InputError, match="needs 5000 images, split test/coco_5k has 6"):
-        measure_run(vsepp, place, MeasureOptions(protocol="coco_5k"))
+        measure_run(vsepp, place, *asked(protocol="coco_5k"))
     with pytest.raises(InputError, match=r"measure.protocol=flickr_1k has its own folds"):
-        measure_run(vsepp, place, MeasureOptions(protocol="flickr_1k", folds=2))
+        measure_run(vsepp, place, *asked(protocol="flickr_1k", folds=2))
 
 
 def test_true_pairs_are_positives_where_asked(place, vsepp):
-    found = measure_run(vsepp, place, MeasureOptions(true_pairs=True, attacks=()))
+    found = measure_run(vsepp, place, *asked("retrieval", "true_pairs"))
     for side in ("i2t", "t2i"):
         assert found[f"test/true_pairs/{side}/r1"] >= found[f"test/{side}/r1"]  # more that is right
         assert 0 <= found[f"test/true_pairs/{side}/map_at_r"] <= 100
@@ -69,32 +70,33 @@ def test_true_pairs_are_positives_where_asked(place, vsepp):
 def test_codes_are_held_against_the_prior_where_a_family_keeps_them(place, vsepp):
     config = override(preset("jwae_mse_scenes"), {**CHANGES, "data.num_train": 40, "optim.lr": 1e-2})
     run = run_training(config, place).folder
-    found = measure_run(run, place, MeasureOptions(gaussian=True, attacks=()))
+    found = measure_run(run, place, *asked("retrieval", "gaussian_codes"))
     for side in ("images", "captions"):
         for when in ("", "before/"):
             assert 0 < found[f"test/gaussian_{side}/{when}ks_median"] <= 1
             for judge in ("own", "fresh"):
                 assert 0 <= found[f"test/gaussian_{side}/{when}{judge}_accuracy"] <= 1
     again = run_training(override(config, {"train.epochs": 1, "optim.lr": 1e-12}), place).folder  # stays where it began
-    begun = measure_run(again, place, MeasureOptions(gaussian=True, attacks=()))
+    begun = measure_run(again, place, *asked("retrieval", "gaussian_codes"))
     for key, value in begun.items():
         if "gaussian" in key and "before/" not in key:
             side, _, name = key.rpartition("/")
             assert value == pytest.approx(begun[f"{side}/before/{name}"], rel=1e-4), key
             assert begun[f"{side}/before/{name}"] == pytest.approx(found[f"{side}/before/{name}"], rel=1e-6), key
     assert found["test/gaussian_images/std"] != pytest.approx(found["test/gaussian_images/before/std"], rel=1e-2)
-    with pytest.raises(InputError, match=r"measure\.gaussian: this family has only unit vectors"):
-        measure_run(vsepp, place, MeasureOptions(gaussian=True, attacks=()))
+    with pytest.raises(InputError, match=r"^tasks=gaussian_codes: n/a: needs codes that are not unit vectors, as jWAE"):
+        measure_run(vsepp, place, *asked("gaussian_codes"))
+    assert measure_run(vsepp, place, *asked("retrieval", "gaussian_codes")) == measure_run(vsepp, place, ["retrieval"])
 
 
 def test_an_alpha_for_a_family_without_one_is_refused(place, vsepp):
     with pytest.raises(InputError, match=rf"measure\.alpha=0\.5: the family of {vsepp.name} has no alpha"):
-        measure_run(vsepp, place, MeasureOptions(alpha=0.5, attacks=()))
+        measure_run(vsepp, place, *asked("retrieval", alpha=0.5))
 
 
 @pytest.mark.parametrize("family", ["univse", "vsepp"])
 def test_names_and_ranges(request, place, family):
-    found = measure_run(request.getfixturevalue(family), place, MeasureOptions())
+    found = measure_run(request.getfixturevalue(family), place, *asked())
     assert found.keys() == named("test")
     for key, value in found.items():
         if key.endswith(("medr", "meanr")):
@@ -109,27 +111,36 @@ def test_names_and_ranges(request, place, family):
 
 
 def test_computed_once(place, univse, monkeypatch):
-    options = MeasureOptions(attacks=("shared",))
-    first = measure_run(univse, place, options)
-    measures = [name for name in univse.child("evaluation").names() if name.startswith("measures-")]
-    (name,) = [n for n in measures if _options(univse, n)["attacks"] == ["shared"]]
-    assert univse.child("evaluation").read_json(name)["metrics"] == first
+    options = asked(attacks__words=("shared",))
+    first = measure_run(univse, place, *options)
+    folder = univse.child("evaluation")
+    (name,) = [n for n in folder.names() if n.startswith("measures-attacks-") and words_of(folder, n) == ["shared"]]
+    kept = folder.read_json(name)["metrics"]["test"]
+    assert kept == {key.removeprefix("test/"): value for key, value in first.items() if "attack" in key}
     monkeypatch.setattr(members, "encode_split", lambda *a: pytest.fail("measured again"))
-    assert measure_run(univse, place, options) == first
-    monkeypatch.setattr(stage, "REVISION", 99)
+    assert measure_run(univse, place, *options) == first
+    monkeypatch.setattr(plan, "REVISION", 99)
     with pytest.raises(pytest.fail.Exception):
-        measure_run(univse, place, options)
+        measure_run(univse, place, *options)
 
 
-def _options(folder, name):
-    return json.loads(folder.child("evaluation").read_bytes(name))["options"]
+def words_of(folder, name):
+    return folder.read_json(name)["options"]["attacks"]["words"]
+
+
+def test_a_task_more_measures_no_other_again(place, vsepp, monkeypatch):
+    first = measure_run(vsepp, place, *asked("retrieval", splits=("shifted",)))
+    monkeypatch.setattr(retrieval.RetrievalTask, "measure", lambda *a: pytest.fail("measured again"))
+    both = measure_run(vsepp, place, *asked("retrieval", "true_pairs", splits=("shifted",)))
+    assert first.items() <= both.items()
+    assert len(both) == len(first) + 12
 
 
 def test_other_weights_of_the_same_epoch_are_measured_anew(place, vsepp, monkeypatch):
     """A run trained again, on another machine say, may keep the epoch of the same name."""
-    options, again = MeasureOptions(attacks=()), place.run("again")
+    options, again = asked("retrieval"), place.run("again")
     shutil.copytree(vsepp.local(), again.local())
-    first, seen = measure_run(again, place, options), list[int]()
+    first, seen = measure_run(again, place, *options), list[int]()
     original = members.encode_split
 
     def watching(*arguments) -> Codes:
@@ -137,14 +148,14 @@ def test_other_weights_of_the_same_epoch_are_measured_anew(place, vsepp, monkeyp
         return original(*arguments)
 
     monkeypatch.setattr(members, "encode_split", watching)
-    assert measure_run(again, place, options) == first
+    assert measure_run(again, place, *options) == first
     assert not seen
     kept = load_run(again).checkpoint
     state = load(kept.read_bytes("model.safetensors"))
     kept.write_bytes("model.safetensors", save({name: value.flip(0) for name, value in state.items()}))
     kept.commit_manifest(kept.read_json("manifest.json")["files"])
     assert load_run(again).checkpoint == kept
-    assert measure_run(again, place, options) != first
+    assert measure_run(again, place, *options) != first
     assert seen
 
 
@@ -157,18 +168,18 @@ def test_scores_that_are_nan_name_the_run(place, vsepp):
     kept.write_bytes("model.safetensors", save(state))
     kept.commit_manifest(kept.read_json("manifest.json")["files"])
     with pytest.raises(Diverged, match=r"^run=diverged: scores are NaN, so the training has diverged$"):
-        measure_run(again, place, MeasureOptions(attacks=()))
+        measure_run(again, place, *asked("retrieval"))
 
 
 def test_without_attacks_nothing_is_parsed(vsepp, place, monkeypatch):
     monkeypatch.setattr("vse.stages.parse.parse_captions", lambda *a: pytest.fail("parsed"))
-    found = measure_run(vsepp, place, MeasureOptions(attacks=(), splits=("val", "shifted")))
+    found = measure_run(vsepp, place, *asked("retrieval", splits=("val", "shifted")))
     assert found.keys() == named("val", ()) | named("shifted", ())
 
 
 def test_alpha_and_components_change_what_they_should(place, univse):
     def at(**changes):
-        return measure_run(univse, place, MeasureOptions(attacks=(), **changes))
+        return measure_run(univse, place, *asked("retrieval", **changes))
 
     configured = at()
     assert at(alpha=0.75) == configured  # the preset's own
@@ -180,29 +191,27 @@ def test_alpha_and_components_change_what_they_should(place, univse):
 
 
 def test_folds_average_equal_parts(place, vsepp, monkeypatch):
-    whole, halves = (measure_run(vsepp, place, MeasureOptions(attacks=(), folds=n)) for n in (1, 2))
+    whole, halves = (measure_run(vsepp, place, *asked("retrieval", folds=n)) for n in (1, 2))
     assert halves.keys() == whole.keys()
     assert halves["test/t2i/meanr"] < whole["test/t2i/meanr"]
     with pytest.raises(InputError, match="6 images cannot be divided into 4 equal folds"):
-        measure_run(vsepp, place, MeasureOptions(attacks=(), folds=4))
-    monkeypatch.setattr(stage, "attack_split", lambda *a: pytest.fail("adversaries were made first"))
+        measure_run(vsepp, place, *asked("retrieval", folds=4))
+    monkeypatch.setattr(plan, "attack_split", lambda *a: pytest.fail("adversaries were made first"))
     with pytest.raises(InputError, match="6 images cannot be divided into 4 equal folds"):
-        measure_run(vsepp, place, MeasureOptions(folds=4))
+        measure_run(vsepp, place, *asked(folds=4))
 
 
 def test_sizes_are_of_what_was_measured(place, vsepp, monkeypatch):
     few = Protocol(name="two images in folds", num_images=4, captions_per_image=1, folds=2)
     monkeypatch.setitem(PUBLISHED, "coco_1k_first", few)
-    whole = stage.measure_with_outcomes(
-        [vsepp], vsepp.child("evaluation"), place, MeasureOptions(attacks=(), splits=("test", "val"))
-    )
+    whole = stage.measure([vsepp], vsepp.child("evaluation"), place, *asked("retrieval", splits=("test", "val")))
     assert whole.sizes.keys() == {"test", "val"}
     assert (whole.sizes["test"].images, whole.sizes["val"].images, whole.sizes["test"].folds) == (6, 4, 1)
-    records = stage.pipeline.prepare(load_run(vsepp).config, place).records
+    records = plan.pipeline.prepare(load_run(vsepp).config, place).records
     assert whole.sizes["test"].captions == len(records.split("test").captions)
-    options = MeasureOptions(attacks=(), protocol="coco_1k_first")
+    options = asked("retrieval", protocol="coco_1k_first")
     for _ in ("measured", "read again"):
-        found = stage.measure_with_outcomes([vsepp], vsepp.child("evaluation"), place, options)
+        found = stage.measure([vsepp], vsepp.child("evaluation"), place, *options)
         assert found.sizes == {"test/coco_1k_first": Size(4, 4, folds=2)}
 
 
@@ -218,11 +227,18 @@ def recomputed(outcomes, split):
 
 
 @pytest.mark.parametrize("family", ["univse", "vsepp"])
-@pytest.mark.parametrize("changes", [{}, {"folds": 3}, {"contrast": ("all",), "attacks": ("shared",)}], ids=str)
-def test_outcomes_of_queries_give_the_numbers_back(request, place, family, changes):
+@pytest.mark.parametrize(
+    ("names", "changes"),
+    [
+        ((), {"splits": ("test", "shifted")}),
+        ((), {"folds": 3}),
+        (("retrieval", "attacks", *CONTRAST), {"attacks__words": ("shared",), **contrast("all")}),
+    ],
+    ids=str,
+)
+def test_outcomes_of_queries_give_the_numbers_back(request, place, family, names, changes):
     run = request.getfixturevalue(family)
-    options = MeasureOptions(splits=("test", "shifted") if not changes else ("test",), **changes)
-    measured = stage.measure_with_outcomes([run], run.child("evaluation"), place, options)
+    measured = stage.measure([run], run.child("evaluation"), place, *asked(*names, **changes))
     found = {key: value for split in measured.outcomes for key, value in recomputed(measured.outcomes, split).items()}
     kept = (*R, "rsum", "pair_accuracy")
     expected = {
@@ -231,26 +247,24 @@ def test_outcomes_of_queries_give_the_numbers_back(request, place, family, chang
         if key.rpartition("/")[2] in kept and not re.search("own_pool|complete|plural_split", key)
     }
     assert found == pytest.approx(expected)
-    records = stage.pipeline.prepare(load_run(run).config, place).records
+    records = plan.pipeline.prepare(load_run(run).config, place).records
     assert measured.outcomes["test"].images == tuple(image.id for image in records.split("test").images)
-    assert run.child("evaluation").size(measured.file)
+    assert all(run.child("evaluation").size(measures.table) for measures in measured.tasks.values() if measures.table)
 
 
-def test_numbers_that_were_kept_without_outcomes_get_them(place, vsepp, monkeypatch):
-    options, folder = MeasureOptions(attacks=("shared",), splits=("val",)), place.run("lacking").child("evaluation")
-    metrics = stage.measure_ensemble([vsepp], folder, place, options)
-    (name,) = folder.names()
-    first = stage.measure_with_outcomes([vsepp], folder, place, options)
-    assert first.metrics == metrics
-    assert set(folder.names()) == {name, first.file}
-    folder.write_bytes(first.file, folder.read_bytes(first.file)[:-20])  # damaged: measured again too
-    again = stage.measure_with_outcomes([vsepp], folder, place, options)
+def test_damaged_outcomes_are_measured_again(place, vsepp, monkeypatch):
+    options, folder = asked("retrieval", splits=("val",)), place.run("lacking").child("evaluation")
+    first = stage.measure([vsepp], folder, place, *options)
+    table = first.tasks["retrieval"].table
+    assert len(folder.names()) == 2
+    folder.write_bytes(table, folder.read_bytes(table)[:-20])
+    again = stage.measure([vsepp], folder, place, *options)
     monkeypatch.setattr(members, "encode_split", lambda *a: pytest.fail("measured again"))
-    kept = stage.measure_with_outcomes([vsepp], folder, place, options)
+    kept = stage.measure([vsepp], folder, place, *options)
     assert recomputed(kept.outcomes, "val") == recomputed(again.outcomes, "val") == recomputed(first.outcomes, "val")
-    folder.write_bytes(first.file, pack(_rows(folder.read_bytes(first.file)), {"val": "of other data"}))
+    folder.write_bytes(table, pack(_rows(folder.read_bytes(table)), {"val": "of other data"}))
     with pytest.raises(pytest.fail.Exception):
-        stage.measure_with_outcomes([vsepp], folder, place, options)
+        stage.measure([vsepp], folder, place, *options)
 
 
 def _rows(packed):
@@ -261,20 +275,21 @@ def test_wrong_requests_are_one_line(place, vsepp):
     for wrong, near in (("tset", "test"), ("other", "val")):
         there = f"no split '{wrong}'; it has train, val, test, shifted; measure.splits={near} measures that one$"
         with pytest.raises(InputError, match=there):
-            measure_run(vsepp, place, MeasureOptions(attacks=(), splits=(wrong,)))
+            measure_run(vsepp, place, *asked("retrieval", splits=(wrong,)))
     with pytest.raises(InputError, match="holds no finished checkpoint"):
-        measure_run(place.run("absent"), place, MeasureOptions())
-    for changes in ({"attacks": "both"}, {"alpha": "1.2"}, {"folds": "0"}):
+        measure_run(place.run("absent"), place, *asked())
+    for changes in ({"attacks.words": "both"}, {"alpha": "1.2"}, {"folds": "0"}):
         with pytest.raises(InputError, match=next(iter(changes))):
             override(MeasureOptions(), changes)
-    assert validate(override(MeasureOptions(), {"attacks": ""})).attacks == ()
+    with pytest.raises(InputError, match=r"^tasks=retreival: unknown; did you mean retrieval\?$"):
+        measure_run(vsepp, place, ["retreival"])
 
 
 @pytest.mark.parametrize("family", ["univse", "vsepp"])
 def test_contrastive_captions_of_vse_c(request, place, family):
     run = request.getfixturevalue(family)
-    found = measure_run(run, place, MeasureOptions(attacks=(), contrast=("all",)))
-    plain = measure_run(run, place, MeasureOptions(attacks=()))
+    found = measure_run(run, place, *asked("retrieval", *CONTRAST, **contrast("all")))
+    plain = measure_run(run, place, *asked("retrieval"))
     own = {key for key in found if key.startswith("test/own_pool_")}
     classes = {key.split("/")[1] for key in own}
     assert {"own_pool_none", "own_pool_noun", "own_pool_numeral", "own_pool_relation", "own_pool_all"} <= classes
@@ -289,49 +304,47 @@ def test_contrastive_captions_of_vse_c(request, place, family):
 
 def test_attacks_of_both_papers_keep_their_numbers_beside_each_other(place, vsepp):
     """Both have one on relations."""
+    names = (("attacks",), CONTRAST, ("attacks", *CONTRAST))
     one, other, both = (
-        measure_run(vsepp, place, MeasureOptions(attacks=attacks, contrast=contrast))
-        for attacks, contrast in ((("shared",), ()), ((), ("shared",)), (("shared",), ("shared",)))
+        measure_run(vsepp, place, *asked("retrieval", *each, attacks__words=("shared",))) for each in names
     )
     assert both == one | other
     assert len(both) == len(one) + len(other) - len(PLAIN)
     named = {key.split("/")[1] for key in both}
     assert {"attack_relation", "attack_contrast_relation", "attack_contrast_plural", "own_pool_relation"} <= named
-    with pytest.raises(AssertionError, match=r"measured twice: \['a'\]"):
-        add({"a": 1.0}, {"a": 1.0})
-    twice = MeasureOptions(splits=("test", "test"), attacks=("shared", "shared"))
-    assert measure_run(vsepp, place, twice) == one
+    twice = asked(splits=("test", "test"), attacks__words=("shared", "shared"))
+    assert measure_run(vsepp, place, *twice) == one
 
 
 def test_other_adversaries_are_measured_anew(place, univse, monkeypatch):
     """Those of another generator, parser or rules: each has its fingerprint in the name of what is kept."""
-    options = MeasureOptions(attacks=("shared",), contrast=("shared",))
-    measure_run(univse, place, options)
+    options = asked("retrieval", "attacks", *CONTRAST, attacks__words=("shared",))
+    measure_run(univse, place, *options)
     monkeypatch.setattr(members, "encode_split", lambda *a: pytest.fail("measured again"))
-    measure_run(univse, place, options)
-    for changed in (stage.attack_split, stage.contrast_split):
+    measure_run(univse, place, *options)
+    for changed in (plan.attack_split, plan.contrast_split):
         name = changed.__name__
 
         def other(*arguments, changed=changed, **more):
             return replace(changed(*arguments, **more), fingerprint="other")
 
         with monkeypatch.context() as patched:
-            patched.setattr(stage, name, other)
+            patched.setattr(plan, name, other)
             with pytest.raises(pytest.fail.Exception):
-                measure_run(univse, place, options)
-    prepare = stage.pipeline.prepare
+                measure_run(univse, place, *options)
+    prepare = plan.pipeline.prepare
 
     def parsed_otherwise(*arguments, **more):
         material = prepare(*arguments, **more)
         return replace(material, fingerprints={**material.fingerprints, "language": "other"})
 
-    monkeypatch.setattr(stage.pipeline, "prepare", parsed_otherwise)
+    monkeypatch.setattr(plan.pipeline, "prepare", parsed_otherwise)
     with pytest.raises(pytest.fail.Exception):
-        measure_run(univse, place, options)
+        measure_run(univse, place, *options)
 
 
 def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_path):
-    material = stage.pipeline.prepare(load_run(univse).config, place)
+    material = plan.pipeline.prepare(load_run(univse).config, place)
     part = material.records.split("test")
     rows = {
         str(k): {"filename": f"dir/{c.image}.png", "caption": c.text, "negative_caption": negative}
@@ -342,36 +355,39 @@ def test_pairs_of_captions_on_images_found_by_name(place, univse, vsepp, tmp_pat
     path = tmp_path / "swap_obj.json"
     path.write_text(json.dumps(rows))
     for run in (univse, vsepp):
-        found = measure_run(run, place, MeasureOptions(attacks=(), pairs=(str(path),)))
-        assert 0 < found["pairs/found"] < 100
-        assert 0 <= found["pairs/swap_obj"] == found["pairs/mean"] <= 100
+        found = measure_run(run, place, *asked("caption_pairs", caption_pairs__files=(str(path),)))
+        assert 0 < found["pairs/swap_obj/found"] < 100
+        assert 0 <= found["pairs/swap_obj/swap_obj"] == found["pairs/swap_obj/mean"] <= 100
     del rows["elsewhere"]
     path.write_text(json.dumps(rows))  # edited: measured anew
-    assert measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),)))["pairs/found"] == 100
+    assert (
+        measure_run(vsepp, place, *asked("caption_pairs", caption_pairs__files=(str(path),)))["pairs/swap_obj/found"]
+        == 100
+    )
     path.write_text(json.dumps([{**next(iter(rows.values())), "category": "mean"}]))
     with pytest.raises(InputError, match="category 'mean' is the name of another metric"):
-        measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),)))
+        measure_run(vsepp, place, *asked("caption_pairs", caption_pairs__files=(str(path),)))
     rows["elsewhere"] = {"filename": "000000000042.jpg", "caption": "a dog", "negative_caption": "a cat"}
     path.write_text(json.dumps({"0": rows["elsewhere"]}))
     with pytest.raises(InputError, match="none of 1 pairs is of an image of"):
-        measure_run(vsepp, place, MeasureOptions(attacks=(), pairs=(str(path),), splits=("val",)))
+        measure_run(vsepp, place, *asked("caption_pairs", splits=("val",), caption_pairs__files=(str(path),)))
 
 
 def test_pairs_whose_name_several_images_share_are_left_out_and_told(monkeypatch, caplog, place, vsepp, tmp_path):
-    material = stage.pipeline.prepare(load_run(vsepp).config, place)
+    material = plan.pipeline.prepare(load_run(vsepp).config, place)
     own = material.records.split("test").images[0].id
     row = {"caption": "a red ball", "negative_caption": "a blue ball"}
     path = tmp_path / "swap_obj.json"
-    options = MeasureOptions(attacks=(), pairs=(str(path),))
+    options = asked("retrieval", "caption_pairs", caption_pairs__files=(str(path),))
     monkeypatch.setattr(
         caption_pairs, "match_images", lambda pairs, _: MatchedImages({own: own}, frozenset({"001.jpg"}))
     )
     path.write_text(json.dumps([row | {"filename": own}, *[row | {"filename": "001.jpg"}] * 3]))
     told = "3 of 4 pairs give a name that several images share, such as '001.jpg'; write an image's id, or its path"
-    assert measure_run(vsepp, place, options)["pairs/found"] == 25
+    assert measure_run(vsepp, place, *options)["pairs/swap_obj/found"] == 25
     assert told in caplog.text
     path.write_text(json.dumps([row | {"filename": "001.jpg"}]))
     with pytest.raises(
         InputError, match=r"none of 1 pairs is of an image of .*; 1 of 1 pairs give a name that several"
     ):
-        measure_run(vsepp, place, options)
+        measure_run(vsepp, place, *options)

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.unit.asked import CONTRAST, asked
 from vse.config import override
 from vse.presets import preset
 from vse.report import comparison_build
-from vse.stages.measuring import stage
-from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring import plan, stage
 from vse.stages.train import run_training
 
 CHANGES = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1}
-OPTIONS = MeasureOptions(attacks=("shared",), contrast=("shared",))
+OPTIONS = asked("retrieval", "attacks", *CONTRAST, attacks__words=("shared",))
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def runs(place):
 @pytest.fixture(autouse=True)
 def less(monkeypatch):
     """Objects, relations and plurals as on captions that have none."""
-    for make in (stage.attack_split, stage.contrast_split):
+    for make in (plan.attack_split, plan.contrast_split):
 
         def without(*arguments, make=make, **named):
             made = make(*arguments, **named)
@@ -33,7 +33,7 @@ def less(monkeypatch):
             texts = {key: () if key in gone else each for key, each in made.texts.items()}
             return replace(made, texts=texts, caption=caption)
 
-        monkeypatch.setattr(stage, make.__name__, without)
+        monkeypatch.setattr(plan, make.__name__, without)
 
 
 TOLD = (
@@ -45,7 +45,7 @@ TOLD = (
 
 def test_an_evaluation_says_which_attacks_have_no_numbers(place, runs, caplog):
     with caplog.at_level("WARNING", "vse"):
-        found = stage.measure_with_outcomes(runs[:1], runs[0].child("evaluation"), place, OPTIONS).metrics
+        found = stage.measure(runs[:1], runs[0].child("evaluation"), place, *OPTIONS).metrics
     assert tuple(caplog.messages) == TOLD
     attacks = {key.split("/")[1] for key in found if "/attack_" in key}
     named = ("attribute", "contrast_noun", "contrast_numeral", "contrast_shuffle", "contrast_preposition")
@@ -55,5 +55,5 @@ def test_an_evaluation_says_which_attacks_have_no_numbers(place, runs, caplog):
 
 def test_a_comparison_says_it_once_for_all_runs(place, runs, caplog):
     with caplog.at_level("WARNING", "vse"):
-        comparison_build.measured_alike([comparison_build._compared(run) for run in runs], place, OPTIONS)
+        comparison_build.measured_alike([comparison_build._compared(run) for run in runs], place, *OPTIONS)
     assert tuple(caplog.messages) == TOLD

@@ -1,0 +1,308 @@
+"""What an evaluation task is: its keys, what it needs, its metrics as data, and how it measures a split.
+
+A task is one file of `vse.evaluation.tasks` that registers itself. Names in files, in MLflow and on pages, the order of
+tables and their headings come from its `metrics`.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from vse.data.records import Records, Split
+from vse.data.source import Source
+from vse.evaluation import protocol as protocols
+from vse.evaluation.attacks import AnySet, Attacked, OwnScores, attack, own_scores, restrict
+from vse.evaluation.codes import Codes
+from vse.evaluation.metrics import Metric, Ranks, RetrievalCounter
+from vse.evaluation.retrieval import Encoded, ScoresParts, count_retrieval, slice_items
+from vse.models.family import Family
+from vse.registry import ComponentConfig
+from vse.training.examples import Examples
+
+
+class Runs(Protocol):
+    """One trained run, or several whose scores are averaged, as tasks see them. What they encode, `model` scores."""
+
+    @property
+    def model(self) -> ScoresParts: ...
+    @property
+    def families(self) -> tuple[Family, ...]: ...
+    @property
+    def records(self) -> Records: ...
+
+    def encode(self, part: Split) -> Codes:
+        """Every image and caption of a split or of a part of it."""
+        ...
+
+    def encode_images(self, ids: tuple[str, ...]) -> Encoded:
+        """Images of the data set by their ids."""
+        ...
+
+    def encode_texts(self, texts: list[str]) -> Encoded:
+        """Captions that are no part of the data set, parsed if a family reads components."""
+        ...
+
+    def unknown_words(self, texts: Iterable[str]) -> float:
+        """Share of tokens, in percent, that the vocabulary does not hold."""
+        ...
+
+    def truth(self, split: str) -> np.ndarray:
+        """(images, captions) of a split, bool: which captions are true of which images."""
+        ...
+
+    def examples(self, part: Split) -> Examples:
+        """The arrays that the family reads of a split."""
+        ...
+
+    def initial_family(self) -> Family:
+        """The family with the weights that training began with, in eval mode."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class AdversarialTexts:
+    """Adversarial captions of a split in one kind of words: texts by attack, and the same to be encoded in blocks."""
+
+    texts: Mapping[str, tuple[str, ...]]
+    sets: Mapping[str, AnySet]
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """What the queries of one fold met: the ranks, and images and captions by their positions in the split.
+
+    Args:
+        name: Begins the names of the metrics that the queries make: `i2t`, `attack_object`.
+        fold: Its number.
+        ranks: One for each query.
+        images: The image of each query.
+        captions: The caption of each query, if captions are the queries.
+        pairs: (queries, 2): adversaries that lose against the caption that they were made from, and adversaries.
+    """
+
+    name: str
+    fold: int
+    ranks: Ranks
+    images: np.ndarray
+    captions: np.ndarray | None = None
+    pairs: np.ndarray | None = None
+
+
+class Context:
+    """A split as trained runs read it. What tasks share is made once, when the first of them asks.
+
+    Args:
+        runs: What is measured.
+        split: The whole split. Of a task of the data set, all images and captions.
+        protocol: Which images and captions of the split are taken, in how many folds.
+        adversaries: By kind and words, those of the captions that the protocol takes.
+        whole: Whether the codes are of the whole split, whatever the protocol takes.
+    """
+
+    def __init__(
+        self,
+        runs: Runs,
+        split: Split,
+        protocol: protocols.Protocol,
+        adversaries: Mapping[tuple[str, str], AdversarialTexts],
+        whole: bool = False,
+    ) -> None:
+        self.runs, self.split, self.protocol = runs, split, protocol
+        self.known = adversaries
+        self._part = split.first(None if whole else protocol.num_images)
+        self._own: dict[tuple[str, str], list[dict[str, OwnScores]]] = {}
+        self.queries: list[Queries] = []
+
+    @property
+    def model(self) -> ScoresParts:
+        """Scores what the runs encode."""
+        return self.runs.model
+
+    @cached_property
+    def codes(self) -> Codes:
+        """Codes of the images and captions that the protocol takes, or of the whole split."""
+        return self.runs.encode(self._part)
+
+    @cached_property
+    def folds(self) -> tuple[protocols.Fold, ...]:
+        """The folds of the protocol."""
+        return tuple(self.protocol.select(self._part.caption_to_image, len(self._part.images)))
+
+    def encoded(self, fold: protocols.Fold) -> tuple[Encoded, Encoded]:
+        """(images, captions) of a fold; no copy if it has all of them."""
+        codes = self.codes
+        if len(fold.images) == len(self._part.images) and len(fold.captions) == len(self._part.captions):
+            return codes.images, codes.captions
+        return slice_items(codes.images, fold.images), slice_items(codes.captions, fold.captions)
+
+    @cached_property
+    def counters(self) -> tuple[RetrievalCounter, ...]:
+        """For each fold what its images and true captions meet among each other; attacks continue from it."""
+        return tuple(count_retrieval(self.model, *self.encoded(fold), fold.caption_to_image) for fold in self.folds)
+
+    def adversaries(self, kind: str, words: Iterable[str]) -> Iterator[tuple[str, AdversarialTexts]]:
+        """(words, adversaries) of a kind, for the words of which there are any."""
+        for each in dict.fromkeys(words):
+            if (kind, each) in self.known:
+                yield each, self.known[kind, each]
+
+    def attacked(self, kind: str, words: str) -> list[dict[str, Attacked]]:
+        """Of each fold, retrieval among its captions and the adversaries of each attack."""
+        results = []
+        self._own[kind, words] = []
+        for fold, counter in zip(self.folds, self.counters, strict=True):
+            images, _ = self.encoded(fold)
+            both = {
+                name: attack(self.model, images, counter, restrict(each, fold))
+                for name, each in self.known[kind, words].sets.items()
+            }
+            results.append({name: attacked for name, (attacked, _) in both.items()})
+            self._own[kind, words].append({name: own for name, (_, own) in both.items()})
+        return results
+
+    def own_scores(self, kind: str, words: str) -> list[dict[str, OwnScores]]:
+        """Of each fold, the scores of the adversaries of each attack with the image of their caption."""
+        if (kind, words) not in self._own:
+            self._own[kind, words] = [
+                {
+                    name: own_scores(self.model, self.encoded(fold)[0], counter.caption_to_image, restrict(each, fold))
+                    for name, each in self.known[kind, words].sets.items()
+                }
+                for fold, counter in zip(self.folds, self.counters, strict=True)
+            ]
+        return self._own[kind, words]
+
+    def record(
+        self, name: str, fold: int, ranks: Ranks, pairs: np.ndarray | None = None, *, captions: bool = False
+    ) -> None:
+        """Keep what each query met, from which `jobs/compare.py` has its intervals.
+
+        Args:
+            name: Begins the names of the metrics that the queries make.
+            fold: Its number.
+            ranks: Of queries by their positions in the fold.
+            pairs: As in `Queries`, by image of the fold.
+            captions: Whether captions are the queries, rather than images.
+        """
+        of, rows = self.folds[fold], ranks.queries.cpu().numpy()
+        images = of.images[of.caption_to_image[rows] if captions else rows]
+        sought, lost = of.captions[rows] if captions else None, None if pairs is None else pairs[rows]
+        self.queries.append(Queries(name, fold, ranks, images, sought, lost))
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is known of a measurement before anything is encoded; `own_data`: the runs' own, not `measure.on`."""
+
+    families: tuple[Family, ...]
+    source: type[Source]
+    own_data: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Capability:
+    """Something that a task needs. A table says "n/a: needs NAME" if a subject has it not."""
+
+    name: str
+    of: Callable[[Subject], bool]
+
+
+ONE_RUN = Capability("a single run, not an ensemble", lambda subject: len(subject.families) == 1)
+
+
+class Scope(Enum):
+    """What a task measures at once."""
+
+    PROTOCOL = "the images and captions of a split that the protocol takes"
+    SPLIT = "a whole split, whatever the protocol"
+    DATA = "the data set, once for all splits"
+
+
+class Task(ABC):
+    """Base of all tasks. The first line of a task's docstring is what `--help` says of it.
+
+    Attributes:
+        Config: Its keys, below `measure.<task>`.
+        needs: What a family or a data set must have.
+        scope: What `measure` gets at once.
+        records_queries: Whether `measure` records what single queries met, so that `jobs/compare.py` can compare runs.
+        revision: Raise it whenever the same weights and data give other numbers.
+    """
+
+    Config: ClassVar[type[ComponentConfig]] = ComponentConfig
+    needs: ClassVar[tuple[Capability, ...]] = ()
+    scope: ClassVar[Scope] = Scope.PROTOCOL
+    records_queries: ClassVar[bool] = False
+    revision: ClassVar[int] = 1
+
+    def __init__(self, config: Any = None) -> None:
+        self.config = self.Config() if config is None else config
+
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[Metric, ...]:
+        """Everything that the task may measure, in the order of tables."""
+
+    @abstractmethod
+    def measure(self, context: Context) -> dict[str, float]:
+        """Values by the names of `metrics`. What there is nothing to ask of, such as an attack that finds no caption
+        to change, is left out. Raises Diverged at a NaN."""
+
+    def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
+        """Files by name, such as `curve.png`, of what was measured; tracked in MLflow next to the numbers."""
+        return {}
+
+    @property
+    def adversaries(self) -> tuple[tuple[str, str], ...]:
+        """(kind, words) of the adversarial captions that `measure` asks the context for: made before it is called."""
+        return ()
+
+    @property
+    def label(self) -> str:
+        """What stands in place of a split in names, for a task of the data set."""
+        return ""
+
+    def content(self) -> Any:
+        """Plain data that decides the numbers besides `config`, such as what is in the files that it names."""
+        return None
+
+    def check(self, records: Records) -> None:  # noqa: B027  # most tasks have nothing to check
+        """Called before anything is encoded. Raises InputError if `config` does not go with the data."""
+
+    def metric(self, name: str) -> Metric:
+        """The metric of a name; KeyError if it is no metric of the task."""
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Metric]:
+        return {metric.name: metric for metric in self.metrics}
+
+    def missing(self, subject: Subject) -> str:
+        """What the task needs and a subject lacks; empty for nothing."""
+        return " and ".join(need.name for need in self.needs if not need.of(subject))
+
+    @classmethod
+    def about(cls) -> str:
+        """The first line of its docstring."""
+        return (cls.__doc__ or "").partition("\n")[0]
+
+
+def measured(task: Task, context: Context) -> tuple[dict[str, float], dict[str, bytes], list[Queries]]:
+    """(values in the order of `metrics`, pictures, outcomes of queries) of a task on a split."""
+    context.queries = []
+    values = task.measure(context)
+    order = {metric.name: place for place, metric in enumerate(task.metrics)}
+    values = {name: values[name] for name in sorted(values, key=order.__getitem__)}
+    return values, task.pictures(context, values), context.queries
+
+
+def stem(file: str) -> str:
+    """The name of a file or an address without folders and suffix, as part of another name."""
+    return re.sub(r"[^\w.-]", "_", PurePosixPath(file.partition("?")[0]).stem)

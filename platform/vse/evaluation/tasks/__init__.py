@@ -1,0 +1,59 @@
+"""Evaluation tasks. Adding one is one file and one import line here."""
+
+from collections.abc import Sequence
+
+from vse import registry
+from vse.errors import InputError, did_you_mean
+from vse.evaluation.task import Task
+from vse.evaluation.tasks import (
+    alpha_curve,
+    attacks,
+    caption_pairs,
+    contrast,
+    gaussian_codes,
+    own_pools,
+    plural_split,
+    retrieval,
+    true_pairs,
+)
+
+__all__ = [
+    "alpha_curve",
+    "attacks",
+    "caption_pairs",
+    "contrast",
+    "gaussian_codes",
+    "own_pools",
+    "plural_split",
+    "retrieval",
+    "true_pairs",
+]
+
+DEFAULT = ("retrieval", "attacks")
+_FIRST = (*DEFAULT, "contrast", "own_pools", "plural_split", "true_pairs", "caption_pairs")  # in tables; then by name
+
+
+def names() -> tuple[str, ...]:
+    """All tasks, in the order of tables."""
+    return tuple(dict.fromkeys((*_FIRST, *registry.names("task"))))
+
+
+def task(name: str) -> type[Task]:
+    """The task of a name."""
+    return registry.component("task", name)
+
+
+def check_names(tasks: Sequence[str]) -> None:
+    """Raises InputError for a name that no task has, with what may be meant, and if none is named."""
+    for name in tasks:
+        if name not in names():
+            known = did_you_mean(name, names()) or f"known are {', '.join(names())}"
+            raise InputError(f"tasks={name}: unknown; {known}")
+    if not tasks:
+        raise InputError(f"tasks: name one or more of {', '.join(names())}")
+
+
+def help_text() -> str:
+    """A line for each task, for `--help`."""
+    lines = (f"\n      {name:16}{task(name).about()}" for name in names())
+    return f"what to measure; an error if a run can be measured by none of them:{''.join(lines)}"

@@ -1,0 +1,107 @@
+"""Caption pairs of files: the share whose true caption scores higher for its image (SugarCrepe, section 3)."""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from vse.adversaries.caption_pairs import CaptionPair, match_images, read_pairs
+from vse.config import knob
+from vse.data.records import Records
+from vse.errors import InputError
+from vse.evaluation.attacks import pair_wins
+from vse.evaluation.metrics import Metric, Ties
+from vse.evaluation.retrieval import as_index, pair_parts, slice_items
+from vse.evaluation.task import Context, Scope, Task, stem
+from vse.registry import ComponentConfig, register
+
+log = logging.getLogger(__name__)
+
+MEAN = Metric(name="mean", heading="mean")
+FOUND = Metric(name="found", heading="pairs with an image", higher_is_better=None)
+
+
+@register("task", "caption_pairs")
+class CaptionPairsTask(Task):
+    """Pairs of captions of files, such as SugarCrepe's: does the caption beat its negative on its image?"""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        files: tuple[str, ...] = knob(
+            (), "files of (image, caption, negative caption), such as SugarCrepe's JSON", reads="file"
+        )
+
+    config: Config
+    scope = Scope.DATA
+    revision = 2  # 2: a file name that several images share is none of theirs
+
+    @cached_property
+    def pairs(self) -> tuple[CaptionPair, ...]:
+        """Of all files."""
+        return tuple(pair for file in self.config.files for pair in read_pairs(file))
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (*map(self.metric, sorted({pair.category for pair in self.pairs})), MEAN, FOUND)
+
+    def metric(self, name: str) -> Metric:
+        """Categories are those of the files."""
+        named = {metric.name: metric for metric in (MEAN, FOUND)}
+        return named.get(name) or Metric(name=name, heading=name)
+
+    @property
+    def label(self) -> str:
+        return "/".join(("pairs", "-".join(map(stem, self.config.files))))
+
+    def content(self) -> Any:
+        return self.pairs
+
+    def check(self, records: Records) -> None:
+        self._match([(image.id, image.uri) for image in records.images], records.name)
+
+    def _match(self, images: Sequence[tuple[str, str]], data: str) -> tuple[list[CaptionPair], Mapping[str, str], str]:
+        """(pairs of images of the data set, the ids of these by file name, what to warn of); `images`: (id, uri)."""
+        named = f"measure.caption_pairs.files={','.join(self.config.files)}"
+        if not self.config.files:
+            raise InputError(f"{named}: name files of (image, caption, negative caption)")
+        matched = match_images(self.pairs, images)
+        unclear = [pair.filename for pair in self.pairs if pair.filename in matched.ambiguous]
+        kept = [pair for pair in self.pairs if pair.filename in matched.ids]
+        warning = (
+            f"{len(unclear)} of {len(self.pairs)} pairs give a name that several images share, such as "
+            f"{unclear[0]!r}; write an image's id, or its path as {data} has it"
+            if unclear
+            else ""
+        )
+        if not kept:
+            none = f"{named}: none of {len(self.pairs)} pairs is of an image of {data}"
+            raise InputError(f"{none}; {warning}" if warning else none)
+        if taken := {pair.category for pair in kept} & {MEAN.name, FOUND.name}:
+            raise InputError(f"{named}: category {min(taken)!r} is the name of another metric; rename it")
+        return kept, matched.ids, f"{named}: {warning}" if warning else ""
+
+    @torch.inference_mode()
+    def measure(self, context: Context) -> dict[str, float]:
+        """Percent of pairs that are right, ties one half, by category; `mean` is over categories, as in the paper."""
+        images = [(image.id, image.uri) for image in context.split.images]
+        kept, image, warning = self._match(images, context.runs.records.name)
+        if warning:
+            log.warning("%s", warning)
+        ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
+        texts = context.runs.encode_texts([pair.caption for pair in kept] + [pair.negative for pair in kept])
+        codes = context.runs.encode_images(ids)
+        row = as_index(torch.tensor([ids.index(image[pair.filename]) for pair in kept]), texts)
+        true, false = (
+            context.model.combine(pair_parts(context.model, codes, slice_items(texts, part), row))[0].float()
+            for part in (slice(0, len(kept)), slice(len(kept), None))
+        )
+        total, right = Counter(pair.category for pair in kept), Counter[str]()
+        for pair, win in zip(kept, pair_wins(true, false, Ties()).tolist(), strict=True):
+            right[pair.category] += win
+        accuracy = {name: 100.0 * right[name] / number for name, number in sorted(total.items())}
+        mean = sum(accuracy.values()) / max(len(accuracy), 1)
+        return {**accuracy, MEAN.name: mean, FOUND.name: 100.0 * len(kept) / len(self.pairs)}

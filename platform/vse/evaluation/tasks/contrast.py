@@ -1,0 +1,45 @@
+"""VSE-C's adversaries (section 4.1) among all candidates, as `attacks` has UniVSE's."""
+
+from dataclasses import dataclass
+
+from vse.adversaries.vsec.evaluation_sets import SETS
+from vse.adversaries.vsec.words import KINDS
+from vse.config import knob
+from vse.evaluation.metrics import Metric
+from vse.evaluation.task import Context, Task
+from vse.evaluation.tasks.attacks import attack_metrics, measure_attacks
+from vse.registry import ComponentConfig, register
+
+VSEC = "vsec"  # the kind of adversaries
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContrastConfig(ComponentConfig):
+    """Which of VSE-C's adversaries are met."""
+
+    words: tuple[str, ...] = knob(
+        ("shared",),
+        "words of adversaries: shared with training adversaries, disjoint from them (if held out), or all",
+        choices=KINDS,
+    )
+
+
+@register("task", "contrast")
+class ContrastTask(Task):
+    """VSE-C's adversaries, of every caption, among the candidates of every image."""
+
+    Config = ContrastConfig
+    config: ContrastConfig
+    records_queries = True
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        named = {name: f"VSE-C {name} attack" for name in SETS}
+        return tuple(m for name, title in named.items() for m in attack_metrics(f"contrast_{name}", title, KINDS))
+
+    @property
+    def adversaries(self) -> tuple[tuple[str, str], ...]:
+        return tuple((VSEC, words) for words in self.config.words)
+
+    def measure(self, context: Context) -> dict[str, float]:
+        return measure_attacks(context, VSEC, self.config.words, "contrast_")

@@ -1,0 +1,167 @@
+"""Retrieval with an image's own contrastive captions among the candidates (VSE-C, section 4.1).
+
+Each image ranks all true captions of the split and the adversaries of its own captions only: with five captions per
+image, 5,000 + 100 for one class of adversaries and 5,000 + 300 for all three. The rank is that of its best caption.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from vse.adversaries.vsec.evaluation_sets import PER_CLASS, SETS
+from vse.adversaries.vsec.rules import CLASSES
+from vse.adversaries.vsec.words import KINDS
+from vse.evaluation.attacks import OwnScores
+from vse.evaluation.metrics import Metric, Ranks, RetrievalCounter, mean_over_folds, rank_metrics, refuse_nan
+from vse.evaluation.retrieval import count_retrieval, slice_items
+from vse.evaluation.task import Context, Task
+from vse.evaluation.tasks.attacks import behind, in_words
+from vse.evaluation.tasks.contrast import VSEC, ContrastConfig
+from vse.registry import register
+
+RANKS = ("r1", "r10", "medr", "meanr")
+NONE, ALL = "none", "all"
+Choose = Callable[[np.ndarray, Mapping[str, np.ndarray]], np.ndarray]
+"""(caption -> image, attack -> the caption of each adversary) -> the images that are chosen."""
+
+
+def add_own(
+    counter: RetrievalCounter, scores: Float[Tensor, " adversaries"], image: Int[Tensor, " adversaries"]
+) -> RetrievalCounter:
+    """A counter that has also met adversaries, each by its own image alone; `counter` is left as it was.
+
+    Raises Diverged at a NaN.
+    """
+    refuse_nan(scores)
+    twin = counter.fork()
+    limits = counter.limits()[0][image]
+    above = (scores > limits[:, 1]).long()
+    level = (scores >= limits[:, 0]).long()
+    counts = torch.zeros(len(counter.limits()[0]), 2, dtype=torch.int64, device=scores.device)
+    counts.index_add_(0, image, torch.stack((above, level), 1))
+    twin.add_counts(slice(0, len(counts)), counts)
+    return twin
+
+
+def own_pool_ranks(
+    counter: RetrievalCounter, own: Mapping[str, OwnScores], together: Iterable[str]
+) -> dict[str, Ranks]:
+    """Ranks of the images without adversaries (`none`), with each class of them, and with those of `together` (`all`).
+
+    counter: of the true captions.
+    """
+    ranks, every, wanted = {NONE: counter.result().i2t}, counter, tuple(together)
+    for name, each in own.items():
+        ranks[name] = add_own(counter, each.scores, each.image).result().i2t
+        if name in wanted:
+            every = add_own(every, each.scores, each.image)
+    return {**ranks, ALL: every.result().i2t}
+
+
+def own_pool_values(head: str, words: str, folds: Sequence[Mapping[str, Ranks]]) -> dict[str, float]:
+    """`<head>own_pool_noun/r1` ...: means of `own_pool_ranks` over folds; nothing of no fold."""
+    return {
+        f"{head}own_pool_{name}{behind(words)}/{metric}": value
+        for name in (folds[0] if folds else ())
+        for metric, value in mean_over_folds(fold[name].metrics() for fold in folds).items()
+        if metric in RANKS
+    }
+
+
+def own_pool_list(head: str, title: str, pools: Iterable[str]) -> Iterator[Metric]:
+    """The metrics of `own_pool_values`; `title` stands before the pool in headings."""
+    for words in KINDS:
+        for pool in pools:
+            group = f"{title}own adversaries: {pool}{in_words(words)}"
+            yield from rank_metrics(f"{head}own_pool_{pool}{behind(words)}", group, RANKS)
+
+
+def chosen_pools(context: Context, label: str, choose: Choose, classes: Iterable[str], words: str) -> dict[str, float]:
+    """`<label>/own_pool_noun/r1` ... with only the images that `choose` returns, and the captions of these, as
+    candidates.
+
+    Images are chosen within each fold, by the captions that it takes. Numbers are means over the folds in which an
+    image is chosen; `<label>/images` says how many are, in all folds together.
+    """
+    pools, number, wanted = list[dict[str, Ranks]](), 0, tuple(classes)
+    for fold, own in zip(context.folds, context.own_scores(VSEC, words), strict=True):
+        rows = choose(fold.caption_to_image, {name: each.caption.cpu().numpy() for name, each in own.items()})
+        number += len(rows)
+        if not len(rows):
+            continue  # nothing is asked in this fold: it counts for nothing in the mean
+        kept = np.flatnonzero(np.isin(fold.caption_to_image, rows))
+        images, captions = context.encoded(fold)
+        caption_to_image = np.searchsorted(rows, fold.caption_to_image[kept])
+        counter = count_retrieval(
+            context.model, slice_items(images, rows), slice_items(captions, kept), caption_to_image
+        )
+        pools.append(own_pool_ranks(counter, {n: _among(own[n], rows, kept) for n in wanted if n in own}, wanted))
+    return own_pool_values(f"{label}/", words, pools) | {f"{label}{behind(words)}/images": float(number)}
+
+
+def _among(own: OwnScores, images: np.ndarray, captions: np.ndarray) -> OwnScores:
+    """Adversaries of some images and captions, by their positions among these; both ascend."""
+    rows, texts = (torch.as_tensor(each, device=own.image.device) for each in (images, captions))
+    inside = torch.isin(own.caption, texts)
+    return OwnScores(
+        scores=own.scores[inside],
+        caption=torch.searchsorted(texts, own.caption[inside]),
+        image=torch.searchsorted(rows, own.image[inside]),
+    )
+
+
+def chosen_images(label: str, title: str) -> list[Metric]:
+    """How many images `chosen_pools` chooses."""
+    return [
+        Metric(
+            name=f"{label}{behind(words)}/images",
+            heading="images",
+            group=f"{title}{in_words(words)}",
+            unit="",
+            higher_is_better=None,
+            decimals=0,
+        )
+        for words in KINDS
+    ]
+
+
+def complete_images(
+    caption_to_image: Int[np.ndarray, " captions"], attacked: Mapping[str, np.ndarray]
+) -> Int[np.ndarray, " complete"]:
+    """The images all of whose captions have twenty adversaries of each of the three classes; none without any."""
+    nobody = np.empty(0, dtype=np.int64)
+    counts = [np.bincount(attacked.get(name, nobody), minlength=len(caption_to_image)) for name in CLASSES]
+    short = (np.stack(counts) < PER_CLASS).any(0)
+    return np.setdiff1d(caption_to_image, caption_to_image[short])
+
+
+@register("task", "own_pools")
+class OwnPoolsTask(Task):
+    """VSE-C's adversaries of an image's own captions among its candidates, also on images with twenty of each class."""
+
+    Config = ContrastConfig
+    config: ContrastConfig
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (
+            *own_pool_list("", "", (NONE, *SETS, ALL)),
+            *chosen_images("complete", "complete images"),
+            *own_pool_list("complete/", "complete images, ", (NONE, *CLASSES, ALL)),
+        )
+
+    @property
+    def adversaries(self) -> tuple[tuple[str, str], ...]:
+        return tuple((VSEC, words) for words in self.config.words)
+
+    def measure(self, context: Context) -> dict[str, float]:
+        values = {}
+        for words, _ in context.adversaries(VSEC, self.config.words):
+            own = context.own_scores(VSEC, words)
+            pools = [own_pool_ranks(*each, CLASSES) for each in zip(context.counters, own, strict=True)]
+            values |= own_pool_values("", words, pools)
+            values |= chosen_pools(context, "complete", complete_images, CLASSES, words)
+        return values

@@ -1,0 +1,193 @@
+"""What measuring runs will take: runs, splits, adversaries and tasks, before anything is encoded."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from vse.config import fingerprint, to_dict
+from vse.data.records import Records, Split
+from vse.evaluation import tasks
+from vse.evaluation.task import Task
+from vse.evaluation.tasks.attacks import UNIVSE
+from vse.evaluation.tasks.contrast import VSEC
+from vse.stages import pipeline
+from vse.stages.attack import Adversaries, attack_split, contrast_split, of_some, without_any
+from vse.stages.measuring.checks import attacked_by, check_measure, size_in
+from vse.stages.measuring.members import Member, Members
+from vse.stages.measuring.options import SharedOptions, Size, protocol_of
+from vse.stages.measuring.other_data import words_of
+from vse.stages.trained import device_of
+from vse.storage.folder import Folder
+from vse.training.config import RunConfig
+from vse.training.inputs import Material
+from vse.workspace.layout import Workspace
+
+log = logging.getLogger(__name__)
+
+REVISION = 6  # of what tasks have in common; 6: one file a task
+
+Kind = tuple[str, str]
+"""A kind of adversaries and a kind of words."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurePlan:
+    """A measurement before anything is encoded.
+
+    Args:
+        members: The runs.
+        tasks: What to measure, by name.
+        missing: As in `CheckedRequest`.
+        parts: The splits.
+        adversaries: By split, kind and words, as each run reads them.
+        options: How to measure.
+        sizes: How much is measured of each split.
+        device: Where to compute.
+    """
+
+    members: Members
+    tasks: dict[str, Task]
+    missing: dict[str, str]
+    parts: tuple[Split, ...]
+    adversaries: Mapping[str, Mapping[Kind, tuple[Adversaries, ...]]]
+    options: SharedOptions
+    sizes: dict[str, Size]
+    device: torch.device
+
+    def digits(self, name: str) -> str:
+        """Fingerprint of all that decides the numbers of a task, in the names of the files that keep them."""
+        task = self.tasks[name]
+        key = [name, task.revision, REVISION, task.config, task.content()]
+        # a GPU's numbers are the same but for the last bits
+        key.append({spec: value for spec, value in shared_options(self.options).items() if spec != "device"})
+        key += [[each.trained.weights, dict(each.material.fingerprints)] for each in self.members.each]
+        for split, kinds in self._of(task).items():
+            key += [[split, *kind, *(one.fingerprint for one in made)] for kind, made in kinds.items()]
+        return fingerprint(key)
+
+    def warn_of_unattacked(self) -> None:
+        """A line for every split and kind of words in which attacks find nothing to change, and have no numbers."""
+        for split, kinds in self.adversaries.items():
+            for (kind, words), (first, *_) in kinds.items():
+                if names := [f"contrast_{each}" if kind == VSEC else each for each in without_any(first)]:
+                    none = f"no {' and no '.join(names)} adversaries ({words} words)"
+                    log.warning("split %s has %s: there are no numbers of them", split, none)
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What runs must have in common for their outcomes to be compared: fingerprints of the images and captions of
+        every split, and of the texts that attack it by kind."""
+        return self._fingerprints(self.adversaries)
+
+    def fingerprints_of(self, name: str) -> dict[str, str]:
+        """Those that the outcomes of a task depend on."""
+        return self._fingerprints(self._of(self.tasks[name]))
+
+    def _of(self, task: Task) -> dict[str, dict[Kind, tuple[Adversaries, ...]]]:
+        return {
+            split: {kind: made for kind, made in kinds.items() if kind in task.adversaries}
+            for split, kinds in self.adversaries.items()
+        }
+
+    def _fingerprints(self, adversaries: Mapping[str, Mapping[Kind, tuple[Adversaries, ...]]]) -> dict[str, str]:
+        prints = {}
+        for part in self.parts:
+            rows = [[i.id, i.uri] for i in part.images], [[c.id, c.image, c.text] for c in part.captions]
+            prints[part.name] = fingerprint(rows)
+            for kind, (first, *_) in adversaries[part.name].items():
+                captions = {name: of.tolist() for name, of in first.caption.items()}
+                prints["/".join((part.name, *kind))] = fingerprint([first.texts, captions])
+        return prints
+
+
+def plan_measure(
+    runs: Sequence[Folder], workspace: Workspace, names: Sequence[str], options: SharedOptions
+) -> MeasurePlan:
+    """What measuring runs will take, with earlier stages and adversaries made if they are missing.
+
+    Arguments and errors as for `measure`.
+    """
+    request = check_measure(runs, workspace, names, options, lambda config: pipeline.describe(config, workspace))
+    for line in attacked_by(request, options):
+        log.info("%s", line)
+    alpha = options.alpha
+    members = Members(
+        tuple(
+            Member(
+                run.name,
+                trained,
+                _material(trained.config, config, workspace, request.attacked, records),
+                config,
+                {"alpha": alpha} if alpha is not None and "alpha" in trained.family.inference_parameters else {},
+                options.drop_components,
+                options.drop_seed,
+            )
+            for run, trained, config, records in zip(
+                runs, request.loaded, request.configs, request.records, strict=True
+            )
+        ),
+        workspace,
+    )
+    parts = tuple(members.split(split) for split in dict.fromkeys(options.splits))  # refused before any is encoded
+    first = members.each[0]
+    kinds = dict.fromkeys(kind for task in request.tasks.values() for kind in task.adversaries)
+    return MeasurePlan(
+        members=members,
+        tasks={name: request.tasks[name] for name in tasks.names() if name in request.tasks},
+        missing=request.missing,
+        parts=parts,
+        adversaries={part.name: _adversaries(members, part.name, kinds, options) for part in parts},
+        options=options,
+        sizes=dict(size_in(first.config, first.material.records, part.name, options) for part in parts),
+        device=device_of(options.device, "measure.device"),
+    )
+
+
+def shared_options(options: SharedOptions) -> dict[str, Any]:
+    """The options that are no task's own."""
+    return {key: value for key, value in to_dict(options).items() if key not in tasks.names()}
+
+
+def _material(own: RunConfig, config: RunConfig, workspace: Workspace, parsed: bool, records: Records) -> Material:
+    """What earlier stages make of the run's data, or of the other data of `config` that it is measured on: `records`
+    are of these."""
+    if config is own:
+        return pipeline.prepare(own, workspace, parsed=parsed, records=records)
+    material = pipeline.prepare(own, workspace)
+    return pipeline.prepare_transfer(config, workspace, material, parsed=parsed, records=records)
+
+
+def _adversaries(
+    members: Members, split: str, kinds: Mapping[Kind, None], options: SharedOptions
+) -> dict[Kind, tuple[Adversaries, ...]]:
+    """The adversaries of the images that the protocol takes, made if they are missing."""
+    images = protocol_of(split, options).num_images
+    texts = [member.config.text for member in members.each]
+    held_out = {
+        UNIVSE: all(text.pools.held_out for text in texts),
+        VSEC: all(text.contrast.held_out for text in texts),
+    }
+    made = dict[Kind, tuple[Adversaries, ...]]()
+    for kind, words in kinds:
+        if words == "disjoint" and not held_out[kind]:
+            continue  # training negatives had them all
+        make = attack_split if kind == UNIVSE else contrast_split
+        each = members.attackers(
+            lambda member, make=make, words=words: make(
+                member.config,
+                members.workspace,
+                _with_words(member.material, split, options),
+                split,
+                words,
+                images=images,
+            )
+        )
+        made[kind, words] = tuple(map(of_some, each))
+    return made
+
+
+def _with_words(material: Material, split: str, options: SharedOptions) -> Material:
+    return replace(material, words_split=words_of(material.records, split, options))
