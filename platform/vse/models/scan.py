@@ -87,5 +87,5 @@ class SCAN(Family):
         assert settings.keys() <= set(self.inference_parameters), f"unknown inference parameters {sorted(settings)}"
         if len(parts) == 1:
             return next(iter(parts.values()))
-        weight: float = settings["weight"] if "weight" in settings else self.config.weight
+        weight = {"weight": self.config.weight, **settings}["weight"]
         return weight * parts["t2i"] + (1 - weight) * parts["i2t"]

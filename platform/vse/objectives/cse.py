@@ -1,4 +1,4 @@
-"""The losses of CSE (thesis, section 1.4.3): the triplet loss over all negatives, and the same for lower layers."""
+"""The losses of CSE (thesis, section 1.4.3): a triplet loss over all negatives for every layer."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,7 +15,11 @@ from vse.registry import ComponentConfig, register
 
 @register("objective", "cse")
 class CSELoss(Objective):
-    """Losses: `sent`, and `middle`, the mean of the hinges between images and each lower layer's codes of sentences."""
+    """Losses `sent`, and `middle`, the mean of the losses between images and the codes of each lower layer.
+
+    Args:
+        config: keys below `objective.`.
+    """
 
     gathers = frozenset({"images", "captions", "middle"})
     matching = frozenset({"sent", "middle"})
@@ -34,7 +38,8 @@ class CSELoss(Objective):
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "CSELoss.Config") -> None:
-        self.config, self.scalars = config, first_scalars(config.match)
+        super().__init__(config)
+        self.scalars = first_scalars(config.match)
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         excluded = excluded_pairs(gathered, self.config.mask)

@@ -1,7 +1,7 @@
 """The bidirectional ranking loss with neighbourhood constraints of the Embedding Network (Wang et al., TPAMI 2019).
 
-Our reading: distances are Euclidean between unit vectors. Neighbours are known for captions alone, as the jWAE paper
-remarks (section 2): two captions of one image must lie closer to each other than to any other image's.
+Our reading: distances are Euclidean between unit vectors. Only captions have known neighbours, as the jWAE paper
+remarks (section 2): two captions of one image must be closer to each other than to captions of other images.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from vse.registry import ComponentConfig, register
 
 
 def distances(a: Float[Tensor, "rows dim"], b: Float[Tensor, "columns dim"]) -> Float[Tensor, "rows columns"]:
-    """Euclidean distances of unit vectors; no gradient where two coincide."""
+    """Euclidean distances of unit vectors, without gradient for equal ones."""
     return (2 - 2 * products(a, b)).clamp_min(1e-12).sqrt()
 
 
@@ -28,7 +28,15 @@ def violations(
     margin: float,
     most: int,
 ) -> Float[Tensor, ""]:
-    """Σ over rows of the `most` largest [m + d(positive) − d(negative)]₊; excluded pairs are no negatives."""
+    """Σ over rows of the largest terms [m + d(positive) − d(negative)]₊.
+
+    Args:
+        positives: distances d of the positive pairs.
+        negatives: distances d of all pairs.
+        excluded: pairs that are no negatives.
+        margin: m.
+        most: terms that count for each row.
+    """
     terms = (margin + positives[:, None] - negatives).clamp_min(0).masked_fill(excluded, 0)
     if terms.shape[1] > most:
         terms = terms.topk(most, dim=1).values
@@ -37,7 +45,11 @@ def violations(
 
 @register("objective", "embedding_network")
 class EmbeddingNetworkLoss(Objective):
-    """Losses: `sent`, images against captions and back; `text`, captions against captions."""
+    """Losses `sent`, between images and captions in both directions, and `text`, between captions.
+
+    Args:
+        config: keys below `objective.`.
+    """
 
     gathers = frozenset({"images", "captions", "siblings", "has_sibling"})
     matching = frozenset({"sent", "text"})
@@ -51,9 +63,6 @@ class EmbeddingNetworkLoss(Objective):
         most: int = knob(10, "hardest violated negatives that count for each positive", low=1)
         neighbours: float = knob(0.1, "weight of the constraint between captions of one image", low=0)
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
-
-    def __init__(self, config: "EmbeddingNetworkLoss.Config") -> None:
-        self.config = config
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         config, captions = self.config, gathered["captions"]

@@ -13,7 +13,14 @@ def same_meaning(
     other_images: Int[Tensor, " columns"],
     other_texts: Int[Tensor, " columns"],
 ) -> Bool[Tensor, "rows columns"]:
-    """Pairs that must not serve as negatives: captions of the same image, or of the same normalised text."""
+    """Pairs that are no negatives: captions of the same image, or of the same normalised text.
+
+    Args:
+        images: group of the image of each row.
+        texts: group of the text of each row.
+        other_images: group of the image of each column.
+        other_texts: group of the text of each column.
+    """
     return (images[:, None] == other_images[None, :]) | (texts[:, None] == other_texts[None, :])
 
 
@@ -24,11 +31,14 @@ ABOUT_MASK = (
 
 
 def excluded_pairs(gathered: Mapping[str, Tensor], mask: str) -> Bool[Tensor, "items items"]:
-    """Pairs (image i, caption j) of a batch that are no negatives, beside the diagonal.
+    """Pairs (image i, caption j) of a batch, besides the diagonal, that are no negatives.
 
-    `same`: captions of one image or of one text; `none`: no pair, as published; `truth`: also every caption that is
-    true of the image, which only a data set that knows can say (`true_images` (items, images of the split)). Items
-    that are not `paired` are nobody's negatives and have none: a pair of their own is not known.
+    Items that are not `paired` neither are nor have negatives, since their own pair is not known.
+
+    Args:
+        gathered: groups of images and texts, and `true_images` (items, images of the split) for `truth`.
+        mask: `same` for captions of one image or one text; `truth` for these and captions that are true of the image,
+            which only some data sets know; `none` for no pair, as published.
     """
     images, texts = gathered["image_group"], gathered["text_group"]
     if mask == "none":
@@ -45,10 +55,15 @@ def excluded_pairs(gathered: Mapping[str, Tensor], mask: str) -> Bool[Tensor, "i
 def bidirectional_hinge(
     scores: Float[Tensor, "items items"], excluded: Bool[Tensor, "items items"], margin: float, hardest: bool
 ) -> Float[Tensor, ""]:
-    """Σ_i F_j [m + s_ij − s_ii]₊ + Σ_j F_i [m + s_ij − s_jj]₊, rows images, columns captions.
+    """Σ_i F_j [m + s_ij − s_ii]₊ + Σ_j F_i [m + s_ij − s_jj]₊ of images i and captions j.
 
-    F is the maximum (`hardest`, the published hard-negative mining) or the sum. `excluded` pairs and the diagonal are
-    no negatives. All codes equal: exactly 2·items·margin under the maximum.
+    If all codes are equal, the loss is 2·items·margin under the maximum.
+
+    Args:
+        scores: s.
+        excluded: pairs that are no negatives; neither is the diagonal.
+        margin: m.
+        hardest: F is the maximum (hard-negative mining) instead of the sum.
     """
     positives = scores.diagonal()
     excluded = excluded | torch.eye(len(scores), dtype=torch.bool, device=scores.device)

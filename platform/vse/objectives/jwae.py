@@ -1,44 +1,134 @@
 """The objective of jWAE (Mahajan et al., ICCV 2019), eqs. 6 to 9, and of its ablations.
 
-How terms of one batch of B captions weigh against each other is not settled by the paper: eq. 6 prints sums for the
-reconstructions and, beside them, divergences, which are means; eq. 1 a sum, eq. 7 a mean. With `reduction=sum` every
-term is summed over the batch. With `mean` every term but the hinge is a mean over it, as in the released code: beside
-the summed hinge each λ then weighs B times less, 128 times in the published batches; with squared errors (eq. 8)
-everything is divided by B alike. Where only N_S of a batch's captions have a known image, eq. 7 stays their mean: its
-weight against the reconstructions of all B does not fall with N_S (with `sum` it enters as B / N_S times their sum).
-The hinge of eqs. 1 and 9 has no such mean and sums over the known pairs.
-`errors=mean` takes the mean of squared errors over dimensions as well, as the ready-made loss of a framework would: the
-regulariser then weighs as many times more as there are dimensions.
-With sums, standardised sentence vectors of D numbers cost about D at first, image features of unit length about one:
-λ₂ then outweighs λ₁ by that, and the regulariser moves texts little (300 against 0.1 a caption for word2vec's means).
-Features that are standardised instead, as for small data, have a length of about √D: there λ₁ weighs so much more.
+The paper leaves open how the terms of a batch of B captions are weighted: eq. 6 prints sums for the reconstructions
+next to divergences, which are means; eq. 1 is a sum, eq. 7 a mean. With `reduction=sum` every term is summed over the
+batch. With `mean`, every term but the hinge is a mean over it, as in the released code. Next to the summed hinge each λ
+then weighs B times less (128 in the published batches); with squared errors (eq. 8) all terms are divided by B.
+
+If only N_S captions of a batch have a known image, eq. 7 stays their mean, so that its weight against the
+reconstructions of all B does not fall with N_S (with `sum` it enters as B / N_S times their sum). The hinge of eqs. 1
+and 9 sums over the known pairs. `errors=mean` also takes the mean of squared errors over dimensions, as the loss of a
+framework would: the regulariser then weighs more by the number of dimensions.
+
+With sums, standardised sentence vectors of D numbers cost about D at first, and image features of unit length about
+one. λ₂ then outweighs λ₁ by that factor, and the regulariser moves texts little (300 against 0.1 per caption for the
+means of word2vec). Standardised features, as for small data, have a length of about √D, so that λ₁ weighs more.
 """
 
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.autoencoding import (
-    discriminator_loss,
-    gaussian_divergence,
-    generator_loss,
-    mean_discrepancy,
-    next_word_loss,
-    reconstruction,
-    squared_distance,
-)
-from vse.objectives.hinge_objective import HingeConfig
 from vse.objectives.matching import MATCHES, MatchingObjective
-from vse.objectives.objective import Encoded, batch_scores
+from vse.objectives.objective import Encoded, batch_scores, products, single
+from vse.objectives.ranking import HingeConfig
 from vse.registry import register
+
+SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the kernels' widths, times the mean squared distance
+
+
+def reconstruction(
+    inputs: Float[Tensor, "items dim"], outputs: Float[Tensor, "items dim"], norm: str, mean: bool = False
+) -> Float[Tensor, ""]:
+    """Reconstruction error Σ_i ‖x_i − g(f(x_i))‖ (eq. 6).
+
+    Args:
+        inputs: x.
+        outputs: g(f(x)).
+        norm: `l1`, `l2`, or `squared`, the square of `l2` ("MSE").
+        mean: of the errors over dimensions instead of their sum (for `l2` under the root).
+    """
+    difference = inputs - outputs
+    share = 1 / inputs.shape[1] if mean else 1.0
+    if norm == "l1":
+        return share * difference.abs().sum()
+    squared = share * difference.square().sum(1)
+    if norm == "squared":
+        return squared.sum()
+    assert norm == "l2", norm
+    return squared.clamp_min(1e-16).sqrt().sum()  # no gradient where the error is exactly zero
+
+
+def next_word_loss(logits: Float[Tensor, "words vocabulary"], words: Int[Tensor, " words"]) -> Float[Tensor, ""]:
+    """−Σ_j Σ_m log p(w_m | w_<m, f_t(y_j)) (eq. 5) over all words of all captions."""
+    return F.cross_entropy(logits, words, reduction="sum")
+
+
+def squared_distance(
+    images: Float[Tensor, "items dim"],
+    captions: Float[Tensor, "items dim"],
+    paired: Tensor | None = None,
+    mean: bool = False,
+) -> Float[Tensor, ""]:
+    """Σ_l ‖f_v(x_l) − f_t(y_l)‖² over known pairs (eq. 7 times their number).
+
+    Args:
+        images: codes f_v(x).
+        captions: codes f_t(y).
+        paired: which are known pairs; None for all.
+        mean: over dimensions instead of the sum.
+    """
+    distances = (images - captions).square().sum(1) / (images.shape[1] if mean else 1)
+    return distances.sum() if paired is None else (distances * paired.to(distances.dtype)).sum()
+
+
+def generator_loss(logits: Float[Tensor, " items"]) -> Float[Tensor, ""]:
+    """−Σ log D(code), the non-saturating loss of an encoder as the generator (section 4.2)."""
+    return F.softplus(-logits).sum()
+
+
+def discriminator_loss(
+    prior: Float[Tensor, "items two"], images: Float[Tensor, " items"], captions: Float[Tensor, " items"]
+) -> Float[Tensor, ""]:
+    """Loss of the discriminator: −E log D(z) − E log(1 − D(code)), times the items (section 4.2).
+
+    Chance is 2 log 2 per item, the optimum 2 log 2 − 2 D_JS(½(F_v + F_t)‖P).
+
+    Args:
+        prior: logits of samples z of the prior.
+        images: logits of codes of images.
+        captions: logits of codes of captions.
+    """
+    return 0.5 * (F.softplus(-prior).sum() + F.softplus(images).sum() + F.softplus(captions).sum())
+
+
+def gaussian_divergence(
+    mean: Float[Tensor, "items dim"], log_variance: Float[Tensor, "items dim"]
+) -> Float[Tensor, ""]:
+    """Σ_i D_KL(N(mean_i, exp(log_variance_i)) ‖ N(0, I)) (eq. 2)."""
+    return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum()
+
+
+def mean_discrepancy(images: Float[Tensor, "items dim"], captions: Float[Tensor, "items dim"]) -> Float[Tensor, ""]:
+    """Squared maximum mean discrepancy between two sets of codes (V-statistic).
+
+    MMD² = E k(v, v') + E k(t, t') − 2 E k(v, t), where k is the mean of Gaussian kernels exp(−‖a − b‖² / (s·σ²)) and σ²
+    the mean squared distance of all codes of the batch, without gradient. The paper names an MMD loss "for matching
+    text and image distributions" (section 5.1) without a kernel: kernels and widths are ours.
+    """
+    num = len(images)
+    codes = single(torch.cat([images, captions]))
+    squares = codes.square().sum(1)
+    distances = (squares[:, None] + squares[None, :] - 2 * products(codes, codes)).clamp_min(0)
+    width = distances.detach().mean().clamp_min(1e-16)
+    kernel = torch.stack([torch.exp(-distances / (scale * width)) for scale in SCALES]).mean(0)
+    blocks = kernel[:num, :num] + kernel[num:, num:] - kernel[:num, num:] - kernel[num:, :num]
+    return blocks.sum() / max(num, 1) ** 2
 
 
 @register("objective", "jwae")
 class JWAELoss(MatchingObjective):
-    """`sent` (eq. 1) or `mse` (eq. 7); reconstructions `image`, `text`; `gauss_image`, `gauss_text`; `mmd`; and
-    `discriminator`, which its own phase descends."""
+    """Losses `sent` (eq. 1) or `mse` (eq. 7), the reconstructions `image` and `text`, the regularisers `gauss_image`
+    and `gauss_text` (eq. 6), `mmd`, and `discriminator`, which has its own phase.
+
+    Args:
+        config: keys below `objective.`.
+    """
 
     gathers = frozenset({"images", "captions", "scores", "image_codes", "caption_codes"})
     local = frozenset({"mse", "image", "text", "gauss_image", "gauss_text", "discriminator"})
@@ -69,7 +159,6 @@ class JWAELoss(MatchingObjective):
 
     def __init__(self, config: "JWAELoss.Config") -> None:
         super().__init__(config, config.match)
-        self.config = config
         self.averaged = self.local | {"mmd"} if config.reduction == "mean" else frozenset()
         self.balanced = frozenset({"mse"} - self.averaged)
 

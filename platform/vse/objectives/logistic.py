@@ -1,4 +1,4 @@
-"""Logistic loss over the pairs of a batch: does the caption belong to the image? (Similarity Network, our reading)."""
+"""Logistic loss over the pairs of a batch (Similarity Network, our reading)."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,10 +15,14 @@ from vse.registry import ComponentConfig, register
 
 @register("objective", "logistic")
 class Logistic(Objective):
-    """One loss, `sent`: Σ log(1 + e^−s) over pairs that belong together, and over others log(1 + eˢ), weighed down so
-    that both sides count alike; s is the score and a learned bias."""
+    """One loss, `sent`: Σ log(1 + e^−s) over positive pairs and Σ log(1 + eˢ) over negative ones; s has a learned bias.
 
-    gathers = frozenset({"images", "captions", "scores"})
+    The negative pairs are weighted so that both sums count alike.
+
+    Args:
+        config: keys below `objective.`.
+    """
+
     semi_supervised = True
     scalars = MappingProxyType({"logistic_bias": 0.0})
 
@@ -28,9 +32,6 @@ class Logistic(Objective):
 
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
-    def __init__(self, config: "Logistic.Config") -> None:
-        self.config = config
-
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         scores = batch_scores(gathered) + gathered["logistic_bias"]
         own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
@@ -39,6 +40,3 @@ class Logistic(Objective):
         positive = (F.softplus(-scores.diagonal()) * known.to(scores.dtype)).sum()
         share = known.sum() / negative.sum().clamp_min(1)
         return {"sent": positive + share * (F.softplus(scores) * negative).sum()}
-
-    def weights(self, epoch: int) -> dict[str, float]:
-        return {"sent": 1.0}

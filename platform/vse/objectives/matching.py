@@ -1,7 +1,7 @@
-"""How an objective with losses of its own matches images and captions: the hinge, or a loss without a margin.
+"""Matching of images and captions inside other objectives: by the hinge, InfoNCE or the sigmoid loss.
 
-Beyond the papers, whose objectives match by the hinge: to test whether that matters while a family's other losses stay.
- One scale (and bias) is learned for all that an objective matches; first values are CLIP's and SigLIP's.
+The papers use the hinge; the others test whether that matters while the other losses stay. An objective learns one
+scale (and bias) for all its matching losses, with the initial values of CLIP and SigLIP.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from torch import Tensor
 
 from vse.objectives import infonce, sigmoid
 from vse.objectives.hinge import bidirectional_hinge
-from vse.objectives.hinge_objective import HingeConfig, HingeObjective
 from vse.objectives.objective import Encoded
+from vse.objectives.ranking import HingeConfig, HingeObjective
 
 MATCHES = ("hinge", "infonce", "sigmoid")
 MATCH = "loss on images and captions: hinge; or InfoNCE or the sigmoid loss, at a learned scale and without a margin"
@@ -25,7 +25,7 @@ _SCALARS = {
 
 
 def first_scalars(match: str) -> Mapping[str, float]:
-    """Learnable scalars of a way to match, with first values: those of the objective of that name."""
+    """Learnable scalars of a matching loss with initial values, as of the objective of that name."""
     return _SCALARS.get(match, {})
 
 
@@ -38,9 +38,16 @@ def matched(
     hardest: bool,
     known: Bool[Tensor, " items"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The loss of scores of images x captions, summed over both; `gathered` holds the scalars that it asks for.
+    """Matching loss, summed over both directions.
 
-    known: items that are pairs, None for all; all pairs of others are among those excluded.
+    Args:
+        match: one of `MATCHES`.
+        scores: of images and captions.
+        excluded: pairs that are no negatives, among them all pairs of items that are not `known`.
+        gathered: holds the learnable scalars.
+        margin: of the hinge.
+        hardest: whether the hinge uses the hardest negatives only.
+        known: items that are pairs; None for all.
     """
     if match == "infonce":
         return infonce.cross_entropies(scores, excluded, infonce.bounded_exp(gathered[infonce.SCALE]))
@@ -50,7 +57,12 @@ def matched(
 
 
 class MatchingObjective(HingeObjective):
-    """An objective whose hinge, `sent` among its losses, may be another way to match."""
+    """A hinge objective whose matching losses may be InfoNCE or the sigmoid loss instead.
+
+    Args:
+        config: with the keys of `HingeConfig`.
+        match: one of `MATCHES`, or another name for which the subclass computes the loss itself.
+    """
 
     def __init__(self, config: HingeConfig, match: str) -> None:
         super().__init__(config)
@@ -64,8 +76,8 @@ class MatchingObjective(HingeObjective):
         epoch: int,
         known: Bool[Tensor, " items"] | None = None,
     ) -> Float[Tensor, ""]:
-        """See `matched`; as configured for the epoch."""
-        return matched(self._match, scores, excluded, gathered, self._hinge.margin, self.hardest(epoch), known)
+        """The configured matching loss for an epoch; arguments as of the function `matched`."""
+        return matched(self._match, scores, excluded, gathered, self.config.margin, self.hardest(epoch), known)
 
     def collapse_level(self, epoch: int) -> tuple[str, float] | None:
         return super().collapse_level(epoch) if self._match == "hinge" else None

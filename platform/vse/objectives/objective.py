@@ -1,8 +1,8 @@
-"""What an objective is: named losses over encoded items, and their weights."""
+"""What an objective is: named losses of a batch's codes, and their weights."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -21,17 +21,17 @@ def single(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 def products(a: Float[Tensor, "rows dim"], b: Float[Tensor, "columns dim"]) -> Float[Tensor, "rows columns"]:
     """a @ bᵀ in single precision at least, under autocast too.
 
-    What makes losses of it takes differences of nearly equal scores, or multiplies them by a scale of 100: a score
-    rounded to bfloat16 is off by up to 0.002, and it is the cheapest product of a step.
+    Losses take differences of nearly equal scores or multiply them by a scale of 100, and a score rounded to bfloat16
+    is off by up to 0.002. It is the cheapest product of a step.
     """
     with torch.autocast(a.device.type, enabled=False):
         return single(a) @ single(b).T
 
 
 def batch_scores(gathered: Encoded) -> Float[Tensor, "items items"]:
-    """Scores of a global batch, images x captions, in single precision at least.
+    """Scores of the global batch (images x captions) in single precision at least.
 
-    A pairwise family's own, else the product of the two codes.
+    These are the scores of a pairwise family, or else the product of both codes.
     """
     if "scores" in gathered:
         return single(gathered["scores"])
@@ -39,10 +39,13 @@ def batch_scores(gathered: Encoded) -> Float[Tensor, "items items"]:
 
 
 class ContrastDraws(NamedTuple):
-    """Adversaries that a batch must hold of each caption: of these kinds, so many, drawn anew in every epoch.
+    """Adversaries that a batch must hold of each caption, drawn anew in every epoch.
 
-    balance: a draw takes a paradigm first and then a candidate of it, or any candidate of these kinds alike. redraw:
-    which of a run's sequences of draws; 0 is that of its own seed.
+    Attributes:
+        kinds: of the adversaries.
+        number: per caption.
+        balance: `paradigm` draws a paradigm first and then one of its candidates, `candidate` any candidate.
+        redraw: number of the sequence of draws; 0 is the sequence of the run's seed.
     """
 
     kinds: tuple[str, ...]
@@ -52,19 +55,30 @@ class ContrastDraws(NamedTuple):
 
 
 class Objective:
-    """Compares encoded items. It owns no parameters; learnable scalars belong to the family and come in `encoded`.
+    """Base of all objectives: compares codes. Learnable scalars belong to the family and come in `encoded`.
 
-    `gathers` names the tensors of which it needs the rows of every worker; they come in `gathered` (in one process, the
-    same tensors as in `encoded`); those also in `ragged` are codes over time, padded with zeros to the longest. Losses
-    in `local` sum over the worker's own rows only and add up over workers; others are computed whole by every worker.
-    Losses in `averaged` enter what is descended as means over the global batch, others as sums; logged are the sums.
-    Into losses in `matching` only captions enter whose image is known to be theirs, into others all of a batch. Sums of
-    `balanced` are raised to the whole batch: times its captions, over those that enter.
-    `families` names those whose tensors it compares (None: any that gives codes of both sides, or scores). `sole` names
-    families of which parts learn from it alone, with the settings under which they do: these train with no other.
+    Args:
+        config: the objective's own `Config`.
+
+    Attributes:
+        gathers: tensors of which it needs the rows of every worker. They come in `gathered`, which holds the tensors
+            of `encoded` if there is one process.
+        ragged: gathered codes over time, padded with zeros to the longest.
+        local: losses that sum over the worker's own rows and are added over workers. Every worker computes the other
+            losses whole.
+        averaged: losses that are minimised as means over the global batch, the others as sums. Sums are logged.
+        matching: losses over captions whose image is known. Other losses are over all captions of a batch.
+        balanced: losses whose sum is scaled to the whole batch: times its captions, over those that enter.
+        families: whose tensors it compares; None for any with codes of both sides, or scores.
+        sole: families with parts that only this objective trains, and the settings for which that holds. They train
+            with no other objective.
+        semi_supervised: whether batches may hold items without a known partner (`paired`).
+        negatives: what batches must draw, for objectives over components.
+        adversaries: what batches must draw, for objectives over adversaries.
+        scalars: learnable scalars that the family holds for it, with initial values.
     """
 
-    gathers: frozenset[str] = frozenset()
+    gathers: frozenset[str] = frozenset({"images", "captions", "scores"})
     ragged: frozenset[str] = frozenset()
     local: frozenset[str] = frozenset()
     averaged: frozenset[str] = frozenset()
@@ -72,22 +86,35 @@ class Objective:
     balanced: frozenset[str] = frozenset()
     families: frozenset[str] | None = None
     sole: Mapping[str, Mapping[str, object]] = MappingProxyType({})
-    semi_supervised: bool = False  # batches may hold items whose partner is not known (`paired` says which)
-    negatives: NegativeCounts | None = None  # what batches must draw, for objectives over components
-    adversaries: ContrastDraws | None = None  # what batches must draw, for objectives over adversaries of captions
-    scalars: Mapping[str, float] = MappingProxyType({})  # learnable scalars the family holds for it, with first values
+    semi_supervised: bool = False
+    negatives: NegativeCounts | None = None
+    adversaries: ContrastDraws | None = None
+    scalars: Mapping[str, float] = MappingProxyType({})
+
+    def __init__(self, config: Any) -> None:
+        self.config: Any = config
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
-        """Named losses, each summed over the captions of the (global or own) batch; weight 0 may be left out."""
+        """Losses by name, each summed over captions; a loss of weight 0 may be left out.
+
+        Args:
+            encoded: codes of the worker's own rows.
+            gathered: tensors named in `gathers`, with the rows of all workers.
+            epoch: 0-based.
+        """
         raise TypeError(f"{type(self).__name__} computes nothing")
 
     def check(self, model: object) -> None:
-        """Raises InputError for the settings of a family of which these weights would leave a part untrained."""
+        """Check the settings of the family.
+
+        Raises:
+            InputError: if the weights would leave a part of the family untrained.
+        """
 
     def weights(self, epoch: int) -> dict[str, float]:
-        """Weight of each loss in an epoch (0-based)."""
-        raise TypeError(f"{type(self).__name__} weighs nothing")
+        """Weight of each loss in an epoch (0-based), by default 1 for `sent`."""
+        return {"sent": 1.0}
 
     def collapse_level(self, epoch: int) -> tuple[str, float] | None:
-        """(loss, its value per caption when all codes coincide): a run that stays there has collapsed."""
+        """A loss and its value per caption if all codes coincide, by which a collapsed run is recognised."""
         return None

@@ -1,9 +1,9 @@
 """Losses of relational embeddings (Yan, 2019, §2.4-2.5): the global hinge, and alignment of structure under it.
 
-Readings. The negative of an image (a caption) in §2.5 is its hardest under the global score, as stated. L_pool prints
-v where p_v is meant. L_ca prints the same term for positive and negative; we take v'_i from the own caption as the
-positive and from the hardest negative caption as the negative, and likewise for words. Sums run over pools and nodes
-as printed; v'_i is a mean of unit nodes and is not normalised again, s being an inner product.
+The negative of an image (or caption) in §2.5 is its hardest under the global score, as stated. Our readings: L_pool
+prints v but means p_v. L_ca prints the same term for positive and negative; we take v'_i from the own caption as the
+positive and from the hardest negative caption as the negative, and likewise for words. Sums are over pools and nodes as
+printed. v'_i is a mean of unit nodes and is not normalised again, since s is an inner product.
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge_objective import HingeConfig, HingeObjective
 from vse.objectives.objective import Encoded, batch_scores, single
+from vse.objectives.ranking import HingeConfig, HingeObjective
 from vse.registry import register
 
 
 def hardest(
     scores: Float[Tensor, "items items"], excluded: Bool[Tensor, "items items"]
 ) -> tuple[Int[Tensor, " items"], Bool[Tensor, " items"]]:
-    """For each row the column of its hardest negative, and whether it has any; the diagonal is none."""
+    """For each row, the column of its hardest negative and whether it has one. The diagonal is no negative."""
     excluded = excluded | torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     if not len(scores):
         return torch.zeros(0, dtype=torch.long, device=scores.device), excluded.new_zeros(0)
@@ -36,7 +36,15 @@ def pool_hinge(
     some: Bool[Tensor, " items"],
     margin: float,
 ) -> Float[Tensor, ""]:
-    """Σ_b Σ_i [γ + p_i(b) · q_i(b⁻) − p_i(b) · q_i(b)]₊ for unit pools p and the other modality's q."""
+    """L_pool (§2.5.1) in one direction: Σ_b Σ_i [γ + p_i(b) · q_i(b⁻) − p_i(b) · q_i(b)]₊.
+
+    Args:
+        pools: unit pools p of one modality.
+        others: unit pools q of the other modality.
+        negative: hardest negative b⁻ of each item.
+        some: whether an item has a negative.
+        margin: γ.
+    """
     pools, others = single(pools), single(others)
     gap = (pools * others[negative]).sum(-1) - (pools * others).sum(-1)
     return ((margin + gap).clamp_min(0) * some[:, None]).sum()
@@ -45,9 +53,14 @@ def pool_hinge(
 def attended(
     nodes: Float[Tensor, "items n dim"], others: Float[Tensor, "items m dim"]
 ) -> tuple[Float[Tensor, "items n"], Float[Tensor, "items m"]]:
-    """s(v_i, v'_i) of all nodes and s(u_j, u'_j) of all others, v'_i = Σ_j softmax_j(v_i · u_j) u_j (§2.5.2).
+    """Cross attention s(v_i, v'_i) and s(u_j, u'_j) with v'_i = Σ_j softmax_j(v_i · u_j) u_j (§2.5.2).
 
-    Nodes are unit vectors, or zero where there is none: these are attended by none and score zero.
+    Args:
+        nodes: unit vectors v, or zero if absent. Nothing attends to absent nodes, and they score zero.
+        others: unit vectors u, likewise.
+
+    Returns:
+        Scores of nodes (items, n) and of others (items, m).
     """
     with torch.autocast(nodes.device.type, enabled=False):
         products = single(nodes) @ single(others).mT
@@ -60,7 +73,11 @@ def attended(
 
 @register("objective", "relational")
 class RelationalLoss(HingeObjective):
-    """`sent` (global), and `pool` or `attention` where the family gives such codes."""
+    """Losses `sent` (global, §2.4), and `pool` (§2.5.1) or `attention` (§2.5.2) if the family returns their codes.
+
+    Args:
+        config: keys below `objective.`.
+    """
 
     gathers = frozenset({"images", "captions", "image_pools", "caption_pools", "image_nodes", "caption_nodes"})
     ragged = frozenset({"caption_nodes"})
@@ -76,10 +93,6 @@ class RelationalLoss(HingeObjective):
         pool_weight: float = knob(0.8, "weight of the alignment of pools", low=0)
         attention_weight: float = knob(0.15, "weight of the alignment by cross attention", low=0)
         hinge: str = knob("hardest", "negatives of the global loss", choices=("hardest", "sum"))
-
-    def __init__(self, config: "RelationalLoss.Config") -> None:
-        super().__init__(config)
-        self.config = config
 
     def weights(self, epoch: int) -> dict[str, float]:
         c = self.config

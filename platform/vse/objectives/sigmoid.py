@@ -1,7 +1,6 @@
 """The sigmoid loss over all pairs of a batch (Zhai et al., 2023, SigLIP).
 
-Beyond the papers of this project: to test whether the hinge matters. First values are SigLIP's; others
-ours.
+Not among the papers of this project: it tests whether the hinge matters. Initial values are SigLIP's, others ours.
 """
 
 import math
@@ -22,7 +21,7 @@ SCALE, BIAS = "log_scale", "bias"
 
 
 def logits_of(scores: Float[Tensor, "items items"], gathered: Encoded) -> Float[Tensor, "items items"]:
-    """Scores at the learned scale and bias."""
+    """Scores times the learned scale, plus the learned bias."""
     return scores * gathered[SCALE].exp() + gathered[BIAS]
 
 
@@ -31,8 +30,13 @@ def pairwise_sigmoid(
     excluded: Bool[Tensor, "items items"],
     known: Bool[Tensor, " items"] | None = None,
 ) -> Float[Tensor, ""]:
-    """−Σ_ij log σ(z_ij l_ij), z = 1 on the diagonal and −1 elsewhere; `excluded` pairs off it do not count, nor on it
-    items that are not `known` to be pairs (None: all are)."""
+    """Sigmoid loss −Σ_ij log σ(z_ij l_ij), z = 1 on the diagonal and −1 elsewhere.
+
+    Args:
+        logits: l_ij of image i and caption j.
+        excluded: pairs off the diagonal that do not count.
+        known: items on the diagonal that are pairs; None if all are.
+    """
     own = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     losses = F.softplus(torch.where(own, -logits, logits))
     uncounted = excluded & ~own if known is None else torch.where(own, ~known, excluded)
@@ -41,25 +45,24 @@ def pairwise_sigmoid(
 
 @register("objective", "sigmoid")
 class Sigmoid(Objective):
-    """One loss, `sent`: every pair is a binary question, at a learned scale and bias."""
+    """One loss, `sent`: binary classification of every pair, at a learned scale and bias.
 
-    gathers = frozenset({"images", "captions", "scores"})
+    Args:
+        config: keys below `objective.`.
+    """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
-        """SigLIP: scale 10 and bias −10 at first."""
+        """Initial values are SigLIP's."""
 
         scale: float = knob(10.0, "initial factor of the scores", above=0)
         bias: float = knob(-10.0, "initial bias of the scores, against the many negatives")
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "Sigmoid.Config") -> None:
-        self.config = config
+        super().__init__(config)
         self.scalars: Mapping[str, float] = {SCALE: math.log(config.scale), BIAS: config.bias}
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         scores = batch_scores(gathered)
         return {"sent": pairwise_sigmoid(logits_of(scores, gathered), excluded_pairs(gathered, self.config.mask))}
-
-    def weights(self, epoch: int) -> dict[str, float]:
-        return {"sent": 1.0}

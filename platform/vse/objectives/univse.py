@@ -1,7 +1,8 @@
 """UniVSE's losses (Wu et al., 2019, §3.1 eq. 1, §3.4 eqs. 2-3, §3.5 eq. 4; negatives of supplement A.1).
 
-Chosen where the paper is silent: margin 0.2; the mean over the negatives of a component, the mean over a caption's
-components of a type, the sum over captions; the relevance map of eq. 2 has a temperature (1 as printed).
+The paper does not give the following, chosen here: margin 0.2; the mean over the negatives of a component, the mean
+over a caption's components of a type, the sum over captions; a temperature of the relevance map in eq. 2 (1 as
+printed).
 """
 
 from dataclasses import dataclass
@@ -17,26 +18,34 @@ from vse.adversaries.negatives import NegativeCounts
 from vse.config import knob
 from vse.errors import InputError
 from vse.objectives.hinge import same_meaning
-from vse.objectives.hinge_objective import HingeConfig
 from vse.objectives.matching import MATCH, MATCHES, MatchingObjective
 from vse.objectives.objective import Encoded, products
+from vse.objectives.ranking import HingeConfig
 from vse.registry import register
 
-LEARNED = ("gru", "attention")  # aggregations of components with parameters, which ℓ_comp alone trains
+LEARNED = ("gru", "attention")  # aggregations with parameters, which only ℓ_comp trains
 
 
 def masked_mean(values: Float[Tensor, "..."], mask: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Mean over the last dimension of what the mask keeps; 0 where it keeps nothing."""
+    """Mean over the last dimension of the values that the mask keeps, or 0 if it keeps none."""
     return (values * mask).sum(-1) / mask.sum(-1).clamp_min(1)
 
 
 def region_scores(
     table: Float[Tensor, "rows dim"], index: Int[Tensor, "batch items"], regions: Float[Tensor, "batch regions dim"]
 ) -> Float[Tensor, "batch items regions"]:
-    """table[index[b, n]] · regions[b, r], by whichever of two routes multiplies less.
+    """Products table[index[b, n]] · regions[b, r], by the cheaper of two ways.
 
-    Few distinct rows: one product of the table with all regions, of which lines are picked. Many: rows are gathered and
-    multiplied image by image.
+    With few distinct rows, the whole table is multiplied with all regions. With many, rows are gathered and multiplied
+    image by image.
+
+    Args:
+        table: embeddings of distinct components.
+        index: rows of the table for each image.
+        regions: embeddings of regions.
+
+    Returns:
+        Scores of shape (batch, items, regions).
     """
     batch, items = index.shape
     num = len(table)
@@ -48,9 +57,9 @@ def region_scores(
 
 
 class _GatheredProduct(torch.autograd.Function):
-    """table[index] @ regionsᵀ image by image, with both gradients made in the layout in which they are added up.
+    """table[index] @ regionsᵀ image by image, with both gradients in the layout in which they are accumulated.
 
-    Left to itself, autograd makes the transpose of the regions' gradient, the largest tensor of a step, and copies it.
+    Autograd would compute the transpose of the regions' gradient, the largest tensor of a step, and copy it.
     """
 
     @staticmethod
@@ -78,10 +87,20 @@ def region_hinge(
     temperature: float,
     there: Bool[Tensor, "batch regions"] | None = None,
 ) -> Float[Tensor, "batch items"]:
-    """Relevance-weighted alignment, eqs. 2-3, for each component: Σ_i M_i [δ + s(u⁻, V_i) − s(u⁺, V_i)]₊, mean over u⁻.
+    """Relevance-weighted alignment (eqs. 2-3) of each component: Σ_i M_i [δ + s(u⁻, V_i) − s(u⁺, V_i)]₊, mean over u⁻.
 
-    M is the softmax over the regions that are `there` (None: all) of s(u⁺, V_i) / temperature; arguments are s(u⁺, V_i)
-    and s(u⁻, V_i). Its gradient flows through M too, of which the paper says nothing. 0 for an image without regions.
+    M is the softmax over regions of s(u⁺, V_i) / temperature. The gradient flows through M too; the paper does not say.
+
+    Args:
+        positive: s(u⁺, V_i).
+        negative: s(u⁻, V_i).
+        mask: True for negatives that exist.
+        margin: δ.
+        temperature: of the relevance map.
+        there: True for regions that exist; None if all do.
+
+    Returns:
+        Losses of shape (batch, items), 0 for an image without regions.
     """
     logits = positive / temperature
     if there is None:
@@ -95,7 +114,11 @@ def region_hinge(
 
 @register("objective", "univse")
 class UniVSELoss(MatchingObjective):
-    """ℓ = ℓ_sent + η_c ℓ_comp + η_o ℓ_obj + η_a ℓ_attr + η_r ℓ_rel (eq. 4), each term by name."""
+    """ℓ = ℓ_sent + η_c ℓ_comp + η_o ℓ_obj + η_a ℓ_attr + η_r ℓ_rel (eq. 4), each term by name.
+
+    Args:
+        config: keys below `objective.`.
+    """
 
     gathers = frozenset(
         {"images", "sentences", "bags", "bag_mask", "captions", "frozen_images"}
@@ -127,7 +150,6 @@ class UniVSELoss(MatchingObjective):
 
     def __init__(self, config: "UniVSELoss.Config") -> None:
         super().__init__(config, config.match)
-        self.config = config
         names = NegativeCounts.__dataclass_fields__
         self.negatives = NegativeCounts(**{name: getattr(config, name) for name in names})
 
@@ -158,20 +180,22 @@ class UniVSELoss(MatchingObjective):
         return losses
 
     def _whole_captions(self, gathered: Encoded, weights: dict[str, float], epoch: int) -> dict[str, Tensor]:
-        """ℓ_sent and ℓ_comp: eq. 1 on u_sent and on u_comp; captions without components take no part in ℓ_comp."""
+        """ℓ_sent and ℓ_comp: eq. 1 on u_sent, and on u_comp of captions with components."""
         excluded, images = self.excluded(gathered), gathered["images"]
         losses = {"sent": self.matched(products(images, gathered["sentences"]), excluded, gathered, epoch)}
         if weights["comp"]:
             losses["comp"] = self._bags(gathered, excluded, epoch)
         if "captions" in gathered:
             scores = products(gathered["frozen_images"], gathered["captions"])
-            fixed = {**gathered, **{name: gathered[name].detach() for name in self.scalars}}  # it moves α alone
+            fixed = {**gathered, **{name: gathered[name].detach() for name in self.scalars}}  # with gradient to α alone
             losses["cap"] = self.matched(scores, excluded, fixed, epoch)
         return losses
 
     def _bags(self, gathered: Encoded, excluded: Tensor, epoch: int) -> Float[Tensor, ""]:
-        """Eq. 1 among the captions that have components: on a CPU these are picked, a GPU, which would have to count
-        them first, excludes the others."""
+        """Eq. 1 on u_comp of captions with components.
+
+        A CPU selects them; a GPU, which selecting would stop, excludes the others.
+        """
         images, bags, some = gathered["images"], gathered["bags"], gathered["bag_mask"]
         if some.is_cuda:
             excluded = excluded | ~(some[:, None] & some[None, :])
@@ -181,7 +205,7 @@ class UniVSELoss(MatchingObjective):
         return self.matched(scores, excluded[chosen][:, chosen], gathered, epoch) if len(chosen) else scores.sum()
 
     def _regions(self, encoded: Encoded, positive: str, table: str, negatives: dict[str, str]) -> dict[str, Tensor]:
-        """ℓ_obj, or the two parts of ℓ_attr: local alignment of components in `table`, one loss a type of negative."""
+        """ℓ_obj, or both parts of ℓ_attr: local alignment of components in `table`, one loss per type of negative."""
         index = [encoded[f"{positive}_index"], *(encoded[f"{n}_index"].flatten(1) for n in negatives.values())]
         scores = region_scores(encoded[table], torch.cat(index, dim=1), encoded["regions"])
         scores = scores / encoded["region_norms"][:, None]
@@ -196,7 +220,7 @@ class UniVSELoss(MatchingObjective):
         return losses
 
     def _relations(self, encoded: Encoded, gathered: Encoded) -> dict[str, Tensor]:
-        """ℓ_rel: text-side negatives of four types against the whole image, one loss each (A.1)."""
+        """ℓ_rel: negatives on the text side of four types against the whole image, one loss each (A.1)."""
         margin, mask = self.config.margin, encoded["relation_mask"]
         table = products(encoded["images"], encoded["triples"])
         batch, items, count = encoded["relation_negative_index"].shape
@@ -217,10 +241,8 @@ class UniVSELoss(MatchingObjective):
         return losses
 
     def _foreign(self, encoded: Encoded, gathered: Encoded) -> Bool[Tensor, "own all"]:
-        """Which sampled triples of others are negatives: present, and in no caption of the image (footnote 2).
-
-        Under `mask=truth` those of captions that are true of the image are none either.
-        """
+        """Mask of other captions' sampled triples that are negatives: present, and in no caption of the image (footnote
+        2). With `mask=truth`, triples of captions that are true of the image are excluded too."""
         triples = gathered["sampled_relation"]
         usable = triples[:, 0] != 0
         known = _any_equal(encoded["mentioned_relations"], triples)
@@ -235,7 +257,7 @@ class UniVSELoss(MatchingObjective):
 
 
 def _any_equal(known: Int[Tensor, "own mentioned 3"], triples: Int[Tensor, "all 3"]) -> Bool[Tensor, "own all"]:
-    """Whether a row of `known` holds the triple."""
+    """Whether a row of `known` contains the triple."""
     return (_number(known)[:, :, None] == _number(triples)[None, None, :]).any(1)
 
 

@@ -1,4 +1,4 @@
-"""VSE-C's loss (Shi et al., COLING 2018, eq. 3): VSE++ and a hinge against adversaries of the caption itself."""
+"""VSE-C's loss (Shi et al., COLING 2018, eq. 3): the hinge of VSE++ and one against adversaries of the caption."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from torch import Tensor
 
 from vse.adversaries.vsec.rules import BALANCES
 from vse.config import knob
-from vse.objectives.hinge_objective import HingeConfig, HingeObjective
 from vse.objectives.objective import ContrastDraws, Encoded, batch_scores, products, single
+from vse.objectives.ranking import HingeConfig, HingeObjective
 from vse.registry import register
 
 KINDS = ("noun", "numeral", "relation")
@@ -21,22 +21,33 @@ def intra_pair_hinge(
     positive: Float[Tensor, " batch"],
     margin: float,
 ) -> Float[Tensor, ""]:
-    """Σ_i max_{c''} [m + s(i, c'') − s(i, c_i)]₊ over the adversaries that exist; captions without any add nothing."""
+    """Intra-pair hinge Σ_i max_{c''} [m + s(i, c'') − s(i, c_i)]₊ (eq. 3).
+
+    Args:
+        scores: of each image with its caption's adversaries c''.
+        mask: True for adversaries that exist; a caption without any adds nothing.
+        positive: scores of each image with its caption.
+        margin: m.
+    """
     hinges = (margin + scores - positive[:, None]).clamp_min(0) * mask
     return hinges.amax(1).sum() if hinges.shape[1] else hinges.sum()
 
 
 @register("objective", "vsec")
 class VSECLoss(HingeObjective):
-    """Two losses: `sent`, VSE++'s, and `contrast`, the intra-pair term."""
+    """Losses `sent`, the hinge of VSE++, and `contrast`, the intra-pair term.
+
+    Args:
+        config: keys below `objective.`.
+    """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(HingeConfig):
         """§3.3: all three kinds of adversaries, N = 8 of about 1,000 drawn at each step. Margin: the public code's.
 
-        §3.3 samples from the candidates, which is `balance=candidate`. Where a caption has hundreds of nouns to draw
-        and a few numerals and relations, nearly all draws are nouns; `paradigm` (ours) draws one of the caption's
-        paradigms first. Of the four, shuffle and preposition are both relations: these have half of the draws.
+        §3.3 samples from the candidates, which is `balance=candidate`. Captions have hundreds of candidate nouns and
+        few numerals and relations, so nearly all draws are nouns. `paradigm` (ours) draws one of the caption's
+        paradigms first. Two of the four, shuffle and preposition, are relations, which get half of the draws.
         """
 
         margin: float = knob(0.2, "margin of both hinges", low=0)
@@ -59,7 +70,6 @@ class VSECLoss(HingeObjective):
 
     def __init__(self, config: "VSECLoss.Config") -> None:
         super().__init__(config)
-        self.config = config
         pooled = {"contrast", "contrast_mask"} if config.pool == "batch" else set()
         self.gathers = frozenset({"images", "captions", "scores", *pooled})
         self.local = frozenset({"contrast"})

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from vse.objectives import autoencoding as losses
+from vse.objectives import jwae as losses
 
 
 def _random(*shape, seed=0):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tests.synthetic import make_objective
-from vse.objectives.autoencoding import mean_discrepancy
+from vse.objectives.jwae import mean_discrepancy
 from vse.objectives.objective import batch_scores, products, single
 
 

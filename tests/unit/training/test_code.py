@@ -45,8 +45,7 @@ def _digests(texts: dict[str, str]) -> Digests:
         ("training.loop", {"vsepp_scenes", "vsepp_infonce_scenes", "univse_scenes"}),
         ("models.univse", {"univse_scenes"}),
         ("objectives.infonce", {"vsepp_infonce_scenes", "univse_scenes"}),  # which may match sentences by it
-        ("objectives.hinge_objective", {"vsepp_scenes", "univse_scenes"}),
-        ("objectives.ranking", {"vsepp_scenes"}),
+        ("objectives.ranking", {"vsepp_scenes", "univse_scenes"}),
         ("models.scan", set()),
     ],
 )
