@@ -27,7 +27,6 @@ from vse.config import override, walk
 from vse.data.sources.karpathy import Karpathy
 from vse.data.sources.table import Table
 from vse.features.torchvision_backbone import FAMILIES
-from vse.objectives.ranking import Ranking
 from vse.presets import catalogue
 from vse.stages import pipeline
 from vse.stages.measuring.stage import measure
@@ -152,16 +151,20 @@ def test_quoted_error_lines_are_in_the_code():
 @pytest.mark.parametrize("pretrained", [False, True], ids=["learned words", "word vectors"])
 def test_the_family_of_the_guide_trains(monkeypatch: pytest.MonkeyPatch, pretrained: bool):
     """Pre-trained word vectors bring their own size, which is neither of the configured ones."""
-    family_source, preset_source = sources(DOCS / "guides/add-a-family.md", "python")
+    family_source, objective_source, preset_source = sources(DOCS / "guides/add-a-family.md", "python")
     data = synthetic(0)
     context = with_word_vectors(data.context, 11) if pretrained else data.context
     try:
-        for name, source in (("vse.models.mean_words", family_source), ("vse.presets.mean_words", preset_source)):
+        for name, source in (
+            ("vse.models.mean_words", family_source),
+            ("vse.objectives.soft_ranking", objective_source),
+            ("vse.presets.mean_words", preset_source),
+        ):
             monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
             exec(source, vars(sys.modules[name]))  # the text alone: what it uses it imports
         config = override(presets.preset("mean_words_scenes"), {"model.dim": 16})
         family = registry.component("family", "mean_words")(config.model, context)
-        objective = Ranking(Ranking.Config(hinge="sum"))
+        objective = registry.build("objective", config.objective)
         collate = data.collator(family, objective)
         stepper = Stepper(family, family, objective, OptimConfig(lr=1e-2), "float32")
         rows = torch.arange(len(data)).numpy()
@@ -170,6 +173,7 @@ def test_the_family_of_the_guide_trains(monkeypatch: pytest.MonkeyPatch, pretrai
         assert family.encode_captions(collate(rows, 0))["captions"].shape == (len(data), 16)
     finally:
         registry._COMPONENTS["family"].pop("mean_words", None)
+        registry._COMPONENTS["objective"].pop("soft_ranking", None)
         for name in ("mean_words_scenes", "mean_words_small"):
             catalogue._PRESETS.pop(name, None)
 
