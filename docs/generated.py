@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 from tests.unit.write_job_keys import declared
 from vse import presets, registry
 from vse.config import type_name, typed, walk
+from vse.evaluation import tasks
 from vse.training.config import RunConfig
 
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
@@ -88,7 +89,26 @@ def presets_by_system() -> str:
     return "\n".join(["| system | presets |", "|---|---|", *rows]) + "\n"
 
 
-TABLES: dict[str, Callable[[], str]] = {"configuration": configuration, "jobs": jobs, "presets": presets_by_system}
+def tasks_and_metrics() -> str:
+    """Every task with its line of help and its metrics."""
+    parts = []
+    for name in tasks.names():
+        parts.append(f"### `{name}`\n\n{_escaped(tasks.task(name).about())}\n")
+        rows = [
+            f"| `{m.name}` | {_escaped(m.label)} | {m.unit} | {_BETTER[m.higher_is_better]} |"
+            for m in tasks.task(name)().metrics
+        ]
+        parts.append("\n".join(["| name | in tables | unit | better |", "|---|---|---|---|", *rows]) + "\n")
+    return "\n".join(parts)
+
+
+_BETTER = {True: "higher", False: "lower", None: ""}
+TABLES: dict[str, Callable[[], str]] = {
+    "configuration": configuration,
+    "tasks": tasks_and_metrics,
+    "jobs": jobs,
+    "presets": presets_by_system,
+}
 
 
 def _table(rows: Iterable[str]) -> str:
