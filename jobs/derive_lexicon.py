@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from vse.assets.lexicon import derive
 from vse.cli.command import Request, main
 from vse.config import knob
 from vse.errors import InputError
 from vse.storage.files import local_path
-from vse.text.lexicon import compact
+from vse.text.lexicon.compact import read_compact
 from vse.text.lexicon.wordnet import DEBIAN, read_wordnet
 from vse.text.tokens import words
 from vse.text.word_vector_training import read_captions
@@ -39,7 +40,7 @@ def run(request: Request) -> str:
         for caption in read_captions(path):
             counts.update(words(caption))
     frequent = [word for word, count in counts.items() if count >= options.min_count and len(word) > 1]
-    data = compact.derive(options.wordnet, frequent, options.least_uses)
+    data = derive(options.wordnet, frequent, options.least_uses)
     folder = Workspace.open(request.workspace).check_writable().root.child("lexicon")
     path = local_path(options.out) if options.out else folder.local("nouns.json")
     try:
@@ -47,7 +48,7 @@ def run(request: Request) -> str:
         path.write_bytes(data)
     except OSError as error:
         raise InputError(f"out={path}: cannot be written ({error.strerror})") from None
-    derived, whole = compact.read_compact(path), read_wordnet(options.wordnet)
+    derived, whole = read_compact(path), read_wordnet(options.wordnet)
     nouns = {word: count for word, count in counts.items() if word in whole}
     covered = sum(count for word, count in nouns.items() if word in derived.lexicon)
     headline = {

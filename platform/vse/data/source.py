@@ -180,14 +180,23 @@ def recognise(address: str, name: str = "") -> tuple[str, dict[str, str]]:
     address = address if user_files.is_remote(address) else str(local_path(address).absolute())
     folder, file = Folder.of_file(address) if user_files.is_file(address) else (Folder.open(address), "")
     location = DataLocation(folder, file)
-    if not location.file and not location.folder.exists():
+    if not file and not folder.exists():
         raise InputError(f"{address}: no such file or folder")
-    sources: dict[str, type[Source]] = {each: registry.component("source", each) for each in registry.names("source")}
-    order = sorted(sources, key=lambda each: -sources[each].precedence)
-    if not name and not (name := next((each for each in order if sources[each].recognises(location)), "")):
-        forms = ", ".join(f"{sources[each].layout} ({each})" for each in order if sources[each].layout)
-        raise InputError(f"{address}: no source recognises it; expected one of {forms}")
-    return name, sources[name].keys_for(location)
+    if not name and not (name := name_of_source(location)):
+        layouts = ", ".join(f"{source.layout} ({each})" for each, source in _by_precedence() if source.layout)
+        raise InputError(f"{address}: no source recognises it; expected one of {layouts}")
+    source: type[Source] = registry.component("source", name)
+    return name, source.keys_for(location)
+
+
+def name_of_source(location: DataLocation) -> str:
+    """The name of the source that recognises a folder or file; empty if none does."""
+    return next((name for name, source in _by_precedence() if source.recognises(location)), "")
+
+
+def _by_precedence() -> list[tuple[str, type[Source]]]:
+    sources = [(name, registry.component("source", name)) for name in registry.names("source")]
+    return sorted(sources, key=lambda item: -item[1].precedence)
 
 
 def true_pairs(config: ComponentConfig, records: Records, split: str, key: str) -> np.ndarray:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from vse.data.image_files import ENDINGS
-from vse.data.source import recognise
+from vse.data.source import DataLocation, name_of_source
 from vse.data.table_rows import CAPTION_KEY, IMAGE_KEY, Chooser, Listing
 from vse.errors import InputError
 from vse.storage.columns import rows
+from vse.storage.folder import Folder
 
 _NAMES = {",": "comma-separated", "\t": "tab-separated", "|": "|-separated", ";": ";-separated"}
 _LITERAL = "\t|"  # whose writers often leave quotation marks as they are
@@ -209,7 +210,9 @@ def _columns(cells: Mapping[str, Sequence[Any]], path: str) -> Listing:
 
 def _other(data: Mapping[str, Any], path: str) -> str:
     """What an object is that is no table."""
-    if (source := recognise(path)[0]) != "table":
+    location = DataLocation(*Folder.of_file(path))
+    location.json = dict(data)  # the file may have another ending
+    if (source := name_of_source(location)) != "table":
         return f"looks like a file for data={source}; expected a table of images and captions"
     keys = ", ".join(map(repr, list(data)[:4]))
     return (

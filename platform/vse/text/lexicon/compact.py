@@ -4,7 +4,6 @@ It holds every sense of its words and all their hypernyms, so that it answers as
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,19 +12,10 @@ from typing import Any
 from vse.errors import InputError
 from vse.text.lexicon.concreteness import PUBLISHED_SHARE, Concreteness, read_scores, wordnet_scores
 from vse.text.lexicon.lexicon import Lexicon
-from vse.text.lexicon.wordnet import NOUN, read_sense_counts, read_wordnet
+from vse.text.lexicon.wordnet import read_wordnet
 
 SHIPPED = "shipped"
 FILE = Path(__file__).parent / "nouns.json"
-# Arguments of `is_a` in this project, kept whether captions use these words or not.
-_ANCHORS = (
-    *("physical_entity", "abstraction", "person", "body_part", "group", "location", "event", "substance", "animal"),
-    *("clothing", "footwear", "hairdressing", "jewelry", "eyeglasses", "headdress", "bag", "food", "artifact"),
-    *("structure", "room", "vehicle", "container", "enclosure", "building", "furniture", "plant"),
-)
-_NOTICE = (
-    "Derived from WordNet 3.0. WordNet 3.0 Copyright 2006 by Princeton University. All rights reserved. See NOTICE."
-)
 
 
 @dataclass(frozen=True)
@@ -41,39 +31,8 @@ class Knowledge:
         return [self.lexicon.fingerprint, self.concreteness.source, self.concreteness.threshold]
 
 
-def derive(directory: str, words: Iterable[str], least_uses: int, share: float = PUBLISHED_SHARE) -> bytes:
-    """The file of a sub-lexicon: nouns among `words`, and those whose concrete senses have `least_uses` tagged uses.
-
-    The threshold of concreteness is that of the whole database. The same input gives the same bytes.
-    """
-    whole = read_wordnet(directory)
-    concreteness = Concreteness.calibrated(wordnet_scores(directory), directory, share)
-    uses = read_sense_counts(directory)
-    kept = {lemma for lemma in map(whole.lemma, words) if lemma is not None and lemma.isalpha()}
-    kept |= {
-        word
-        for word, score in concreteness.scores.items()
-        if score >= concreteness.threshold and sum(uses[word][NOUN].values()) >= least_uses
-    }
-    names, parents, exceptions = whole.part({*kept, *_ANCHORS}, directory).tables()
-    order = {synset: k for k, synset in enumerate(parents)}
-    content = {
-        "notice": _NOTICE,
-        "threshold": concreteness.threshold,
-        "words": {word: [order[s] for s in names[word]] for word in sorted(names)},
-        "hypernyms": [[order[above] for above in parents[synset]] for synset in parents],
-        "plurals": exceptions,
-        "concreteness": {w: concreteness.scores[w] for w in sorted(names) if w in concreteness.scores},
-    }
-    lines = (
-        f"{json.dumps(key)}:{json.dumps(value, separators=(',', ':'), sort_keys=True)}"
-        for key, value in content.items()
-    )
-    return ("{" + ",\n".join(lines) + "}\n").encode()
-
-
 def read_compact(path: Path = FILE) -> Knowledge:
-    """A sub-lexicon as `derive` writes it. Raises InputError naming the file."""
+    """A sub-lexicon as `vse.assets.lexicon` writes it. Raises InputError naming the file."""
     try:
         data = json.loads(path.read_bytes())
         lexicon = Lexicon(data["words"], dict(enumerate(data["hypernyms"])), data["plurals"], path.name)

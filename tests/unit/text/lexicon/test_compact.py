@@ -8,8 +8,9 @@ import random
 import pytest
 
 from tests.unit.text.lexicon.database import write
+from vse.assets.lexicon import ANCHORS, derive
 from vse.errors import InputError
-from vse.text.lexicon.compact import _ANCHORS, FILE, derive, knowledge, read_compact
+from vse.text.lexicon.compact import FILE, knowledge, read_compact
 from vse.text.lexicon.concreteness import Concreteness, agreement, wordnet_scores
 from vse.text.lexicon.wordnet import DEBIAN, read_wordnet
 
@@ -22,7 +23,7 @@ def test_it_is_small_and_says_what_it_is():
     found = knowledge()
     assert found is knowledge()
     assert 3000 < len(found.lexicon) < 6000
-    assert all(anchor in found.lexicon for anchor in _ANCHORS)
+    assert all(anchor in found.lexicon for anchor in ANCHORS)
 
 
 def test_what_captions_speak_of():
