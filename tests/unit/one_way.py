@@ -38,7 +38,7 @@ LEAVES = {
     "data/keyed.py": "random numbers by key",
     "data/ragged.py": "an array of rows of different lengths",
     "data/records.py": "data definition: images, captions, splits",
-    "data/sources.py": "data definition: what a source offers",
+    "data/source.py": "data definition: what a source offers",
     "display/escaping.py": "text for a terminal",
     "display/markdown.py": "text for a Markdown page",
     "models/noise.py": "random numbers by key, on the device",
@@ -49,6 +49,7 @@ LEAVES = {
     "text/tokens.py": "words of a string",
     "text/vocabulary.py": "ids of words",
     "tracking/prometheus.py": "counters that Ray exports",
+    "workspace/provenance.py": "versions of the software and the machine",
     "workspace/redaction.py": "strings less their secrets",
 }
 COMMAND = ("--preset", "vsepp_small", "train.epochs=1", "data.num_train=40", "data.num_val=10", "data.num_test=10")
