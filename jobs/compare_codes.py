@@ -12,7 +12,7 @@ from vse.report.gaussian import SPLIT, CodesOptions, add_system, check
 from vse.stages.measuring.stage import measure
 from vse.stages.train import run_training
 from vse.storage.folder import Folder
-from vse.training.origin import Origin
+from vse.training.run_journal import Origin
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import command_line, write_summary
 

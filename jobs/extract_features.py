@@ -19,7 +19,7 @@ from vse.features.locating import path_lines
 from vse.stages.describe import describe, of_data
 from vse.stages.extract import ExtractionConfig, check_features, extract, features_fingerprint, kept_features
 from vse.stages.local_inputs import check_reach
-from vse.training.compatibility import family_inputs
+from vse.training.config import family_inputs
 from vse.workspace.layout import Workspace, dataset_name
 from vse.workspace.provenance import write_summary
 

@@ -12,13 +12,11 @@ from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.stages.local_inputs import check_reach, check_training
 from vse.stages.train import run_training, trains_here
 from vse.tracking.shipping import Shipper
-from vse.training.collapse import collapse
-from vse.training.compatibility import check_objective
-from vse.training.description import what_is_trained
-from vse.training.epoch_line import epoch_line
-from vse.training.given_vectors import without_vectors
-from vse.training.origin import Origin
-from vse.training.warmup import kept_in_warmup
+from vse.training.config import check_objective
+from vse.training.epoch_report import epoch_line, kept_in_warmup
+from vse.training.inputs import without_vectors
+from vse.training.loop import collapse
+from vse.training.run_journal import Origin, what_is_trained
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import write_summary
 

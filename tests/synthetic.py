@@ -19,8 +19,7 @@ from vse.adversaries.negatives import NegativeSampler, Pools
 from vse.data.ragged import Ragged
 from vse.models.family import Context, Family
 from vse.objectives.objective import Objective
-from vse.training.batches import Batch, Collator, Drop, Extra, Negatives
-from vse.training.companions import Siblings
+from vse.training.batches import Batch, Collator, Drop, Extra, Negatives, Siblings
 from vse.training.examples import Examples, SentenceVectors, Texts
 
 __all__ = ["Synthetic", "make_family", "make_objective", "synthetic", "vse", "with_word_vectors"]

@@ -27,10 +27,8 @@ from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
-from vse.training.compatibility import check_objective
-from vse.training.config import RunConfig
-from vse.training.origin import Origin
-from vse.training.run_story import finished
+from vse.training.config import RunConfig, check_objective
+from vse.training.run_journal import Origin, finished
 from vse.workspace.layout import Workspace
 
 __all__ = [

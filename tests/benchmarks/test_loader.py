@@ -13,12 +13,12 @@ from vse.config import override
 from vse.data.ragged import Ragged
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages.train_worker import build_family
+from vse.stages.train import build_family
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import prefetched
 from vse.training.batches import Collator, windowed_batches
 from vse.training.checkpoint import Checkpoints
-from vse.training.compatibility import family_inputs
+from vse.training.config import family_inputs
 from vse.training.examples import Examples, Texts
 from vse.training.inputs import make_collator, training_inputs
 from vse.training.loop import Hooks, Loop

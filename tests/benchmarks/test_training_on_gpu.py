@@ -14,9 +14,9 @@ from vse import presets, registry
 from vse.config import override
 from vse.determinism import use_reproducible_arithmetic
 from vse.storage.folder import Folder
-from vse.training import transfer
+from vse.training import batches
 from vse.training.checkpoint import Checkpoints
-from vse.training.compatibility import family_inputs
+from vse.training.config import family_inputs
 from vse.training.inputs import initial_family
 from vse.training.loop import Hooks, Loop
 from vse.training.step import Stepper
@@ -42,7 +42,7 @@ def coco(output: str) -> Synthetic:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ["vsepp_coco", "univse_coco"])
 def test_training_takes_little_longer_than_its_steps(name, precision, kept, tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "SHARE", transfer.SHARE if kept else 0.0)
+    monkeypatch.setattr(batches, "SHARE_OF_FEATURES", batches.SHARE_OF_FEATURES if kept else 0.0)
     changes = {"train.epochs": 1, "train.precision": precision, "train.gpus_per_worker": 1.0}
     config = override(presets.preset(name), changes)
     device = torch.device("cuda")

@@ -39,7 +39,7 @@ def worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     """What `train_in_task` runs, computing on the CPU; the first process of it is lost after two epochs."""
     import ray
 
-    from vse.stages.train_ray import _worker
+    from vse.stages.train import run_worker
 
     place = Workspace.open(arguments["workspace"])
     kept = place.run(arguments["run"]).child("checkpoints", "epoch-0002")
@@ -54,8 +54,8 @@ def worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
             os._exit(1)
 
         threading.Thread(target=lose, daemon=True).start()
-    with mock.patch("vse.stages.train_worker.training_device", return_value=torch.device("cpu")):
-        return _worker(arguments)
+    with mock.patch("vse.stages.train.training_device", return_value=torch.device("cpu")):
+        return run_worker(arguments)
 
 
 def said_by(work: Any) -> str:
@@ -80,7 +80,7 @@ def main(folder: str) -> None:
     from ray.cluster_utils import Cluster
 
     from vse.stages.pipeline import prepare
-    from vse.stages.train import run_name, run_training, trains_here
+    from vse.stages.train import run_name, run_training, run_worker, trains_here
 
     place = Workspace.open(f"{folder}/w")
     alone, wanted = configured(), configured(train__gpus_per_worker=1)
@@ -97,12 +97,12 @@ def main(folder: str) -> None:
         told["waited"] = []
         for key, work, asked in (("one", train_in_task, wanted), ("two", train_on_workers, two)):
             started = time.monotonic()
-            told[key] = said_by(functools.partial(work, asked, place, name, ""))
+            told[key] = said_by(functools.partial(work, run_worker, asked, place, name, ""))
             told["waited"].append(time.monotonic() - started)
         os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = "100"
         cluster.add_node(num_cpus=1, num_gpus=1, labels={LIFECYCLE: "on-demand"})
         told["no driver"] = said_by(lambda: run_training(wanted, place))
-        train_in_task(wanted, place, name, "", lambda row: heard.append(row["epoch"]), worker=worker)
+        train_in_task(worker, wanted, place, name, "", lambda row: heard.append(row["epoch"]))
     told |= {"lives": (Path(place.root.local()) / "lives").read_text().split(), "heard": heard}
     told |= {"found": history(place, name), "calm": history(Workspace.open(f"{folder}/calm"), calm.run)}
     print(json.dumps(told))

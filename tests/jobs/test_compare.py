@@ -16,7 +16,7 @@ from tests.jobs.processes import run, run_many, run_unread, run_without_ray, sum
 from vse.config import override
 from vse.presets import preset
 from vse.stages.train import run_training
-from vse.training.origin import Origin
+from vse.training.run_journal import Origin
 from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import SCHEMA

@@ -18,10 +18,9 @@ from vse.evaluation import retrieval
 from vse.evaluation.metrics import RetrievalCounter
 from vse.models.family import Family
 from vse.objectives.objective import Objective
-from vse.stages import train_worker as worker
-from vse.training.batches import Collator, Truth, blocks, epoch_batches, worker_share
+from vse.stages import train as worker
+from vse.training.batches import Collator, Truth, Unpaired, blocks, epoch_batches, known_images, worker_share
 from vse.training.collectives import gather
-from vse.training.companions import Unpaired, known_images
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper, step_losses
 

@@ -13,7 +13,7 @@ from vse.config import override
 from vse.errors import InputError, StorageError
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages import train_worker as worker
+from vse.stages import train as worker
 from vse.training import loop
 from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace

@@ -21,7 +21,7 @@ from tests.parity.distributed_worker import DATA, cases, end, made
 from tests.synthetic import synthetic
 from tests.unit.training.test_loop import Run
 from vse import registry
-from vse.stages.train_worker import validate
+from vse.stages.train import validate
 from vse.training.batches import worker_share
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper

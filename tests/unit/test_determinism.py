@@ -16,7 +16,7 @@ from vse.features.forward import Forward
 from vse.features.small_backbone import SmallBackbone
 from vse.inference.embedder import Embedder
 from vse.presets import preset
-from vse.stages.train_worker import training_device
+from vse.stages.train import training_device
 from vse.stages.trained import Trained
 from vse.storage.folder import Folder
 from vse.text.vocabulary import build_vocabulary

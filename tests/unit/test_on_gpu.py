@@ -25,7 +25,7 @@ from vse.inference import embedder
 from vse.inference.embedder import Embedder
 from vse.presets import preset
 from vse.stages import pipeline, trained
-from vse.stages import train_worker as worker
+from vse.stages import train as worker
 from vse.stages.measuring import stage
 from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import Result, run_training

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.one_way import ROOT
 
-MOST = 55
+MOST = 43
 
 
 @pytest.fixture(scope="module")

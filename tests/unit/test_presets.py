@@ -9,8 +9,8 @@ from vse import presets, registry
 from vse.config import fingerprint, flatten, from_dict, to_dict, validate
 from vse.errors import InputError
 from vse.features.torchvision_backbone import TorchvisionBackbone
-from vse.training.compatibility import family_inputs
-from vse.training.schedule import learning_rate
+from vse.training.config import family_inputs
+from vse.training.step import learning_rate
 
 NAMES = presets.names()
 

@@ -21,9 +21,8 @@ from vse.storage import user_files as named_files
 from vse.storage.files import local_path
 from vse.storage.folder import Folder
 from vse.text.sentence.features import SentenceFeatures
-from vse.training.compatibility import family_inputs
-from vse.training.config import RunConfig
-from vse.training.run_story import RESULT, run_journal
+from vse.training.config import RunConfig, family_inputs
+from vse.training.run_journal import RESULT, run_journal
 from vse.workspace.journal import Journal
 from vse.workspace.layout import Workspace
 

@@ -31,7 +31,7 @@ from vse.stages.measuring.stage import Measured, carry_out, is_kept
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
-from vse.training.origin import read_origin
+from vse.training.run_journal import read_origin
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import write_summary
 

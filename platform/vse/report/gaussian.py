@@ -14,8 +14,7 @@ from vse.evaluation.intervals import interval
 from vse.evaluation.tasks.gaussian_codes import BEFORE, NUMBERS, SIDES
 from vse.report.files import RESULTS, json_text
 from vse.storage.folder import Folder
-from vse.training.compatibility import check_objective
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, check_objective
 
 SPLIT = "test"
 SCHEMA_VERSION = 1

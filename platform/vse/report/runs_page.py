@@ -17,7 +17,7 @@ from vse.report.terminal import told_size
 from vse.stages.measuring.options import Size
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
-from vse.training.origin import Origin, read_origin
+from vse.training.run_journal import Origin, read_origin
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import summarised
 

@@ -3,12 +3,8 @@
 Finished shards of an interrupted run are kept: the next run makes only those of the remaining captions.
 """
 
-import multiprocessing
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -24,7 +20,7 @@ from vse.config import fingerprint
 from vse.data.records import Records
 from vse.display.progress import Progress
 from vse.errors import StorageError
-from vse.stages.parse import main_can_be_imported, ray_runs
+from vse.stages.shards import run_shards
 from vse.storage.damage import remove_damaged
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
@@ -177,36 +173,24 @@ def make_shard(shard: Shard, recipe: Recipe) -> int:
 
 
 def _run(
-    shards: Iterator[Shard],
-    sizes: list[int],
-    recipe: Recipe,
-    num_workers: int | None,
-    cluster: Cluster | None,
+    shards: Iterator[Shard], sizes: list[int], recipe: Recipe, num_workers: int | None, cluster: Cluster | None
 ) -> Iterator[int]:
     """Numbers of captions, shard by shard as they are written."""
-    if sum(sizes) >= WORTH_RAY and num_workers != 1:
-        with ray_runs(cluster) as runs:
-            if runs:
-                from vse.stages.contrast_ray import make_with_ray  # Ray takes seconds to import
 
-                yield from make_with_ray(partial(make_shard, recipe=recipe), shards, len(sizes), num_workers)
-                return
-    most = min(4, os.cpu_count() or 1) if num_workers is None else num_workers
-    most = (
-        min(most, len(sizes), max(1, sum(sizes) // WORTH_A_PROCESS)) if num_workers is None else min(most, len(sizes))
+    def missing(shards: Sequence[Shard]) -> list[Shard]:
+        names = table.finished(recipe.folder, recipe.fingerprint)
+        return [s for s in shards if table.shard_name(recipe.fingerprint, [row[0] for row in s]) not in names]
+
+    return run_shards(
+        partial(make_shard, recipe=recipe),
+        shards,
+        sizes,
+        missing,
+        num_workers=num_workers,
+        cluster=cluster,
+        worth_a_process=WORTH_A_PROCESS,
+        worth_ray=WORTH_RAY,
     )
-    if most > 1 and main_can_be_imported():
-        kept = list(shards)
-        try:
-            with ProcessPoolExecutor(most, multiprocessing.get_context("spawn")) as pool:
-                for future in as_completed([pool.submit(make_shard, shard, recipe) for shard in kept]):
-                    yield future.result()
-            return
-        except BrokenProcessPool:  # scripts without a __main__ guard, or no memory for a second process
-            there = table.finished(recipe.folder, recipe.fingerprint)
-            shards = (s for s in kept if table.shard_name(recipe.fingerprint, [row[0] for row in s]) not in there)
-    for shard in shards:
-        yield make_shard(shard, recipe)
 
 
 def _numbers(

@@ -24,10 +24,8 @@ from vse.stages.parse import parser_of
 from vse.stages.pipeline import check
 from vse.storage import user_files as named_files
 from vse.storage.files import local_path
-from vse.training.compatibility import family_inputs
-from vse.training.config import RunConfig
-from vse.training.given_vectors import planned_coverage, without_vectors
-from vse.training.inputs import training_vocabulary, unfamiliar_words
+from vse.training.config import RunConfig, family_inputs
+from vse.training.inputs import planned_coverage, training_vocabulary, unfamiliar_words, without_vectors
 from vse.workspace.layout import Workspace
 
 _SPAN = 1 << 16  # bytes compared at both ends of a file

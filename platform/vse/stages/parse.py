@@ -3,21 +3,20 @@
 Finished shards of an interrupted run are kept: the next run parses only the remaining texts.
 """
 
-import contextlib
+import functools
 import multiprocessing
-import os
-import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import pairwise
 
-from vse.cluster.runtime import Cluster, cluster_of, in_trial
+from vse.cluster.runtime import Cluster, cluster_of
 from vse.cluster.runtime import Config as RayConfig
 from vse.config import fingerprint
 from vse.data.records import Records
 from vse.display.progress import Progress
 from vse.errors import StorageError
+from vse.stages.shards import main_can_be_imported, run_shards
 from vse.storage.damage import remove_damaged
 from vse.storage.folder import Folder
 from vse.text.components import REVISION
@@ -111,7 +110,7 @@ def parse_texts(texts: Sequence[str], config: Parser.Config, num_processes: int 
                 parses = _parse_share(shares[0], config)
                 for other in others:
                     parses += other.result()
-        except BrokenProcessPool:  # as in `_run`
+        except BrokenProcessPool:  # as in `run_shards`
             parses = None
     if parses is None:
         parses = _parse_share(distinct, config)
@@ -178,53 +177,21 @@ def parse_shard(texts: Sequence[str], config: Parser.Config, folder: Folder) -> 
 
 
 def _run(
-    shards: list[list[str]],
-    config: Parser.Config,
-    folder: Folder,
-    num_workers: int | None,
-    cluster: Cluster | None,
+    shards: list[list[str]], config: Parser.Config, folder: Folder, num_workers: int | None, cluster: Cluster | None
 ) -> Iterator[int]:
     """Numbers of texts, shard by shard as they are written."""
-    num_texts = sum(map(len, shards))
-    if num_texts >= WORTH_RAY and num_workers != 1:
-        with ray_runs(cluster) as runs:
-            if runs:
-                from vse.stages.parse_ray import parse_with_ray  # Ray takes seconds to import
 
-                yield from parse_with_ray(parse_shard, shards, config, folder, num_workers)
-                return
-    most = min(4, os.cpu_count() or 1) if num_workers is None else num_workers
-    most = min(most, len(shards), max(1, num_texts // WORTH_A_PROCESS))
-    if most > 1 and main_can_be_imported():
-        try:
-            yield from _run_processes(shards, config, folder, most)
-            return
-        except BrokenProcessPool:  # scripts without a __main__ guard, or no memory for a second process
-            done = finished(folder, language_fingerprint(config))
-            seen = {text for texts in done.values() for text in texts}
-            shards = [shard for shard in shards if shard[0] not in seen]
-    for shard in shards:
-        yield parse_shard(shard, config, folder)
+    def missing(shards: Sequence[list[str]]) -> list[list[str]]:
+        seen = {text for texts in finished(folder, language_fingerprint(config)).values() for text in texts}
+        return [shard for shard in shards if shard[0] not in seen]
 
-
-def _run_processes(shards: list[list[str]], config: Parser.Config, folder: Folder, most: int) -> Iterator[int]:
-    with ProcessPoolExecutor(most, multiprocessing.get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(parse_shard, shard, config, folder) for shard in shards]):
-            yield future.result()
-
-
-def main_can_be_imported() -> bool:
-    """Whether a fresh process could import this one's main module; a script on standard input cannot."""
-    path = getattr(sys.modules.get("__main__"), "__file__", None)
-    return path is None or os.path.exists(path)
-
-
-@contextlib.contextmanager
-def ray_runs(cluster: Cluster | None) -> Iterator[bool]:
-    """Whether there is a Ray to work with in the body: the one that runs, or the one that `cluster` gives."""
-    if in_trial():
-        yield False
-        return
-    with cluster() if cluster is not None else contextlib.nullcontext():
-        ray = sys.modules.get("ray")  # not imported: not running
-        yield ray is not None and bool(ray.is_initialized())
+    return run_shards(
+        functools.partial(parse_shard, config=config, folder=folder),
+        shards,
+        [len(shard) for shard in shards],
+        missing,
+        num_workers=num_workers,
+        cluster=cluster,
+        worth_a_process=WORTH_A_PROCESS,
+        worth_ray=WORTH_RAY,
+    )

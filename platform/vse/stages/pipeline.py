@@ -28,11 +28,8 @@ from vse.text.lexicon.compact import knowledge
 from vse.text.vocabulary import SPECIAL, build_vocabulary
 from vse.text.word_vector_files import check_head, split_path
 from vse.text.word_vectors import WordVectors, file_digits, word_vectors
-from vse.training.compatibility import adversaries_wanted, family_inputs
-from vse.training.config import RunConfig
-from vse.training.given_vectors import OWN_CAPTIONS, tell_coverage
-from vse.training.inputs import Material, training_vocabulary
-from vse.training.shared import shared
+from vse.training.config import RunConfig, adversaries_wanted, family_inputs
+from vse.training.inputs import OWN_CAPTIONS, Material, shared, tell_coverage, training_vocabulary
 from vse.workspace.layout import Workspace, dataset_name
 
 log = logging.getLogger(__name__)

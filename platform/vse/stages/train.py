@@ -1,41 +1,74 @@
 """One run from configuration to checkpoint: `run_training(config, workspace)` serves jobs and Tune trials alike."""
 
+import ctypes
 import logging
+import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import torch
 
 from vse import registry
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import num_gpus, running_ray
-from vse.errors import InputError, TakenOver
+from vse.config import flatten, to_dict
+from vse.determinism import use_reproducible_arithmetic
+from vse.errors import InputError, StorageError, TakenOver, first_line, storage_failure
+from vse.evaluation.codes import encode_examples
+from vse.evaluation.metrics import RetrievalCounter
+from vse.evaluation.retrieval import count_retrieval
+from vse.models.family import Family, feature_scales
+from vse.presets import from_data
 from vse.stages import pipeline
 from vse.stages.describe import sizes
-from vse.stages.train_worker import Report, begin_journal, train_worker
 from vse.storage.damage import listed
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
-from vse.training.checkpoint import Checkpoints, read_progress
+from vse.tracking import prometheus
+from vse.training.batches import Collator
+from vse.training.checkpoint import Checkpoints, Progress, read_progress
 from vse.training.code import names_of, others, read_code
-from vse.training.compatibility import check_objective
-from vse.training.config import RunConfig, TrainConfig
-from vse.training.description import what_is_trained
+from vse.training.collectives import add_up, together, world
+from vse.training.config import RunConfig, TrainConfig, check_objective, family_inputs
+from vse.training.examples import Examples
 from vse.training.inputs import (
     Material,
+    TrainingInputs,
+    feature_blocks,
+    initial_family,
+    known_captions,
+    make_collator,
     run_fingerprint,
+    training_batches,
+    training_inputs,
+    warn_unfamiliar,
 )
-from vse.training.killed import end_killed
-from vse.training.origin import Origin, keep_origin, name_finished
-from vse.training.run_story import (
+from vse.training.loop import SAID_ONCE, Hooks, Loop
+from vse.training.run_journal import (
     RESULT,
+    Origin,
     close_journal,
+    describe_beginning,
+    end_killed,
     finished,
+    keep_origin,
+    name_finished,
+    numbers,
+    open_journal,
     run_journal,
+    tell_epoch,
+    tell_epochs,
     tells_epochs,
+    what_is_trained,
 )
-from vse.workspace.journal import read
+from vse.workspace.journal import Journal, read
 from vse.workspace.layout import Workspace
 
 log = logging.getLogger(__name__)
+
+Report = Callable[[dict[str, float]], None]
 
 
 @dataclass(frozen=True)
@@ -107,7 +140,7 @@ def run_training(
             elif not _closed(workspace, name):
                 journal = run_journal(workspace, name)
                 begin_journal(journal, config, folder, material, name, parent)
-                close_journal(config.train, journal, folder, folder.read_json(RESULT))
+                close_journal(journal, folder, folder.read_json(RESULT))
     result = _result(name, folder, trained)
     if not trained and (theirs := others(result.trained_by)):
         log.warning(
@@ -133,7 +166,7 @@ def _train(
             from vse.stages import train_ray as distributed  # Ray reads its settings when it is imported
 
             train = distributed.train_on_workers if config.train.workers > 1 else distributed.train_in_task
-            return train(config, workspace, name, parent, report, held=held)
+            return train(run_worker, config, workspace, name, parent, report, held=held)
     except TakenOver:
         raise  # and another trains it
     except BaseException:
@@ -186,6 +219,182 @@ def _is_json(folder: Folder, name: str) -> bool:
 
 def _result(name: str, folder: Folder, trained: bool) -> Result:
     data = folder.read_json(RESULT)
-    return Result(
-        name, folder, data["metrics"], data["epochs"], data["best"], data["seconds"], trained, data["trained_by"]
+    fields = {key: data[key] for key in ("metrics", "epochs", "best", "seconds", "trained_by")}
+    return Result(run=name, folder=folder, trained=trained, **fields)
+
+
+def build_family(config: RunConfig, data: TrainingInputs) -> Family:
+    """The family with initial weights drawn from the seed and statistics of all training images and captions, in the
+    precision of its parameters.
+
+    Whose image a caption shows plays no part in them; what is fitted in closed form learns from known pairs alone.
+    """
+    torch.manual_seed(config.seed)
+    family = initial_family(config, data.context)
+    for scale in feature_scales(family):
+        scale.fit(feature_blocks(data.train.features[family.inputs.image]))
+    read = np.arange(len(data.train)) if family.phases() else known_captions(config, data.train)
+    family.fit(lambda: training_batches(data.train, family.inputs, read))
+    return family.double() if config.train.precision == "float64" else family
+
+
+@torch.inference_mode()
+def validate(family: Family, val: Examples) -> dict[str, float]:
+    """Retrieval on validation: what epochs are told and chosen by.
+
+    Workers call it together. Each encodes the split, scores its share of the blocks and counts; the counts add up to
+    those of one worker.
+    """
+
+    def count() -> RetrievalCounter:
+        codes = encode_examples(family, val)
+        return count_retrieval(family, codes.images, codes.captions, codes.caption_to_image, share=world())
+
+    counter = together(count, *SAID_ONCE)
+    add_up(counter.counts())
+    return {f"val/{key}": value for key, value in counter.result().metrics().items()}
+
+
+def train_worker(
+    config: RunConfig,
+    workspace: Workspace,
+    name: str,
+    material: Material,
+    parent: str = "",
+    report: Report | None = None,
+    held: LeaseHandle | None = None,
+) -> None:
+    """What each worker does, within its process group if there is one; rank 0 writes, as long as the run is `held`."""
+    folder, rank = workspace.run(name), world()[0]
+    torch.set_num_threads(config.train.threads)
+    keep_freed_memory()
+    inputs = family_inputs(config)
+    objective = registry.build("objective", config.objective)
+
+    def set_up() -> tuple[TrainingInputs, Family, Collator, Journal | None]:
+        device = training_device(config.train)
+        data = training_inputs(config, material, inputs)
+        family = build_family(config, data).to(device)
+        journal = run_journal(workspace, name) if rank == 0 else None
+        if journal is not None:
+            warn_unfamiliar(material.records, data.vocabulary)
+            begin_journal(journal, config, folder, material, name, parent)
+            journal.metrics(dict(data.coverage), step=0)
+        return data, family, make_collator(config, data, inputs, objective.negatives), journal
+
+    data, family, collate, journal = together(set_up, *SAID_ONCE)
+
+    def epoch_done(epoch: int, row: dict[str, float]) -> None:
+        assert journal is not None
+        tell_epoch(journal, epoch, row)
+        if report is not None:
+            report({**numbers(row), "epoch": epoch})
+
+    def note(line: str) -> None:
+        assert journal is not None
+        journal.note(line)
+
+    checkpoints = Checkpoints(
+        folder.child("checkpoints"),
+        {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
+        held,
     )
+    steps = prometheus.steps_of(parent or name)
+    try:
+        together(lambda: _tell_again(config, journal, checkpoints), *SAID_ONCE)
+        hooks = Hooks(lambda family: validate(family, data.val), epoch_done, note, steps)
+        progress = Loop(config, family, objective, collate, checkpoints, hooks).run()
+    except BaseException as error:
+        if journal is not None and not isinstance(error, TakenOver):  # then the story is another's
+            killed = isinstance(error, KeyboardInterrupt | SystemExit)
+            if not killed:
+                journal.note(f"{type(error).__name__}: {first_line(error)}"[:300])
+            journal.end("killed" if killed else "failed")
+        raise
+    finally:
+        if steps is not None:
+            steps.close()
+    together(lambda: _finish(config, journal, folder, progress, checkpoints.held) if journal else None, *SAID_ONCE)
+
+
+def run_worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
+    """Train in a process of Ray, with the arguments of `train_ray.worker_arguments`.
+
+    Returns (kind, text) of an error that a retry would repeat, since Ray retries after any that is raised.
+    """
+    read_code()  # as in run_training
+    try:
+        config = from_data(arguments["config"])
+        workspace = Workspace.open(arguments["workspace"], arguments["found"])
+        material = together(lambda: pipeline.prepare(config, workspace), *SAID_ONCE)
+        train_worker(config, workspace, arguments["run"], material, arguments["parent"], held=arguments["held"])
+    except SAID_ONCE as error:
+        return next(kind.__name__ for kind in SAID_ONCE if isinstance(error, kind)), str(error)
+    except OSError as error:
+        if text := storage_failure(error):
+            return StorageError.__name__, text
+        raise
+    return None
+
+
+def training_device(train: TrainConfig) -> torch.device:
+    """Where a worker trains, with arithmetic settled. Raises InputError where it asks for a GPU and there is none."""
+    if train.gpus_per_worker and not torch.cuda.is_available():
+        raise InputError(f"train.gpus_per_worker={train.gpus_per_worker:g}: torch finds no GPU on {platform.node()}")
+    device = torch.device("cuda" if train.gpus_per_worker else "cpu")
+    use_reproducible_arithmetic(device)
+    return device
+
+
+def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress, held: LeaseHandle) -> None:
+    kept = progress.history[progress.best - 1]
+    result = {
+        "metrics": {name: value for name, value in numbers(kept).items() if name != "train/seconds"},
+        "epochs": progress.epoch,
+        "best": progress.best,
+        "seconds": progress.seconds,
+        "history": progress.history,
+        "trained_by": progress.trained_by,
+    }
+    held.check()
+    folder.write_checked(RESULT, result)
+    close_journal(journal, folder, result)
+
+
+def _tell_again(config: RunConfig, journal: Journal | None, checkpoints: Checkpoints) -> None:
+    """Put finished epochs that the journal lacks into it: a kill may have come between checkpoint and record, and a
+    power cut may have taken the last of what was not yet on the disk.
+
+    Every worker reads the checkpoint, so that all of them refuse one that does not fit and none waits for the others.
+    """
+    newest = checkpoints.newest()
+    if newest is not None:
+        before = read_progress(newest)
+        if journal is not None:
+            tell_epochs(journal, before.history)
+
+
+def begin_journal(
+    journal: Journal, config: RunConfig, folder: Folder, material: Material, name: str, parent: str
+) -> None:
+    """Write what is trained into the journal of a run, and its configuration into its folder."""
+    open_journal(journal, folder, name, parent, material.fingerprints, flatten(config))
+    describe_beginning(journal, config, folder, sizes(material.records), parent)
+    folder.write_json("config.json", to_dict(config))
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, see malloc.h of the GNU C library
+_KEPT = 2**31 - 1
+_LARGEST_IN_HEAP = 32 * 2**20  # the most the library accepts
+
+
+def keep_freed_memory() -> bool:
+    """Tell the GNU C library to keep freed blocks up to 32 MiB instead of returning them; False where it is another.
+
+    Returned pages are faulted in and zeroed again at the next step: a tenth of a UniVSE step on a CPU (117 to 105 ms
+    at d = 256, batch 128, one thread).
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return bool(mallopt(_MMAP_THRESHOLD, _LARGEST_IN_HEAP)) and bool(mallopt(_TRIM_THRESHOLD, _KEPT))

@@ -20,7 +20,7 @@ from vse.cluster.memory_shortage import memory_failure
 from vse.cluster.process_group import GroupConfig
 from vse.cluster.runtime import placement_seconds, train_nodes
 from vse.config import to_dict
-from vse.errors import InputError, PlacementError, StorageError, WorkersLostError, first_line, storage_failure
+from vse.errors import InputError, PlacementError, WorkersLostError, first_line
 from vse.storage.files import scratch_folder
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
@@ -39,9 +39,12 @@ ABORT_SECONDS = 20.0  # for the workers of an interrupted training to end; what 
 COLLECTIVE_SECONDS = 4 * 3600
 
 Report = Callable[[dict[str, float]], None]
+Worker = Callable[[dict[str, Any]], tuple[str, str] | None]
+"""Trains with the arguments of `worker_arguments`; returns (kind, text) of an error that a retry would repeat."""
 
 
 def train_on_workers(
+    worker: Worker,
     config: RunConfig,
     workspace: Workspace,
     name: str,
@@ -61,7 +64,9 @@ def train_on_workers(
     # it runs on this node; on S3 they would fail without a second try where the workspace itself waits.
     with scratch_folder("train") as scratch:
         waited = Waited(scratch / "waited")
-        trainer = _trainer(config, _arguments(config, workspace, name, parent, held), name, scratch, waited)
+        trainer = _trainer(
+            worker, config, worker_arguments(config, workspace, name, parent, held), name, scratch, waited
+        )
         with _listening(workspace.run(name), report, waited.seconds):
             try:
                 refusal = trainer.fit().return_value
@@ -79,10 +84,12 @@ def train_on_workers(
     _raise_again(refusal)
 
 
-def _trainer(config: RunConfig, arguments: dict[str, Any], name: str, scratch: Path, waited: "Waited") -> "_Trainer":
+def _trainer(
+    worker: Worker, config: RunConfig, arguments: dict[str, Any], name: str, scratch: Path, waited: "Waited"
+) -> "_Trainer":
     gpus = config.train.gpus_per_worker
     return _Trainer(
-        _worker,
+        worker,
         train_loop_config=arguments,
         scaling_config=ScalingConfig(
             num_workers=config.train.workers,
@@ -172,6 +179,7 @@ class _Trainer(TorchTrainer):
 
 
 def train_in_task(
+    worker: Worker,
     config: RunConfig,
     workspace: Workspace,
     name: str,
@@ -179,15 +187,14 @@ def train_in_task(
     report: Report | None = None,
     *,
     held: LeaseHandle | None = None,
-    worker: Callable[[dict[str, Any]], tuple[str, str] | None] | None = None,
 ) -> None:
     """Run one worker to the end on a node that has the GPUs which this process lacks; it must be connected to Ray.
 
-    As `train_on_workers` otherwise. `worker` is what runs there.
+    As `train_on_workers` otherwise.
     """
     train = config.train
-    arguments, labels = _arguments(config, workspace, name, parent, held), train_nodes(train.gpus_per_worker)
-    task: Any = ray.remote(worker or _worker)
+    arguments, labels = worker_arguments(config, workspace, name, parent, held), train_nodes(train.gpus_per_worker)
+    task: Any = ray.remote(worker)
     with _listening(workspace.run(name), report):
         for losses in range(RETRIES + 1):
             place = placement_group(
@@ -213,9 +220,10 @@ def train_in_task(
                 remove_placement_group(place)
 
 
-def _arguments(
+def worker_arguments(
     config: RunConfig, workspace: Workspace, name: str, parent: str, held: LeaseHandle | None
 ) -> dict[str, Any]:
+    """What a worker is given, as data that any process can read."""
     place = {"workspace": workspace.root.uri, "found": workspace.found.answers}
     return {"config": to_dict(config), **place, "run": name, "parent": parent, "held": held}
 
@@ -239,7 +247,7 @@ def _lost(config: RunConfig, error: Exception) -> WorkersLostError:
 
 
 def _raise_again(refusal: tuple[str, str] | None) -> None:
-    """Raise here what a worker told of as `_worker` does."""
+    """Raise here what a worker returned instead of raising it."""
     if refusal is not None:
         kind, text = refusal
         raise next(each for each in SAID_ONCE if each.__name__ == kind)(text)
@@ -253,29 +261,6 @@ def _listening(folder: Folder, report: Report | None, waited: Callable[[], float
     finally:
         if listener is not None:
             listener.close()
-
-
-def _worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
-    """Train; returns (kind, text) of an error that would come again, since Ray tries again after whatever is raised."""
-    from vse.presets import from_data
-    from vse.stages import pipeline
-    from vse.stages.train_worker import train_worker
-    from vse.training.code import read_code
-    from vse.training.collectives import together
-
-    read_code()  # as in run_training
-    try:
-        config = from_data(arguments["config"])
-        workspace = Workspace.open(arguments["workspace"], arguments["found"])
-        material = together(lambda: pipeline.prepare(config, workspace), *SAID_ONCE)
-        train_worker(config, workspace, arguments["run"], material, arguments["parent"], held=arguments["held"])
-    except SAID_ONCE as error:
-        return next(kind.__name__ for kind in SAID_ONCE if isinstance(error, kind)), str(error)
-    except OSError as error:
-        if text := storage_failure(error):
-            return StorageError.__name__, text
-        raise
-    return None
 
 
 class Listener:

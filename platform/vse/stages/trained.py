@@ -23,8 +23,7 @@ from vse.storage.folder import Folder
 from vse.text.tokens import words
 from vse.text.vocabulary import Vocabulary
 from vse.training.checkpoint import Checkpoints, load_weights, weights_of
-from vse.training.compatibility import family_inputs
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, family_inputs
 from vse.training.examples import encode_texts
 from vse.training.inputs import Material, initial_family, split_examples
 

@@ -17,7 +17,7 @@ from vse.storage.parallel_reads import read_each
 from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, Ledger
 from vse.sweeps.progress import read_sweep_progress
 from vse.tracking.shipping import Shipper
-from vse.training.origin import TAG
+from vse.training.run_journal import TAG
 from vse.workspace import journal
 from vse.workspace.journal import Story
 from vse.workspace.layout import Workspace

@@ -40,8 +40,7 @@ from vse.sweeps.plan import (
 from vse.sweeps.space import check_space, expand, label, load_space
 from vse.sweeps.trial import SPLITS, alpha_trial, trial_function
 from vse.sweeps.trial_process import Function
-from vse.training.compatibility import check_objective, family_inputs
-from vse.training.config import RunConfig, identity
+from vse.training.config import RunConfig, check_objective, family_inputs, identity
 
 log = logging.getLogger(__name__)
 

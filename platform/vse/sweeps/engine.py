@@ -35,7 +35,7 @@ from vse.tracking.shipping import Shipper
 from vse.training.code import warning
 from vse.training.config import TrainConfig
 from vse.training.inputs import REVISION
-from vse.training.killed import close_killed, end_killed_below
+from vse.training.run_journal import close_killed, end_killed_below
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import FILE_NAME as SUMMARY
 from vse.workspace.provenance import usable_cores, write_summary

@@ -22,15 +22,13 @@ from vse.errors import InputError, NotMadeError
 from vse.features.stored import StoredFeatures
 from vse.report.build import command_of
 from vse.stages import pipeline
-from vse.stages.train_worker import build_family, training_device, validate
+from vse.stages.train import build_family, keep_freed_memory, training_device, validate
 from vse.storage.files import scratch_folder
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import read_each
 from vse.storage.read_only import SealedFolder
-from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress
-from vse.training.compatibility import family_inputs
-from vse.training.config import RunConfig, TrainConfig
+from vse.training.config import RunConfig, TrainConfig, family_inputs
 from vse.training.inputs import Material, make_collator, training_inputs
 from vse.training.loop import Hooks, Loop
 from vse.workspace.layout import Workspace

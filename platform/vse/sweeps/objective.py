@@ -34,8 +34,7 @@ from vse.sweeps.proposals import Proposer
 from vse.sweeps.space import Space, canonical_point, check_space, expand, label, labels_of, load_space
 from vse.sweeps.trial import OBJECTIVES, objective_trial, trial_function
 from vse.sweeps.trial_process import Function
-from vse.training.compatibility import check_objective, family_inputs
-from vse.training.config import RunConfig, identity
+from vse.training.config import RunConfig, check_objective, family_inputs, identity
 from vse.workspace.layout import Workspace
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from vse.tracking.embedded import (
 )
 from vse.tracking.mlflow_internals import is_damage, is_locked
 from vse.tracking.run import RunShipper, Sent, Waiting, newest, one_line, read_state, write_state
-from vse.training.run_story import tell_lost_end
+from vse.training.run_journal import tell_lost_end
 from vse.workspace import journal
 from vse.workspace.layout import Workspace
 from vse.workspace.redaction import redact_text

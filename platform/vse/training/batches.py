@@ -1,4 +1,4 @@
-"""Batches: which captions a step sees, and the tensors made of them."""
+"""Batches: which captions a step sees, the tensors made of them, and their way to the device."""
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol, runtime_checkable
@@ -211,3 +211,122 @@ def blocks(num: int, size: int) -> Iterator[np.ndarray]:
     """Consecutive row numbers in blocks of at most `size`."""
     for start in range(0, num, size):
         yield np.arange(start, min(start + size, num))
+
+
+class Siblings:
+    """The sentence vector of another caption of the same image, drawn anew for each caption and epoch."""
+
+    def __init__(self, examples: Examples, seed: int) -> None:
+        self.examples, self.seed = examples, seed
+        self.order = np.argsort(examples.image, kind="stable")
+        counts = np.bincount(examples.image, minlength=examples.num_images)
+        self.counts = counts[examples.image]
+        self.starts = (np.cumsum(counts) - counts)[examples.image]
+        place = np.empty(len(self.order), dtype=np.int64)
+        place[self.order] = np.arange(len(self.order))
+        self.place = place - self.starts  # of a caption among those of its image
+
+    def of(self, captions: np.ndarray, epoch: int) -> np.ndarray:
+        """A caption number for each: itself where the image has no other."""
+        others = np.maximum(self.counts[captions] - 1, 1)
+        draws = keyed.bits(keyed.keys(self.seed, epoch, "sibling", captions), 1)[..., 0] >> np.uint64(1)
+        step = 1 + draws.astype(np.int64) % others
+        return self.order[self.starts[captions] + (self.place[captions] + step) % self.counts[captions]]
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """sibling (batch, dim); has_sibling (batch,), False where it is the caption itself."""
+        sentence = self.examples.texts.sentence
+        assert sentence is not None, "siblings are read by families over sentence vectors"
+        vectors = sentence.of(self.of(captions, epoch))
+        has = self.counts[captions] > 1
+        return {"sibling": vectors, "has_sibling": torch.from_numpy(has)}
+
+
+class Unpaired:
+    """Semi-supervision (jWAE, section 4): captions whose image is not known come with an image of their kind.
+
+    Each epoch, the images of all captions that are not `paired` are dealt among them anew.
+    """
+
+    def __init__(self, examples: Examples, paired: np.ndarray, seed: int) -> None:
+        """`paired` (captions,): whose image is known."""
+        self.examples, self.paired, self.seed = examples, paired, seed
+        self.rest = np.flatnonzero(~paired)
+        self.place = np.cumsum(~paired) - 1
+        self._dealt = (-1, self.rest)  # of which epoch, and how
+
+    def dealt(self, epoch: int) -> np.ndarray:
+        """For each caption that is not paired, in their order, the caption whose image it gets; once an epoch, since
+        dealing the captions of COCO takes as long as a step."""
+        if self._dealt[0] != epoch:
+            self._dealt = epoch, self.rest[keyed.permutation(self.seed, epoch, "unpaired", len(self.rest))]
+        return self._dealt[1]
+
+    def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
+        """`image_group` as dealt, whose features the batch gets; paired (batch,)."""
+        known = self.paired[captions]
+        given = images.copy()
+        given[~known] = self.examples.image[self.dealt(epoch)[self.place[captions[~known]]]]
+        return {"image_group": torch.from_numpy(given), "paired": torch.from_numpy(known)}
+
+
+def known_images(num_images: int, share: float, seed: int) -> np.ndarray:
+    """Which images' captions are known to be theirs: the same for all families, and more of them as the share grows."""
+    known = np.zeros(num_images, dtype=bool)
+    known[keyed.permutation(seed, 0, "known pairs", num_images)[: max(1, round(share * num_images))]] = True
+    return known
+
+
+SHARE_OF_FEATURES = 1 / 3  # of a trial's memory on a GPU that features may take: the rest is for the steps
+
+
+class Transfer:
+    """Brings batches to a device: on a GPU from pinned memory, in a stream of its own beside the step that runs.
+
+    part: of the GPU that this trial may use, where several share it.
+    """
+
+    def __init__(self, device: torch.device, part: float = 1.0) -> None:
+        self.device, self.part = device, part
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.kept: dict[str, Tensor] = {}  # features of all images, by name
+
+    def keep(self, name: str, features: np.ndarray) -> None:
+        """Moves features (images, ...) to the GPU for good, if they fit beside the steps.
+
+        Batches are then sent without them: `sent` looks up those of the images in `image_group`.
+        """
+        if not self._room_for(features.nbytes):
+            return
+        table = torch.from_numpy(features[:0].copy()).new_empty(features.shape, device=self.device)
+        for rows in blocks(len(features), BLOCK):
+            table[int(rows[0]) : int(rows[-1]) + 1] = image_batch(features, rows).to(self.device)
+        self.kept[name] = table
+
+    def _room_for(self, num_bytes: int) -> bool:
+        if self.device.type != "cuda":
+            return False
+        torch.cuda.empty_cache()  # what an earlier trial of this process has left to torch is free
+        free, whole = torch.cuda.mem_get_info(self.device)
+        return num_bytes <= SHARE_OF_FEATURES * min(free, self.part * whole)
+
+    def pinned(self, batch: Batch) -> Batch:
+        """The batch as a GPU copies it without the processor; to be made where batches are, ahead of the step."""
+        if self.stream is None:
+            return batch
+        return {name: value.pin_memory() for name, value in batch.items()}
+
+    def sent(self, batch: Batch) -> Batch:
+        """The batch on the device; what is computed from now on finds it there."""
+        if self.stream is None:
+            return self._with_features({name: value.to(self.device) for name, value in batch.items()})
+        with torch.cuda.stream(self.stream):
+            there = {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
+        computing = torch.cuda.current_stream(self.device)
+        computing.wait_stream(self.stream)
+        for value in there.values():
+            value.record_stream(computing)  # memory of the side stream, read by this one
+        return self._with_features(there)
+
+    def _with_features(self, there: Batch) -> Batch:
+        return there | {name: table.index_select(0, there["image_group"]) for name, table in self.kept.items()}

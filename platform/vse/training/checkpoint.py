@@ -21,13 +21,6 @@ from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 
 VERSION = 1  # raise it when a checkpoint written before can no longer be read
-# Parts of parameters' names that have changed since, former -> present
-_RENAMED = {
-    "places": "region_position",
-    "word_places": "word_position",
-    "onward": "forward_gru",
-    "back": "backward_gru",
-}
 
 
 @dataclass(slots=True)
@@ -184,8 +177,7 @@ def read_progress(checkpoint: Folder) -> Progress:
 
 def load_weights(checkpoint: Folder, model: nn.Module) -> None:
     """Put a checkpoint's weights into a model. Raises InputError naming the first key that does not fit."""
-    state = {_present_name(name): value for name, value in _tensors(checkpoint, "model.safetensors").items()}
-    own = model.state_dict()
+    state, own = _tensors(checkpoint, "model.safetensors"), model.state_dict()
     for key in sorted(own.keys() ^ state.keys()):
         raise InputError(f"{checkpoint}: {key} is {'missing' if key in own else 'unknown'}; another model wrote it")
     for key, value in own.items():
@@ -199,10 +191,6 @@ def _tensors(checkpoint: Folder, file: str) -> dict[str, Tensor]:
         return load(checkpoint.read_bytes(file))
     except SafetensorError as error:
         raise InputError(f"{checkpoint}/{file}: not a safetensors file ({error})") from None
-
-
-def _present_name(parameter: str) -> str:
-    return ".".join(_RENAMED.get(part, part) for part in parameter.split("."))
 
 
 def _contiguous(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -226,8 +214,7 @@ def _optimizer_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]
 def _load_optimizers(model: nn.Module, optimizers: list[torch.optim.Optimizer], checkpoint: Folder) -> None:
     parameters = dict(model.named_parameters())
     for key, value in _tensors(checkpoint, "optimizer.safetensors").items():
-        phase, former, quantity = key.split("/")
-        name = _present_name(former)
+        phase, name, quantity = key.split("/")
         if name not in parameters or int(phase) >= len(optimizers):
             raise InputError(f"{checkpoint}/optimizer.safetensors: {key} is unknown; another model wrote it")
         parameter, fused = parameters[name], optimizers[int(phase)].defaults.get("fused")

@@ -1,12 +1,13 @@
-"""What a run learns from: vocabulary, word pools and the arrays of the training and validation splits."""
+"""What a run learns from: vocabulary, word vectors, word pools and the arrays of both splits."""
 
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -24,17 +25,49 @@ from vse.data.records import Records, Split
 from vse.data.source import true_pairs
 from vse.errors import InputError
 from vse.models.family import Context, Family, Inputs
+from vse.storage import user_files as named_files
 from vse.text.components import Components
 from vse.text.parse import Parse
 from vse.text.tokens import words
 from vse.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary, build_vocabulary
-from vse.text.word_vectors import WordVectors, coverage
-from vse.training.batches import Batch, Collator, Contrast, Drop, Extra, Negatives, Truth, blocks
-from vse.training.companions import Siblings, Unpaired, known_images
-from vse.training.compatibility import adversaries_wanted
-from vse.training.config import RunConfig, identity
+from vse.text.word_vectors import Coverage, WordVectors, coverage, word_vectors
+from vse.training.batches import (
+    Batch,
+    Collator,
+    Contrast,
+    Drop,
+    Extra,
+    Negatives,
+    Siblings,
+    Truth,
+    Unpaired,
+    blocks,
+    known_images,
+)
+from vse.training.config import RunConfig, adversaries_wanted, identity
 from vse.training.examples import EncodedCaptions, Examples, SentenceVectors, encode_captions, examples_of
-from vse.training.shared import shared
+
+T = TypeVar("T")
+
+MOST_SHARED = 8  # things of one data set: a few vocabularies and what is encoded by them, as of two kinds of family
+_shared: "WeakKeyDictionary[Records, dict[Hashable, Any]]" = WeakKeyDictionary()
+
+
+def shared(records: Records, key: Hashable, make: Callable[[], T]) -> T:
+    """What `make` gives, made once for these records, as long as they live. `key`: all else that decides it.
+
+    Nobody may change what is given. Processes that were told of the records by name have them but once
+    (`pipeline.describe`).
+    """
+    known = _shared.setdefault(records, {})
+    if key in known:
+        known[key] = known.pop(key)  # the latest is the last
+    else:
+        while len(known) >= MOST_SHARED:
+            del known[next(iter(known))]
+        known[key] = make()
+    return known[key]
+
 
 log = logging.getLogger(__name__)
 
@@ -320,3 +353,45 @@ def feature_blocks(features: np.ndarray, size: int = 256) -> Iterator[Tensor]:
     """Features in blocks, for statistics over the training images."""
     for start in range(0, len(features), size):
         yield torch.from_numpy(np.array(features[start : start + size]))
+
+
+OWN_CAPTIONS = "captions"  # text.word_vectors: made of the training captions
+
+
+def without_vectors(config: RunConfig) -> str:
+    """That no word vectors are named although the family's paper starts from pre-trained ones; else empty.
+
+    Scenes have a vocabulary of a hundred words or so, and nothing is said of them.
+    """
+    family = registry.component("family", registry.name_of("family", config.model))
+    scenes = registry.name_of("source", config.data) == "scenes"
+    if config.text.word_vectors or scenes or not family.vectors_of_paper:
+        return ""
+    paper = family.vectors_of_paper
+    return f"text.word_vectors is not set: word vectors are learned from scratch; the paper starts from {paper}"
+
+
+def tell_coverage(config: RunConfig, vectors: WordVectors, vocabulary: Vocabulary) -> None:
+    """Log how much of the training vocabulary the vectors know: a warning if it is less than half."""
+    known = _coverage(vectors, vocabulary)
+    log.log(logging.WARNING if known.most_missing else logging.INFO, "%s", known.line(config.text.word_vectors))
+
+
+def planned_coverage(config: RunConfig, records: Records) -> Iterator[str]:
+    """What a dry run says of a file of word vectors, which it reads to the end unless it lies on S3.
+
+    The vocabulary is of the captions alone: a training may add lemmas of parsed components. Raises InputError for a
+    file that is no file of word vectors, or holds none of the words.
+    """
+    file = config.text.word_vectors
+    if file in ("", OWN_CAPTIONS):
+        return
+    if named_files.is_remote(file):
+        yield f"text.word_vectors={file}: not read by a dry run, which copies no files from S3"
+        return
+    vocabulary = training_vocabulary(config, records, None)
+    yield _coverage(word_vectors(file, (*SPECIAL, *vocabulary.words)), vocabulary).line(file)
+
+
+def _coverage(vectors: WordVectors, vocabulary: Vocabulary) -> Coverage:
+    return coverage(vectors, dict(zip(vocabulary.words, vocabulary.counts, strict=True)))

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,15 +17,39 @@ from vse.errors import CredentialsError, Diverged, InputError, StorageError, Tak
 from vse.models.family import Family
 from vse.objectives.objective import Objective
 from vse.storage.parallel_reads import prefetched
-from vse.training.batches import Batch, Collator, epoch_batches, windowed_batches, worker_share
-from vse.training.checkpoint import Checkpoints, Chosen, Progress
+from vse.training.batches import Batch, Collator, Transfer, epoch_batches, windowed_batches, worker_share
+from vse.training.checkpoint import Checkpoints, Progress
 from vse.training.code import this_code
-from vse.training.collapse import SHARE, collapse
 from vse.training.collectives import together, told_by_first, world
 from vse.training.config import RunConfig
-from vse.training.schedule import learning_rate
-from vse.training.step import Stepper
-from vse.training.transfer import PendingNumbers, Transfer
+from vse.training.step import Stepper, learning_rate
+
+COLLAPSE = "train/collapse"  # an epoch's loss per caption as a share of its level when all codes coincide
+_NEAR = 0.02
+_BY_CHANCE = 5  # R@10 over R@1: 10 where codes say nothing, below 4 where a model ranks
+
+
+def collapse(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str:
+    """One line of advice where the numbers of an epoch (1-based) are those of collapsed codes, else empty.
+
+    A share well above one is no collapse: codes fresh from a phase with the sum over negatives are worse than equal
+    under the hardest ones, and apart. Nor is the level itself where validation, if it was due, finds images: with few
+    data or many alike the hardest negative may stand as far before the right one at one time as behind it at another.
+    """
+    if COLLAPSE not in numbers or abs(numbers[COLLAPSE] - 1) > _NEAR:
+        return ""
+    if numbers.get("val/t2i/r10", 0.0) < _BY_CHANCE * numbers.get("val/t2i/r1", 0.0):
+        return ""
+    lower = f"an optim.lr below {config.optim.lr:g}"
+    warmup = getattr(config.objective, "warmup", None)
+    if warmup is None:
+        advice = f"try {lower}"
+    elif warmup == 0:
+        advice = f"try objective.warmup=1 or {lower}"
+    else:
+        advice = f"objective.warmup={warmup} did not prevent it; try more of it or {lower}"
+    return f"epoch {epoch}: the loss is that of codes that are all alike ({COLLAPSE} {numbers[COLLAPSE]:.3f}); {advice}"
+
 
 Numbers = dict[str, float]
 KNOWN = "paired captions"  # among the numbers of a step: how many come with their own image
@@ -50,6 +74,33 @@ class Hooks:
 
 # Errors that a retry would repeat; told by the first kind that they are
 SAID_ONCE = (CredentialsError, InputError, TakenOver, StorageError, Diverged)
+
+
+@dataclass(frozen=True, eq=False)
+class PendingNumbers:
+    """Named numbers of a step on their way to the host, in one copy. `captions`: of the step's global batch."""
+
+    epoch: int
+    step: int
+    captions: int
+    names: tuple[str, ...]
+    values: Tensor
+    arrived: torch.cuda.Event | None
+
+    @classmethod
+    def of(cls, epoch: int, step: int, captions: int, numbers: Mapping[str, Tensor]) -> "PendingNumbers":
+        """Asks for the numbers, scalars on one device, and does not wait for them."""
+        values, arrived = torch.stack(list(numbers.values())), None
+        if values.is_cuda:
+            values, arrived = values.to("cpu", non_blocking=True), torch.cuda.Event()
+            arrived.record()
+        return cls(epoch, step, captions, tuple(numbers), values, arrived)
+
+    def numbers(self) -> dict[str, float]:
+        """The numbers; waits until they are there, which is when their step is computed."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        return dict(zip(self.names, self.values.tolist(), strict=True))
 
 
 class Loop:
@@ -104,26 +155,16 @@ class Loop:
         """Where the checkpoints stand, with model and optimisers as they were. All workers take the one that worker 0
         finds: with each its own, they would average gradients of different models."""
         chosen = together(lambda: self.checkpoints.chosen() if self.rank == 0 else None, *SAID_ONCE)
-        return together(functools.partial(self._restore, told_by_first(chosen)), *SAID_ONCE)
-
-    def _restore(self, chosen: Chosen | None) -> Progress:
-        progress = self.checkpoints.restore(chosen, self.family, self.stepper.optimizers, self.stepper.scaler)
-        if progress.seconds and not progress.cpu_seconds:  # written before these were kept
-            self._charge(progress, progress.seconds)
-        return progress
+        restore = functools.partial(self.checkpoints.restore, told_by_first(chosen), self.family)
+        return together(lambda: restore(self.stepper.optimizers, self.stepper.scaler), *SAID_ONCE)
 
     def _count(self, progress: Progress) -> None:
         """Add the time that has passed since this was last asked: set-up, steps, validation and writing alike."""
         now = time.monotonic()
         passed, self.counted = now - self.counted, now
         progress.seconds += passed
-        self._charge(progress, passed)
-
-    def _charge(self, progress: Progress, seconds: float) -> None:
-        """A run may go on with other workers than it began with: what these take is charged to these."""
-        train = self.config.train
-        progress.cpu_seconds += seconds * self.workers * train.threads
-        progress.gpu_seconds += seconds * self.workers * train.gpus_per_worker
+        progress.cpu_seconds += passed * self.workers * self.config.train.threads
+        progress.gpu_seconds += passed * self.workers * self.config.train.gpus_per_worker
 
     def _out_of_patience(self, progress: Progress) -> bool:
         patience, every = self.config.train.patience, self.config.train.evaluate_every
@@ -260,7 +301,7 @@ class Loop:
     def _collapse_share(self, numbers: Numbers, epoch: int) -> Numbers:
         """The loss as a share of its level when all codes coincide, where the objective has one."""
         name, value = self.objective.collapse_level(epoch) or ("", 0.0)
-        return {SHARE: numbers[f"train/{name}"] / value} if value and f"train/{name}" in numbers else {}
+        return {COLLAPSE: numbers[f"train/{name}"] / value} if value and f"train/{name}" in numbers else {}
 
     def _watch_collapse(self, numbers: Numbers, epoch: int) -> None:
         """The first collapsed epoch is worth a note."""

@@ -10,8 +10,7 @@ import torch
 from tests.synthetic import make_family, make_objective, synthetic
 from vse import registry
 from vse.models import family as contract
-from vse.training.batches import Truth
-from vse.training.companions import Unpaired
+from vse.training.batches import Truth, Unpaired
 from vse.training.step import BOOKKEEPING
 
 DATA = synthetic(seed=13, images=7)

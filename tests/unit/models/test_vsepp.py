@@ -11,7 +11,7 @@ from vse.config import override
 from vse.errors import InputError
 from vse.models.family import Context
 from vse.presets import preset
-from vse.training.compatibility import family_inputs
+from vse.training.config import family_inputs
 
 DATA = synthetic(seed=3)
 

@@ -4,7 +4,7 @@ import pytest
 
 from vse.config import flatten
 from vse.presets import preset
-from vse.training.schedule import learning_rate
+from vse.training.step import learning_rate
 
 HARDEST = {"objective": "ranking", "objective.hinge": "hardest", "objective.margin": 0.2}
 SUM = {"objective": "ranking", "objective.hinge": "sum", "objective.margin": 0.2}

@@ -16,7 +16,7 @@ from vse.presets import preset
 from vse.report.build import ReportOptions, build_report, command_of, placed
 from vse.storage.folder import Folder
 from vse.training.checkpoint import VERSION
-from vse.training.origin import Origin, keep_origin
+from vse.training.run_journal import Origin, keep_origin
 
 
 def request(workspace: Path, **options: Any) -> Request:

@@ -18,7 +18,7 @@ from vse.stages import pipeline
 from vse.stages import train_ray as distributed
 from vse.stages.attack import attack_split
 from vse.stages.contrast import contrast_candidates
-from vse.stages.train import run_name
+from vse.stages.train import run_name, run_worker
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 from vse.sweeps.trial import TrialSetting, objective_trial
@@ -87,12 +87,12 @@ def test_a_trial_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path
 def test_a_rank_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path) -> None:
     config, workspace = on_disk(away), Workspace.open(str(tmp_path / "workspace"))
     name = run_name(config, pipeline.prepare(config, workspace))
-    arguments = distributed._arguments(config, workspace, name, "", LeaseHandle())
+    arguments = distributed.worker_arguments(config, workspace, name, "", LeaseHandle())
     away.rename(tmp_path / "gone")
     forget()
-    kind, text = distributed._worker(arguments | {"found": {}}) or ("", "")
+    kind, text = run_worker(arguments | {"found": {}}) or ("", "")
     assert (kind, "no such folder" in text) == ("InputError", True)
-    assert distributed._worker(arguments) is None
+    assert run_worker(arguments) is None
     assert workspace.run(name).exists("result.json")
 
 
@@ -134,9 +134,7 @@ def test_everything_may_lie_on_s3(kind: str, disk: Path, proxy: s3.Proxy, tmp_pa
     forget()
     worker = Workspace.open(remote.root.uri, dict(remote.found.answers))
     assert same(pipeline.prepare(config, worker), driver)
-    assert (
-        distributed._worker(distributed._arguments(config, worker, run_name(config, driver), "", LeaseHandle())) is None
-    )
+    assert run_worker(distributed.worker_arguments(config, worker, run_name(config, driver), "", LeaseHandle())) is None
 
 
 def test_what_is_complete_is_opened_without_a_lease_and_read_once(

@@ -209,7 +209,7 @@ def _fail_on_result(patch: pytest.MonkeyPatch) -> None:
 
 def test_the_best_checkpoint_is_kept_beside_the_newest(workspace, monkeypatch):
     scores = iter([1.0, 5.0, 3.0, 5.0, 4.0])
-    monkeypatch.setattr("vse.stages.train_worker.validate", lambda *a: {"val/rsum": next(scores)})
+    monkeypatch.setattr("vse.stages.train.validate", lambda *a: {"val/rsum": next(scores)})
     result = run_training(config(train__epochs=5), workspace)
     assert (result.best, result.metrics["val/rsum"], result.epochs) == (2, 5.0, 5)
     assert result.folder.child("checkpoints").names() == ("epoch-0002", "epoch-0005")
@@ -231,7 +231,7 @@ def test_selection_and_patience(workspace, monkeypatch, changes, epochs, best):
     loop = Loop._validate
 
     def validate(self: Loop, progress: Any) -> dict[str, float]:
-        monkeypatch.setattr("vse.stages.train_worker.validate", lambda *a: {"val/rsum": by_epoch[progress.epoch]})
+        monkeypatch.setattr("vse.stages.train.validate", lambda *a: {"val/rsum": by_epoch[progress.epoch]})
         return loop(self, progress)
 
     monkeypatch.setattr(Loop, "_validate", validate)
@@ -261,7 +261,7 @@ def test_a_damaged_checkpoint_is_passed_over(whole, workspace, monkeypatch):
     scored = iter([2.0, 1.0])
     with monkeypatch.context() as patch:
         # the first epoch stays as the best one beside the second
-        patch.setattr("vse.stages.train_worker.validate", lambda *a: {"val/rsum": next(scored)})
+        patch.setattr("vse.stages.train.validate", lambda *a: {"val/rsum": next(scored)})
         _raise_at(patch, Loop, "_validate", 3)
         with pytest.raises(Killed):
             run_training(config(), workspace)

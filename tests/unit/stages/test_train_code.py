@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.stages.test_train import CASES, Killed, _kill, _raise_at, config, same, weights
 from vse.stages import train as run
-from vse.stages import train_worker as worker
+from vse.stages import train as worker
 from vse.stages.train import run_training
 from vse.training import code, loop
 from vse.training.code import this_code

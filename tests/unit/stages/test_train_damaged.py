@@ -9,7 +9,7 @@ from tests.unit.stages.test_train import _epochs_in, _history, _no_times, _story
 from vse.errors import InputError
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
-from vse.training.run_story import RESULT, finished, tell_lost_end
+from vse.training.run_journal import RESULT, finished, tell_lost_end
 from vse.workspace.journal import FILE_NAME
 
 

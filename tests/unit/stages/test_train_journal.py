@@ -5,9 +5,8 @@ import pytest
 from tests.unit.stages.test_train import _history as history
 from tests.unit.stages.test_train import _story as story_of
 from tests.unit.stages.test_train import config
-from vse.config import override
 from vse.stages.train import run_training
-from vse.training import killed, run_story
+from vse.training import run_journal
 from vse.training.loop import Loop
 
 
@@ -26,10 +25,8 @@ def test_a_run_tells_what_made_it_and_what_it_costs(workspace, monkeypatch):
     latest = story.latest()
     assert latest["cost/cpu_hours"] == pytest.approx(2 * result.seconds / 3600)
     assert latest["cost/gpu_hours"] == 0
-    gpus = override(wanted, {"train.workers": 4, "train.gpus_per_worker": 0.5}).train
     known = {"seconds": 3600.0, "cpu_seconds": 7200.0, "gpu_seconds": 900.0}
-    assert run_story.cost(gpus, known) == {"cost/seconds": 3600, "cost/cpu_hours": 2, "cost/gpu_hours": 0.25}
-    assert run_story.cost(gpus, {"seconds": 3600.0}) == {"cost/seconds": 3600, "cost/cpu_hours": 8, "cost/gpu_hours": 2}
+    assert run_journal.cost(known) == {"cost/seconds": 3600, "cost/cpu_hours": 2, "cost/gpu_hours": 0.25}
     assert latest["val/rsum"] == history(result)[-1]["val/rsum"]  # the last, beside the best
     assert latest["best/val/rsum"] == result.metrics["val/rsum"]
     assert not [name for name in latest if name.startswith("best/train")]  # a chart of one point each
@@ -66,16 +63,16 @@ def test_a_run_whose_process_was_killed_is_ended_once(workspace):
     result = run_training(config(), workspace)
     path = result.folder.local("journal.jsonl")
     whole = path.read_bytes()
-    killed.close_killed(workspace, result.run)
-    killed.close_killed(workspace, "no-such-run")
+    run_journal.close_killed(workspace, result.run)
+    run_journal.close_killed(workspace, "no-such-run")
     assert path.read_bytes() == whole
     *lines, end = whole.splitlines(keepends=True)
     assert b'"kind": "end"' in end
     path.write_bytes(b"".join(lines))
     with result.folder.locked():  # another process trains it
-        killed.close_killed(workspace, result.run, wait=0.2)
+        run_journal.close_killed(workspace, result.run, wait=0.2)
     assert story_of(result.folder).status == "running"
     for _ in range(2):
-        killed.close_killed(workspace, result.run)
+        run_journal.close_killed(workspace, result.run)
     assert story_of(result.folder).status == "killed"
     assert path.read_bytes().count(b'"kind": "end"') == 1

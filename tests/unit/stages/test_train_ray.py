@@ -19,7 +19,8 @@ from vse.config import override
 from vse.errors import CredentialsError, InputError, PlacementError, StorageError, WorkersLostError
 from vse.presets import preset
 from vse.stages import train_ray as distributed
-from vse.stages.train_ray import RETRIES, Listener, Waited, _Policy, _raise_again, _worker
+from vse.stages.train import run_worker
+from vse.stages.train_ray import RETRIES, Listener, Waited, _Policy, _raise_again
 from vse.storage.folder import Folder
 from vse.workspace.journal import FILE_NAME, Journal
 from vse.workspace.layout import Workspace
@@ -69,8 +70,8 @@ def test_a_worker_without_credentials_says_so_to_the_driver(monkeypatch: pytest.
     def late(*_: Any) -> None:
         raise CredentialsError(line)
 
-    monkeypatch.setattr("vse.presets.from_data", late)
-    told = _worker({"config": {}})
+    monkeypatch.setattr("vse.stages.train.from_data", late)
+    told = run_worker({"config": {}})
     assert told == ("CredentialsError", line)
     with pytest.raises(CredentialsError, match=line):
         _raise_again(told)
@@ -138,7 +139,7 @@ def test_the_end_of_a_training_without_workers_is_one_line(
     monkeypatch.setattr(distributed, "_Trainer", lambda *_, **__: SimpleNamespace(fit=fit))
     config = override(preset("vsepp_tiny"), {"train.workers": 2})
     with pytest.raises(kind, match=line) as raised:
-        distributed.train_on_workers(config, Workspace.open(str(tmp_path)), "run", "")
+        distributed.train_on_workers(run_worker, config, Workspace.open(str(tmp_path)), "run", "")
     assert kind is WorkerGroupError or "\n" not in str(raised.value)
 
 
@@ -156,7 +157,7 @@ def test_so_is_that_of_one_in_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(distributed, "remove_placement_group", lambda _: None)
     monkeypatch.setattr(distributed, "PlacementGroupSchedulingStrategy", lambda _: None)
     with pytest.raises(WorkersLostError, match=r"^train\.workers=1: workers were lost again after 3 replacements \("):
-        distributed.train_in_task(preset("vsepp_tiny"), Workspace.open(str(tmp_path)), "run", "")
+        distributed.train_in_task(run_worker, preset("vsepp_tiny"), Workspace.open(str(tmp_path)), "run", "")
     assert len(starts) == RETRIES + 1
 
 

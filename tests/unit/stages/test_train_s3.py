@@ -24,7 +24,7 @@ from vse.stages.train import run_training
 from vse.stages.trained import load_run
 from vse.storage.lease import lease
 from vse.training.loop import Loop
-from vse.training.run_story import tell_lost_end
+from vse.training.run_journal import tell_lost_end
 from vse.workspace import journal
 from vse.workspace.layout import Workspace
 
@@ -111,7 +111,7 @@ from vse.storage.lease import lease
 from vse.presets import from_data
 from vse.stages.trained import load_run
 from vse.stages.train import run_training
-from vse.training.run_story import tell_lost_end
+from vse.training.run_journal import tell_lost_end
 from vse.workspace.layout import Workspace
 
 lease.__wrapped__.__defaults__ = (4.0, math.inf)

@@ -10,7 +10,7 @@ from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_examples
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages import train_worker as worker
+from vse.stages import train as worker
 from vse.stages.attack import attack_split
 from vse.stages.train import run_training
 from vse.stages.trained import encode_adversaries, encode_split, load_checkpoint, load_run, read_config

@@ -10,7 +10,7 @@ from tests.unit.stages.test_train import config
 from vse.config import to_dict
 from vse.stages import pipeline
 from vse.stages import train as run
-from vse.stages import train_worker as worker
+from vse.stages import train as worker
 from vse.stages.measuring.options import SharedOptions
 from vse.stages.train import Result, run_training
 from vse.stages.trained import Trained

@@ -77,9 +77,9 @@ def test_a_trial_makes_what_it_lacks_without_workers_of_rays(tmp_path: Path, mon
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(extraction, "ExtractionConfig", functools.partial(extraction.ExtractionConfig, patience=0.0))
     monkeypatch.setattr(extraction, "_with_ray", refuse)
-    for module, work in ((parsing, "parse_ray.parse_with_ray"), (stage, "contrast_ray.make_with_ray")):
+    monkeypatch.setattr("vse.stages.shards_ray.run_with_ray", refuse)
+    for module in (parsing, stage):
         monkeypatch.setattr(module, "WORTH_RAY", 1)
-        monkeypatch.setattr(f"vse.stages.{work}", refuse)
     told = run_function({"changes": {"data.seed": 3}}, prepared)
     assert json.loads(told[PAYLOAD])["result"] == {"images": 30, "parsed": True}
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vse.training.adamw import EagerAdamW
+from vse.training.step import EagerAdamW
 
 _A_TRAINING = """
 import sys
 import torch
 from vse.stages import train
-from vse.training.adamw import EagerAdamW
+from vse.training.step import EagerAdamW
 weights = torch.ones(3, requires_grad=True)
 optimizer = EagerAdamW([{"params": [weights], "weight_decay": 0.1}], lr=0.1)
 for _ in range(2):

@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from safetensors.torch import load, save
 
 from tests.synthetic import make_family, make_objective, synthetic
 from vse import registry
@@ -214,31 +213,3 @@ def test_weights_of_another_precision_are_taken(tmp_path):
     load_weights(target, single)
     for key, value in one.family.state_dict().items():
         assert torch.equal(single.state_dict()[key], value.to(single.state_dict()[key].dtype))
-
-
-@pytest.mark.parametrize(
-    ("name", "renamed"),
-    [
-        ("vsec", {"forward_gru.": "onward.", "backward_gru.": "back."}),
-        ("relational", {"region_position": "places", "word_position": "word_places"}),
-    ],
-)
-def test_parameters_under_their_former_names_are_read(tmp_path, name, renamed):
-    """A run that an earlier version began goes on, with its moments."""
-    one, other = Setup(name), Setup(name, seed=5, steps=0)
-    checkpoints = Checkpoints(Folder.open(tmp_path))
-    progress = Progress(epoch=1, best=1)
-    target = one.save(checkpoints, progress)
-    for file in ("model.safetensors", "optimizer.safetensors"):
-        tensors = load(target.read_bytes(file))
-        former = {}
-        for key, value in tensors.items():
-            for present, was in renamed.items():
-                key = key.replace(present, was)
-            former[key] = value
-        assert former.keys() != tensors.keys()
-        target.write_bytes(file, save(former))
-    files = {name: target.entry(name) for name in target.names() if name != "manifest.json"}
-    target.commit_manifest(files, {"files": files})
-    assert other.restore(checkpoints) == progress
-    _equal(one, other)

@@ -8,12 +8,11 @@ import vse
 from tests.unit.boundaries import imports_of
 from vse import presets
 from vse.training import code
-from vse.training.code import digest_of, name_of, names_of, others, read_code, this_code, warning
-from vse.training.sources import SOURCES, Sources
+from vse.training.code import SOURCES, Sources, digest_of, name_of, names_of, others, read_code, this_code, warning
 
 PACKAGE = Path(vse.__file__).parent
 # Rooms that training reads and that decide no weight
-ELSEWHERE = {"cluster", "display", "errors", "storage", "tracking", "workspace"}
+ELSEWHERE = {"cluster", "display", "errors", "presets", "storage", "tracking", "workspace"}
 
 
 Digests = dict[str, str]  # by preset
@@ -68,7 +67,7 @@ def test_a_component_that_is_gone_was_other_code(texts: dict[str, str], digests:
 
 def test_everything_that_training_reads_is_a_source_or_decides_no_weight() -> None:
     inside = ("loop", "step", "inputs", "checkpoint", "collectives")
-    for module in ("stages.train", "stages.train_worker", *(f"training.{name}" for name in inside)):
+    for module in ("stages.train", *(f"training.{name}" for name in inside)):
         for name, _ in imports_of((PACKAGE / f"{module.replace('.', '/')}.py").read_text(), module):
             room, _, rest = name.removeprefix("vse.").partition(".")
             if not name.startswith("vse.") or room in ELSEWHERE:

@@ -4,7 +4,7 @@ import pytest
 
 from vse.config import override
 from vse.presets import preset
-from vse.training.collapse import collapse
+from vse.training.loop import collapse
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import torch
 
 from tests.synthetic import synthetic
 from vse.data import keyed
-from vse.training.batches import Collator
-from vse.training.companions import Siblings, Unpaired, known_images
+from vse.training.batches import Collator, Siblings, Unpaired, known_images
 
 DATA = synthetic(seed=4, images=12)
 EXAMPLES = DATA.examples

@@ -11,7 +11,7 @@ from vse.models.univse import Aggregation
 from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.train import run_training
-from vse.training.compatibility import check_objective
+from vse.training.config import check_objective
 from vse.training.step import step_losses
 from vse.workspace.layout import Workspace
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from tests.unit.stages.test_train import config
 from vse.storage.folder import Folder
-from vse.training.description import describe_beginning, describe_result, what_is_trained
-from vse.training.origin import Origin, keep_origin
+from vse.training.run_journal import Origin, describe_beginning, describe_result, keep_origin, what_is_trained
 from vse.workspace.journal import Journal, read
 
 

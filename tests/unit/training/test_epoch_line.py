@@ -5,8 +5,8 @@ import pytest
 from vse.config import override
 from vse.objectives.objective import Objective
 from vse.presets import preset
-from vse.training import epoch_line as module
-from vse.training.epoch_line import epoch_line
+from vse.training import epoch_report as module
+from vse.training.epoch_report import epoch_line
 
 VALIDATION = {"val/i2t/r5": 60.0, "val/i2t/r1": 25.0, "val/t2i/r1": 20.0, "val/rsum": 300.0, "epoch": 2.0}
 SAID = "  val/i2t/r1 25.000  val/t2i/r1 20.000  val/rsum 300.000"

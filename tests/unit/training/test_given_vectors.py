@@ -13,7 +13,7 @@ from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.local_inputs import check_training
 from vse.text.tokens import words
-from vse.training.given_vectors import planned_coverage, without_vectors
+from vse.training.inputs import planned_coverage, without_vectors
 from vse.workspace.layout import Workspace
 
 VECTORS = {"univse": "GloVe", "vsec": "GloVe", "relational": "fastText"}

@@ -18,7 +18,7 @@ from vse.text.tokens import words
 from vse.text.vocabulary import UNKNOWN
 from vse.text.word_vectors import word_vectors
 from vse.training import inputs
-from vse.training.compatibility import family_inputs
+from vse.training.config import family_inputs
 from vse.training.inputs import (
     make_collator,
     run_fingerprint,

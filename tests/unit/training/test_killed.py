@@ -8,7 +8,7 @@ import pytest
 
 from tests import s3
 from vse.storage.folder import Folder
-from vse.training import killed
+from vse.training import run_journal as killed
 from vse.workspace import journal
 from vse.workspace.layout import Workspace
 

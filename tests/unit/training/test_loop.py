@@ -11,13 +11,10 @@ from vse.config import override
 from vse.objectives.ranking import Ranking
 from vse.presets import preset
 from vse.storage.folder import Folder
-from vse.training.batches import Collator, epoch_batches
+from vse.training.batches import Collator, Transfer, Unpaired, epoch_batches, known_images
 from vse.training.checkpoint import Checkpoints
-from vse.training.companions import Unpaired, known_images
-from vse.training.loop import ASK_EVERY, Hooks, Loop
-from vse.training.schedule import learning_rate
-from vse.training.step import Stepper
-from vse.training.transfer import PendingNumbers, Transfer
+from vse.training.loop import ASK_EVERY, Hooks, Loop, PendingNumbers
+from vse.training.step import Stepper, learning_rate
 
 
 class Run:

@@ -8,10 +8,10 @@ import pytest
 from tests.unit.stages.test_train import _story as story_of
 from tests.unit.stages.test_train import config
 from vse.cli import command
-from vse.stages import train_worker as worker
+from vse.stages import train as worker
 from vse.stages.train import run_training
 from vse.storage.folder import Folder
-from vse.training.origin import FILE, Origin, keep_origin, read_origin
+from vse.training.run_journal import FILE, Origin, keep_origin, read_origin
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from vse.training.config import OptimConfig
-from vse.training.schedule import learning_rate
+from vse.training.step import learning_rate
 
 
 def test_constant():

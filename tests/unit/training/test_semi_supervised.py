@@ -10,11 +10,10 @@ from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages.train_worker import build_family
+from vse.stages.train import build_family
 from vse.text.vocabulary import Vocabulary
-from vse.training.batches import Collator
-from vse.training.companions import Siblings, Unpaired, known_images
-from vse.training.compatibility import family_inputs
+from vse.training.batches import Collator, Siblings, Unpaired, known_images
+from vse.training.config import family_inputs
 from vse.training.inputs import TrainingInputs, make_collator, training_batches, training_inputs
 from vse.training.step import step_losses
 

@@ -14,8 +14,8 @@ from vse.presets import preset
 from vse.stages import describe as describe_stage
 from vse.stages import pipeline
 from vse.text.vocabulary import Vocabulary
-from vse.training import examples, inputs, shared
-from vse.training.compatibility import family_inputs
+from vse.training import examples, inputs
+from vse.training.config import family_inputs
 from vse.training.inputs import TrainingInputs, training_inputs
 from vse.workspace.layout import Workspace
 
@@ -62,7 +62,7 @@ def test_words_pools_and_captions_are_made_once_a_process(
     other = opened(told, text__min_count=3)
     assert made[4:] == ["build_vocabulary", "encode_texts", "encode_texts"]
     assert len(other.vocabulary) < len(first.vocabulary)
-    shared._made.clear()
+    inputs._shared.clear()
     fresh = opened(told, seed=2)
     assert (fresh.vocabulary, fresh.pools) == (again.vocabulary, again.pools)
     for one_of, another in zip(arrays(fresh), arrays(again), strict=True):
@@ -70,12 +70,12 @@ def test_words_pools_and_captions_are_made_once_a_process(
 
 
 def test_what_is_shared_lives_as_long_as_its_records_and_is_limited() -> None:
-    before = len(shared._made)
+    before = len(inputs._shared)
     records = Records("x", (Image("1", "1", "train"),), (Caption("1", "1", "a dog"),))
-    found = [shared.shared(records, key, lambda key=key: [key]) for key in (0, 1, 0, *range(2, shared.MOST + 1))]
+    found = [inputs.shared(records, key, lambda key=key: [key]) for key in (0, 1, 0, *range(2, inputs.MOST_SHARED + 1))]
     assert found[0] is found[2]
-    assert shared.shared(records, 0, list) is found[0]  # used later than what had to go
-    assert shared.shared(records, 1, list) == []
+    assert inputs.shared(records, 0, list) is found[0]  # used later than what had to go
+    assert inputs.shared(records, 1, list) == []
     del records
     gc.collect()
-    assert len(shared._made) == before
+    assert len(inputs._shared) == before

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vse.training.sources import SOURCES, Sources
+from vse.training.code import SOURCES, Sources
 
 LOSS = '"""A loss."""\n\n\nclass Hinge:\n    """As published."""\n\n    margin = 0.2  # of VSE++\n'
 

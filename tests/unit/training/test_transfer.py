@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from vse.training.transfer import PendingNumbers, Transfer
+from vse.training.batches import Transfer
+from vse.training.loop import PendingNumbers
 
 BATCH = {"tokens": torch.arange(6).view(2, 3), "pooled": torch.rand(2, 5)}
 

@@ -4,7 +4,7 @@ import pytest
 
 from vse.config import override
 from vse.presets import preset
-from vse.training.warmup import kept_in_warmup, warmup_epochs
+from vse.training.epoch_report import kept_in_warmup, warmup_epochs
 
 VSEPP = override(preset("vsepp_tiny"), {"train.epochs": 6, "objective.warmup": 3})
 

@@ -18,8 +18,7 @@ from vse.stages.measuring.other_data import keys_of, on_other_data, rename_keys,
 from vse.stages.pipeline import check
 from vse.stages.trained import Trained, device_of, load_run
 from vse.storage.folder import Folder
-from vse.training.compatibility import family_inputs
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, family_inputs
 from vse.workspace.layout import Workspace
 
 

@@ -18,7 +18,7 @@ from vse.evaluation.task import AdversarialTexts
 from vse.models.family import Encoded, Family
 from vse.stages.attack import Adversaries
 from vse.stages.parse import language_fingerprint, parse_texts_to, parser_of
-from vse.stages.train_worker import build_family
+from vse.stages.train import build_family
 from vse.stages.trained import Trained, encode_split, unencoded_adversaries
 from vse.training.config import RunConfig
 from vse.training.examples import Examples, encode_texts

@@ -1,13 +1,31 @@
-"""The line that a terminal shows of an epoch."""
+"""What a terminal shows of the epochs of a training."""
 
 from collections.abc import Iterator, Mapping
 
 from vse import registry
 from vse.objectives.objective import Objective
 from vse.training.config import RunConfig
-from vse.training.warmup import warmup_epochs
 
-MOST = 3  # losses told by name
+
+def warmup_epochs(config: RunConfig) -> int:
+    """How many epochs train with the sum before the hardest negative; 0 where the whole training has one loss."""
+    objective = config.objective
+    mined = getattr(objective, "hinge", "") == "hardest" and getattr(objective, "match", "hinge") == "hinge"
+    return int(getattr(objective, "warmup", 0)) if mined else 0
+
+
+def kept_in_warmup(config: RunConfig, best: int) -> str:
+    """One line where the epoch with the best validation (1-based) came before the configured loss did, else empty."""
+    warmup = warmup_epochs(config)
+    if not 0 < best <= warmup < config.train.epochs:
+        return ""
+    return (
+        f"epoch {best}, which validated best, is one of the first {warmup} with the sum over negatives: the kept model "
+        "was not trained with objective.hinge=hardest; fewer objective.warmup or another optim.lr may change that"
+    )
+
+
+MOST_LOSSES = 3  # losses told by name
 _VALIDATION = ("val/i2t/r1", "val/t2i/r1", "val/rsum")
 
 
@@ -26,7 +44,7 @@ def epoch_line(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> s
 def _losses(objective: Objective, numbers: Mapping[str, float], epoch: int) -> Iterator[tuple[str, float]]:
     weights = {name: weight for name, weight in objective.weights(epoch - 1).items() if weight}
     told = [name for name in weights if f"train/{name}" in numbers]
-    if len(told) > MOST:
+    if len(told) > MOST_LOSSES:
         matching = [name for name in told if name in objective.matching]
         if not matching:
             yield f"sum of {len(told)} losses", sum(weights[name] * numbers[f"train/{name}"] for name in told)

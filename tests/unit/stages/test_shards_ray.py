@@ -4,14 +4,14 @@ import yaml
 
 from tests.jobs.processes import ROOT
 from vse.cluster.capacity import Capacity, Kind, planned
-from vse.stages.pool_ray import pool_of
+from vse.stages.shards_ray import pool_size
 
 HEAD = Capacity((Kind(4, head=True),))  # what is up of a cluster that was just launched
 CLOUD = planned(yaml.safe_load((ROOT / "cluster.yaml").read_text()))
 
 
 def parsing(now: Capacity, could: Capacity, shards: int = 1000, workers: int | None = None) -> tuple[int, int]:
-    return pool_of(now, could, shards, workers)
+    return pool_size(now, could, shards, workers)
 
 
 def test_parsing_asks_for_cores_of_nodes_without_gpus() -> None:

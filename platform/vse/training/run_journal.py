@@ -1,0 +1,277 @@
+"""The journal of a training run: its preset, its description, its epochs and its end."""
+
+import contextlib
+import shlex
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from vse import registry
+from vse.config import dotted, flatten, typed
+from vse.display.markdown import artifact, commands, escaped, run
+from vse.errors import InputError
+from vse.storage.folder import Folder
+from vse.storage.lease import DEAD_AFTER
+from vse.training.config import RunConfig
+from vse.workspace.journal import FILE_NAME, Journal, Story, parse, read
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import run_tags
+from vse.workspace.redaction import redact_text
+
+FILE = "preset.json"
+TAG = "preset"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A preset as the command named it, and the keys that were set to other values beside it; the seed is none."""
+
+    preset: str
+    changed: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        count = len(self.changed)
+        return f"{self.preset} +{count} key{'s' if count > 1 else ''}" if count else self.preset
+
+    def command(self, config: Any, workspace: str) -> str:
+        """The command that trains this configuration again."""
+        values = flatten(config)
+        settings = [f"{key}={typed(values[key])}" for key in (*self.changed, "seed") if key in values]
+        parts = ["python", "jobs/train.py", "--preset", self.preset, *settings, "--workspace", redact_text(workspace)]
+        return shlex.join(parts)
+
+    @classmethod
+    def told(cls, preset: str | None, beside: Sequence[str]) -> "Origin | None":
+        """Of a command line, if it has a preset; credentials in a preset's address are hidden."""
+        if preset is None:
+            return None
+        return cls(redact_text(preset), tuple(sorted(key for key in beside if key != "seed")))
+
+
+def keep_origin(run: Folder, origin: Origin) -> bool:
+    """Write it into a run's folder unless that has one: the same run may be reached from several presets, and the first
+    stays. Returns whether it was written."""
+    if read_origin(run) is not None:
+        return False
+    run.write_json(FILE, {"preset": origin.preset, "changed": list(origin.changed)})
+    return True
+
+
+def name_finished(workspace: Workspace, run: Folder, origin: Origin) -> None:
+    """Keep and tell the preset of a finished run that has none; where nothing can be written, it stays without."""
+    with contextlib.suppress(OSError, InputError):
+        if keep_origin(run, origin):
+            journal = workspace.journal(run)
+            with journal.together():
+                journal.tags({TAG: str(origin)})
+
+
+def read_origin(run: Folder) -> Origin | None:
+    """None for runs trained without a preset's name, as those of sweeps and studies are, or before it was kept."""
+    try:
+        data = run.read_json(FILE)
+        return Origin(str(data["preset"]), tuple(map(str, data["changed"])))
+    except (FileNotFoundError, InputError, KeyError, TypeError):
+        return None
+
+
+RESULT = "result.json"
+_SPENT = ("seconds", "cpu_seconds", "gpu_seconds", "captions")  # of an epoch, told in other units
+
+
+def run_journal(workspace: Workspace, name: str) -> Journal:
+    """The journal of a run; where the workspace is remote it is written on this machine and copied there."""
+    return workspace.journal(workspace.run(name))
+
+
+def finished(folder: Folder) -> dict[str, Any] | None:
+    """What the run found, if that and the checkpoint it kept are whole; else what is there is to be gone on from."""
+    try:
+        data = folder.read_json(RESULT)
+        return data if data["history"] and _kept(folder, data).read_manifest() is not None else None
+    except (FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _kept(folder: Folder, result: Mapping[str, Any]) -> Folder:
+    return folder.child("checkpoints", f"epoch-{result['best']:04d}")
+
+
+def open_journal(
+    journal: Journal,
+    folder: Folder,
+    name: str,
+    parent: str,
+    fingerprints: Mapping[str, str],
+    params: Mapping[str, Any],
+) -> None:
+    """Say which run this is: what it reads, by stage, and its settings by dotted key."""
+    tags = {f"fingerprint.{stage}": digits for stage, digits in fingerprints.items()}
+    if (origin := read_origin(folder)) is not None:  # which `run_training` kept there, wherever this worker is
+        tags[TAG] = str(origin)
+    journal.start(name, name=name, parent=parent, tags={"kind": "training", **tags, **run_tags()})
+    journal.params(params)
+
+
+def cost(row: Mapping[str, float]) -> dict[str, float]:
+    """What a training has cost up to an epoch: cost/seconds, and cost/cpu_hours and cost/gpu_hours of all workers."""
+    return {
+        "cost/seconds": row["seconds"],
+        "cost/cpu_hours": row["cpu_seconds"] / 3600,
+        "cost/gpu_hours": row["gpu_seconds"] / 3600,
+    }
+
+
+def numbers(row: Mapping[str, float]) -> dict[str, float]:
+    """The numbers of an epoch that are told under the names they have."""
+    return {name: value for name, value in row.items() if name not in _SPENT}
+
+
+def tell_epoch(journal: Journal, epoch: int, row: Mapping[str, float]) -> None:
+    """The numbers of one epoch."""
+    speed = {"speed/captions_per_second": row["captions"] / max(row["train/seconds"], 1e-9)}
+    journal.metrics(numbers(row) | speed | cost(row), step=epoch)
+
+
+def tell_epochs(journal: Journal, history: Sequence[Mapping[str, float]]) -> None:
+    """The epochs of which the journal lacks a number or has another one."""
+    story = read(journal.path)
+    for epoch, row in enumerate(history, start=1):
+        if not _tells(story, epoch, row):
+            tell_epoch(journal, epoch, row)
+
+
+def tells_epochs(story: Story, result: Mapping[str, Any]) -> bool:
+    """Whether a story has every epoch of a result."""
+    return all(_tells(story, epoch, row) for epoch, row in enumerate(result["history"], start=1))
+
+
+def _tells(story: Story, epoch: int, row: Mapping[str, float]) -> bool:
+    told = ((value, story.metrics.get((name, epoch), (None, 0))[0]) for name, value in numbers(row).items())
+    return all(value == there or value - value != 0 for value, there in told)  # what is not finite is noted, not told
+
+
+def close_journal(journal: Journal, folder: Folder, result: Mapping[str, Any]) -> None:
+    """Tell what a finished run found and that it is over. What the journal lost of the epochs is told again."""
+    tell_epochs(journal, result["history"])
+    best = {f"best/{name}": value for name, value in result["metrics"].items() if name.startswith("val/")}
+    journal.metrics(best, step=result["best"])
+    journal.metrics(cost(result["history"][-1]), step=result["epochs"])
+    journal.files(["config.json"])
+    describe_result(journal, folder, result)
+    journal.end("finished")
+
+
+def tell_lost_end(workspace: Workspace, folder: Folder) -> bool:
+    """Tell the journal of a finished run, in the folder of any run of a workspace, the end that it lost, as by a power
+    cut: what the run's result says. Returns whether that was the case.
+
+    Nothing happens while a living process works on the run, or if the journal says how it ended.
+    """
+    if folder.info(RESULT) is None or folder.is_locked() or (result := finished(folder)) is None:
+        return False
+    kept = _kept(folder, result)
+    try:
+        config, prints = kept.read_json("config.json"), kept.read_json("context.json")["fingerprints"]
+        journal = run_journal(workspace, folder.name)
+        with journal.together():
+            story = read(journal.path)
+            if not (story.run and story.tags and story.params):
+                # written data have the name of a component at `model.name`, settings at `model`
+                params = {key.removesuffix(".name"): value for key, value in dotted(config).items()}
+                open_journal(journal, folder, folder.name, story.parent, prints, params)
+            close_journal(journal, folder, result)
+    except (FileNotFoundError, InputError, KeyError, TypeError):
+        return False
+    return True
+
+
+_SHOWN = {"val/rsum": "rsum", "val/i2t/r1": "R@1 i2t", "val/t2i/r1": "R@1 t2i"}
+
+
+def what_is_trained(config: RunConfig) -> str:
+    """The line that says what is trained on what, and how."""
+    family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
+    return (
+        f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
+        f"{config.train.batch_size} captions per step, {config.train.workers} worker(s), "
+        f"{config.train.gpus_per_worker:g} GPU(s) each"
+    )
+
+
+def describe_beginning(journal: Journal, config: RunConfig, folder: Folder, sizes: str, parent: str) -> None:
+    """What is asked for and how to run it again."""
+    workspace = ["--workspace", redact_text(folder.uri.removesuffix(f"/runs/{folder.name}"))]
+    told, origin = [escaped(what_is_trained(config)), escaped(sizes)], read_origin(folder)
+    if origin is None:
+        again = shlex.join(
+            ["python", "jobs/train.py", "--preset", redact_text(folder.address("config.json")), *workspace]
+        )
+    else:
+        again = origin.command(config, workspace[1])
+        told.append(f"Preset {escaped(str(origin))}")
+    told += [f"Part of {run(parent)}"] * bool(parent)
+    journal.describe("asked", "\n\n".join(told))
+    evaluate = shlex.join(["python", "jobs/evaluate.py", f"run={folder.name}", *workspace])
+    journal.describe("commands", commands([again, evaluate]))
+
+
+def describe_result(journal: Journal, folder: Folder, result: Mapping[str, Any]) -> None:
+    """The kept epoch, its numbers on validation and where the files are."""
+    numbers = {title: f"{result['metrics'][key]:.1f}" for key, title in _SHOWN.items() if key in result["metrics"]}
+    rsum = f"validation rsum {numbers['rsum']} at " if "rsum" in numbers else ""
+    journal.describe("headline", f"**{rsum}epoch {result['best']} of {result['epochs']}**")
+    told = [
+        f"Epoch {result['best']} of {result['epochs']} is kept, after {result['seconds']:.0f} s of training. "
+        f"Validation, percent, one run: {', '.join(f'{title} {value}' for title, value in numbers.items())}",
+        f"Configuration: {artifact('config.json')}; checkpoints: {escaped(redact_text(folder.uri))}",
+    ]
+    journal.describe("result", "\n\n".join(told))
+
+
+SOON = 5.0  # seconds that a process may take to end with the Ray it belongs to
+CLOCKS = 600.0  # seconds by which those of a store and of this machine may differ
+
+
+def close_killed(workspace: Workspace, name: str, wait: float = DEAD_AFTER) -> None:
+    """End the journal of a run whose process was killed before it could do so itself.
+
+    Nothing happens where it has ended, or where a living process still holds the run after so many seconds; on S3 a
+    dead one seems to for the term of its lease.
+    """
+    if _runs(read(workspace.journal(workspace.run(name)).path)):
+        with contextlib.suppress(TimeoutError), workspace.run(name).locked(wait):
+            end_killed(workspace, name)
+
+
+def end_killed(workspace: Workspace, name: str) -> None:
+    """End the journal of a run that nobody trains any more, unless it has ended."""
+    journal = workspace.journal(workspace.run(name))
+    if _runs(read(journal.path)):
+        journal.end("killed")
+
+
+def end_killed_below(workspace: Workspace, parent: str, since: float) -> None:
+    """End the journals of the runs that a sweep trained when it ended, of those written `since` then (seconds since
+    1970).
+
+    The sweep is held by the caller and its processes are gone, so on S3 nobody waits for the leases they left there.
+    What cannot be read or written stays as it is: the way out is no place for another error.
+    """
+
+    def end(folder: Folder) -> None:
+        with contextlib.suppress(OSError, InputError):
+            story = parse(folder.read_bytes(FILE_NAME))
+            if story.parent != parent or not _runs(story):
+                return
+            with folder.locked(SOON) if folder.is_local else contextlib.nullcontext():
+                end_killed(workspace, folder.name)
+
+    with contextlib.suppress(OSError, InputError), ThreadPoolExecutor(8) as pool:
+        found = workspace.root.child("runs").folders_with(FILE_NAME)
+        list(pool.map(end, [folder for folder, info in found if info.written >= since - CLOCKS]))
+
+
+def _runs(story: Story) -> bool:
+    return bool(story.run) and story.status == "running"
