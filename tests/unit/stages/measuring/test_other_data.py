@@ -79,7 +79,7 @@ def test_a_protocol_for_which_a_release_has_further_images(tmp_path, place, monk
         (("drawing=third",), "measure.on.drawing=third: expected one of plain, second"),
         (("source=karpathy", "root=/nowhere"), "measure.on.root=/nowhere: no such folder"),
         (("source=precomp", "root=/nowhere"), "measure.on: holds features and no images"),
-        (("path=/", "source=scenes"), "measure.on: /: rendered scenes lie nowhere"),
+        (("path=/", "source=scenes"), "measure.on: /: scenes are rendered, not read; leave the path out"),
     ],
 )
 def test_other_data_that_cannot_be_measured(place, runs, monkeypatch, on, said):
