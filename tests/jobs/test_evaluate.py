@@ -10,7 +10,7 @@ import pytest
 from jsonschema import validate
 
 from tests.jobs.processes import run, run_many, run_without_ray, summary_of
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.config import override
 from vse.evaluation.tasks import DEFAULT, task
 from vse.presets import preset

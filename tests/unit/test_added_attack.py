@@ -1,4 +1,6 @@
-"""An attack that is added to `ATTACKS`, and nowhere else, is made, measured, tabulated and drawn like the others."""
+"""An attack that is registered, and listed nowhere else, is made, measured, tabulated and drawn like the others."""
+
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -6,8 +8,11 @@ import pytest
 from tests.unit.asked import asked
 from tests.unit.report.results import made_up
 from tests.unit.report.test_study_figure import LEVELS, findings, texts
-from vse.adversaries.univse.attacks import ATTACKS, OF_PAPER
-from vse.adversaries.univse.edits import Change, Edit, Editor
+from vse.adversaries.attacks import ATTACKS, CONTRAST_ATTACKS, contrast_classes, of_paper
+from vse.adversaries.registry import Attack, ContrastAttack, attack, contrast_attack
+from vse.adversaries.univse.editor import Change, Edit, Editor
+from vse.adversaries.vsec.reading import Reading
+from vse.adversaries.vsec.slots import NOTHING, Slot
 from vse.config import override
 from vse.evaluation.alpha import choose_alpha
 from vse.evaluation.per_image import counts_of, terms_of
@@ -18,7 +23,7 @@ from vse.report.page import Provenance
 from vse.report.study_figure import study_figure
 from vse.report.tables import alpha_table
 from vse.stages import pipeline
-from vse.stages.attack import attack_split
+from vse.stages.attack import attack_split, contrast_split
 from vse.stages.measuring.stage import measure_run
 from vse.studies.runner import perform
 from vse.studies.tables import unpack
@@ -35,20 +40,30 @@ def at_some_time(editor: Editor) -> Change | None:
     return Change((Edit(end, end, f" at {time}"),), f"at {time}", (time,))
 
 
+def doubled(reading: Reading) -> Iterator[Slot]:
+    """Says a preposition twice: only words of the training captions may come in."""
+    for k, token in enumerate(reading.caption.parse):
+        if token.pos == "ADP" and reading.is_free(k, k + 1):
+            fixed = ((k, k + 1, f"{reading.lower[k]} {reading.lower[k]}"),)
+            yield Slot(
+                paradigm="doubling", first=0, last=0, phrases=NOTHING, allowed=1, fixed=fixed, reason="doubled{}"
+            )
+
+
 @pytest.fixture
 def added(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ATTACKS, "time", at_some_time)
+    monkeypatch.setitem(ATTACKS, "time", Attack(name="time", draw=at_some_time))
 
 
 def test_it_is_made_beside_the_others(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Adversaries that were kept before lack it: others are made, the same of every other attack."""
     material = pipeline.prepare(CONFIG, workspace)
     before = attack_split(CONFIG, workspace, material, "test", "shared")
-    monkeypatch.setitem(ATTACKS, "time", at_some_time)
+    monkeypatch.setitem(ATTACKS, "time", Attack(name="time", draw=at_some_time))
     made = attack_split(CONFIG, workspace, material, "test", "shared")
     assert made.fingerprint != before.fingerprint
-    assert list(made.texts) == [*OF_PAPER, "time"]
-    assert {name: made.texts[name] for name in OF_PAPER} == before.texts
+    assert list(made.texts) == [*of_paper(), "time"]
+    assert {name: made.texts[name] for name in of_paper()} == before.texts
     captions = material.records.split("test").captions
     assert (np.bincount(made.caption["time"], minlength=len(captions)) == len(TIMES)).all()  # of five numbers: all new
     for text, row in zip(made.texts["time"], made.caption["time"], strict=True):
@@ -62,7 +77,7 @@ def test_it_is_measured_and_counts_in_sums(workspace: Workspace) -> None:
     _, tables = perform(Training("planted", config, (0.5, 1.0), ("test",)), workspace.root.uri)
     table = unpack(tables, "test", "shared", "0.5")
     assert terms_of("attacks/rsum3") == tuple(
-        f"attack_{attack}/r{k}" for attack in (*OF_PAPER, "time") for k in (1, 5, 10)
+        f"attack_{attack}/r{k}" for attack in (*of_paper(), "time") for k in (1, 5, 10)
     )
     hits, queries = counts_of(table, "attacks/rsum3")
     assert hits.shape == queries.shape == (8, 12)
@@ -78,7 +93,7 @@ def test_it_is_measured_and_counts_in_sums(workspace: Workspace) -> None:
 @pytest.mark.usefixtures("added")
 def test_alpha_is_chosen_with_it() -> None:
     curve = {
-        alpha: {"val/rsum": 300.0, **{f"val/attack_{name}/rsum3": 100.0 for name in OF_PAPER}} for alpha in (0.5, 1.0)
+        alpha: {"val/rsum": 300.0, **{f"val/attack_{name}/rsum3": 100.0 for name in of_paper()}} for alpha in (0.5, 1.0)
     }
     for alpha, more in ((0.5, 80.0), (1.0, 20.0)):
         curve[alpha]["val/attack_time/rsum3"] = more
@@ -104,8 +119,38 @@ def test_pages_and_figures_show_it() -> None:
 @pytest.mark.usefixtures("added")
 def test_more_attacks_than_hues_are_told_apart_as_far_as_these_go(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(8):
-        monkeypatch.setitem(ATTACKS, f"time {number}", at_some_time)
+        monkeypatch.setitem(ATTACKS, f"time {number}", Attack(name=f"time {number}", draw=at_some_time))
     measured = findings()
     for row in measured["table"]["shared"]:
         row |= {f"attack_{name}/r1": [1.0, 0.0, 2.0] for name in ATTACKS}
     assert [text for text in texts(study_figure(measured)["svg"]) if text in ATTACKS] == list(ATTACKS)
+
+
+def test_decorators_register_behind_the_attacks_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    for registry in (ATTACKS, CONTRAST_ATTACKS):
+        before = dict(registry)
+        monkeypatch.setitem(registry, "time", None)  # both registries are as before when the test ends
+        registry.clear()
+        registry.update(before)
+    papers, classes = of_paper(), contrast_classes()
+    attack("time", revision=2)(at_some_time)
+    contrast_attack("time")(lambda _: iter(()))
+    assert list(ATTACKS) == [*papers, "time"]
+    assert of_paper() == papers
+    assert contrast_classes() == {**classes, "time": ("time",)}
+    assert contrast_classes(of_paper=True) == classes
+    with pytest.raises(AssertionError, match="attack 'time' is taken"):
+        attack("time")(at_some_time)
+
+
+def test_a_contrast_attack_is_made_and_has_a_class_of_its_own(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    material = pipeline.prepare(CONFIG, workspace, parsed=True)
+    before = contrast_split(CONFIG, workspace, material, "test", "shared")
+    added = ContrastAttack(name="doubling", slots=doubled, of_class="doubling")
+    monkeypatch.setitem(CONTRAST_ATTACKS, "doubling", added)
+    made = contrast_split(CONFIG, workspace, material, "test", "shared")
+    assert made.fingerprint != before.fingerprint
+    assert made.texts["doubling"]
+    assert {name: texts for name, texts in made.texts.items() if name != "doubling"} == before.texts

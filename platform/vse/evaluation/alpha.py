@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked, AttackSet, pair_wins
 from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, refuse_nan

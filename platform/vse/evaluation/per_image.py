@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked
 from vse.evaluation.metrics import RECALLS, Ranks, Retrieval, by_image

@@ -6,13 +6,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vse.adversaries.vsec.rules import BALANCES
+from vse.adversaries.attacks import contrast_classes
+from vse.adversaries.vsec.sampler import BALANCES
 from vse.config import knob
 from vse.objectives.objective import ContrastDraws, Encoded, batch_scores, products, single
 from vse.objectives.ranking import HingeConfig, HingeObjective
 from vse.registry import register
 
-KINDS = ("noun", "numeral", "relation")
+KINDS = tuple(contrast_classes(of_paper=True))
 
 
 def intra_pair_hinge(
@@ -51,7 +52,7 @@ class VSECLoss(HingeObjective):
         """
 
         margin: float = knob(0.2, "margin of both hinges", low=0)
-        kinds: tuple[str, ...] = knob(KINDS, "adversaries to train against", choices=KINDS)
+        kinds: tuple[str, ...] = knob(KINDS, "adversaries to train against", choices=tuple(contrast_classes()))
         draws: int = knob(8, "adversaries per caption and step", low=1)
         balance: str = knob(
             "paradigm", "a draw takes a paradigm first, then one of its candidates; or any candidate", choices=BALANCES

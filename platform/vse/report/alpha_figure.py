@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from vse.adversaries.univse.attacks import ATTACKS, OF_PAPER
+from vse.adversaries.attacks import ATTACKS, of_paper
 from vse.evaluation.intervals import Interval, interval
 from vse.evaluation.metrics import WAYS
 from vse.report.curve import AlphaResults, Arm
@@ -31,7 +31,7 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
         parts: Any = figure.subfigures(1, len(widths), width_ratios=widths, wspace=0.03, squeeze=False)
         _row(parts[0][0], results, split, _PLAIN, "a   Plain retrieval")
         if attacks:
-            separator = ",\n     " if len(attacks) < len(OF_PAPER) else ", "  # a narrow part breaks its title
+            separator = ",\n     " if len(attacks) < len(of_paper()) else ", "  # a narrow part breaks its title
             title = f"b   {WAYS['i2t'].capitalize()}{separator}adversarial captions in the pool"
             _row(parts[0][1], results, split, attacks, title)
         _legend(figure, results)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.evaluation.intervals import interval
 from vse.evaluation.metrics import WAYS
 from vse.report.alpha_figure import alpha_figure

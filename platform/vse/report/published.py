@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from vse.adversaries.univse.attacks import OF_PAPER
+from vse.adversaries.attacks import of_paper
 from vse.errors import InputError, did_you_mean
 from vse.evaluation.metrics import RECALLS, WAYS, rank_metrics
 from vse.report.tables import Column
@@ -70,7 +70,7 @@ def _columns() -> Iterator[Column]:
     yield Column("rsum", "rsum", "plain")
     for way, sign in WAYS.items():
         yield from map(Column.of, rank_metrics(way, sign))
-    for attack in OF_PAPER:
+    for attack in of_paper():
         yield from map(Column.of, rank_metrics(f"attack_{attack}", f"{attack} attack", _RECALLS))
         yield Column(f"attack_{attack}/rsum3", "rsum3", f"{attack} attack")
     yield Column("attack_total/rsum3", "sum of rsum3", "all three attacks")

@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from vse import presets
-from vse.adversaries.univse.attacks import OF_PAPER, PRINTED
+from vse.adversaries.attacks import of_paper
+from vse.adversaries.univse.generate import PRINTED
 from vse.config import override, to_dict
 from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
@@ -27,7 +28,7 @@ from vse.stages.measuring.options import Size
 # task -> headings above its columns
 _TASKS = {
     "plain retrieval": PLAIN,
-    "image to sentence among UniVSE's adversaries": tuple(f"{attack} attack" for attack in OF_PAPER),
+    "image to sentence among UniVSE's adversaries": tuple(f"{attack} attack" for attack in of_paper()),
     "image to sentence among an image's own adversaries of VSE-C": tuple(
         map(own_pools, ("all", "noun", "numeral", "relation"))
     ),
@@ -102,7 +103,7 @@ class ReportedRun:
 
 def _attacks(words: str) -> list[str]:
     """Names of the metrics of all attacks in one kind of words."""
-    return [metric.name for attack in OF_PAPER for metric in attack_metrics(attack, attack, (words,))]
+    return [metric.name for attack in of_paper() for metric in attack_metrics(attack, attack, (words,))]
 
 
 def published_tables(runs: Sequence[ReportedRun]) -> tuple[list[Table], str]:

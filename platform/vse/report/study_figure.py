@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.evaluation.metrics import WAYS
 from vse.report.style import BAND, INK, MARKS, PALETTE, PAPER, SOFT, blank, rendered, styled
 from vse.studies.labels import label_of

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vse.adversaries.univse.attacks import ATTACKS
-from vse.adversaries.vsec.rules import CLASSES
+from vse.adversaries.attacks import ATTACKS, contrast_classes
 from vse.evaluation.intervals import Interval
 from vse.evaluation.metrics import RECALLS, WAYS
 from vse.report.files import csv_text
@@ -49,8 +48,8 @@ def plain_columns() -> tuple[Column, ...]:
 def attack_columns(rows: Sequence[Findings]) -> tuple[Column, ...]:
     """R@1 under each attack and the share of pairs that come out right, of the attacks that were measured."""
     named = [(f"attack_{kind}", kind, "UniVSE's attacks") for kind in ATTACKS]
-    named += [(f"attack_contrast_{kind}", kind, "VSE-C's attacks") for kind in CLASSES]
-    own = [Column(f"own_pool_{kind}/r1", kind, "VSE-C's, own pool: R@1") for kind in CLASSES]
+    named += [(f"attack_contrast_{kind}", kind, "VSE-C's attacks") for kind in contrast_classes()]
+    own = [Column(f"own_pool_{kind}/r1", kind, "VSE-C's, own pool: R@1") for kind in contrast_classes()]
     return tuple(column for column in own if any(column.metric in row for row in rows)) + tuple(
         Column(f"{attack}/{metric}", kind, f"{group}: {title}")
         for metric, title in (("r1", "R@1"), ("pair_accuracy", "pairs right"))

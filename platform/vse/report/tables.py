@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.evaluation.intervals import Interval, interval
 from vse.evaluation.metrics import RECALLS, WAYS, Metric
 from vse.evaluation.tasks.attacks import AttacksTask

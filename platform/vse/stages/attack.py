@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from vse.adversaries.attacks import ATTACKS, CONTRAST_ATTACKS, identity
 from vse.adversaries.pools import WordPools
-from vse.adversaries.univse import attacks as generator
-from vse.adversaries.univse.attacks import Adversary, Truth
-from vse.adversaries.vsec import rules as contrast
-from vse.adversaries.vsec.candidates import Generator, by_image
-from vse.adversaries.vsec.evaluation_sets import SETS, evaluation_set, report
-from vse.adversaries.vsec.rules import PARADIGMS, Rules
+from vse.adversaries.univse import generate as generator
+from vse.adversaries.univse.generate import Adversary, Truth
+from vse.adversaries.vsec.candidates import REVISION, Generator, Rules, by_image, contrast_identity
+from vse.adversaries.vsec.evaluation_sets import evaluation_set, report, set_paradigms
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.words import ContrastWords
+from vse.adversaries.word_lists import SHARED
 from vse.config import fingerprint
 from vse.data.records import Split
 from vse.data.source import source_of
@@ -71,7 +72,7 @@ def attack_split(
     assert material.parses is not None, "attacks need the parses of the captions"
     pools = material.pools
     key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
-    key.append(list(generator.ATTACKS))
+    key.append(identity(ATTACKS.values(), SHARED, LISTS))
     part, which = _part(material, split, images)
     key += which
     digits = fingerprint(["attacks", generator.REVISION, *key])
@@ -83,7 +84,7 @@ def attack_split(
         content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
         folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
 
-    return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(generator.ATTACKS), make))
+    return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(ATTACKS), make))
 
 
 def without_any(made: Adversaries) -> list[str]:
@@ -129,7 +130,7 @@ def contrast_split(
     class.
     """
     assert material.parses is not None, "attacks need the parses of the captions"
-    rules = rules or dataclasses.replace(config.text.contrast, paradigms=PARADIGMS)
+    rules = rules or dataclasses.replace(config.text.contrast, paradigms=tuple(CONTRAST_ATTACKS))
     records, parses = material.records, material.parses
     known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
     counted = records.split(material.words_split).captions
@@ -140,7 +141,7 @@ def contrast_split(
     key.append(vocabulary.fingerprint)
     part, which = _part(material, split, images)
     key += which
-    digits = fingerprint(["contrast set", contrast.REVISION, rules, *key])
+    digits = fingerprint(["contrast set", REVISION, rules, contrast_identity(rules), *key])
     folder = workspace.language(dataset_name(records), digits)
 
     def make() -> None:
@@ -159,7 +160,7 @@ def contrast_split(
         content = {"kind": "contrast set", "words": words, "seed": seed, "split": split, **report(made, captions)}
         folder.commit_manifest([FILE], content)
 
-    return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(SETS), make))
+    return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(set_paradigms()), make))
 
 
 def _part(material: Material, split: str, images: int | None) -> tuple[Split, list[Any]]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
+from vse.adversaries.attacks import CONTRAST_ATTACKS, contrast_classes
 from vse.adversaries.vsec import table
-from vse.adversaries.vsec.candidates import Generator, by_image
-from vse.adversaries.vsec.rules import CLASSES, REVISION, Rules
+from vse.adversaries.vsec.candidates import REVISION, Generator, Rules, by_image, contrast_identity
 from vse.adversaries.vsec.slots import Slot
 from vse.adversaries.vsec.table import Candidates
 from vse.adversaries.vsec.words import Contrast, ContrastWords
@@ -86,7 +86,7 @@ def contrast_candidates(
     chosen = found.of(words)
     part = records.split(split)
     key = [records.fingerprint, parses.fingerprint, split, chosen.fingerprint, known.fingerprint]
-    digits = fingerprint(["contrast", REVISION, rules, *key])
+    digits = fingerprint(["contrast", REVISION, rules, contrast_identity(rules), *key])
     folder = workspace.language(dataset_name(records), digits)
     kept = Candidates.find(folder)
     if kept is not None:
@@ -199,12 +199,13 @@ def _numbers(
     """By paradigm and class: candidates a caption, and the shares of captions with one and with twenty of them. And the
     manifest entries of the files, for which a store would send them once more."""
     entries: dict[str, Any] = {}
-    counts: dict[str, Counter[str]] = {name: Counter() for name in {*sum(CLASSES.values(), ()), *CLASSES}}
+    classes = contrast_classes()
+    counts: dict[str, Counter[str]] = {name: Counter() for name in {*CONTRAST_ATTACKS, *classes}}
     for name in files:
         data = folder.read_bytes(name)
         entries[name], rows = entry_of(data), table.read_counts(data)
         for caption, paradigm, number in rows:
-            for key in {paradigm, *(c for c, inside in CLASSES.items() if paradigm in inside)}:
+            for key in {paradigm, *(c for c, inside in classes.items() if paradigm in inside)}:
                 counts[key][caption] += number
     numbers = {
         name: {

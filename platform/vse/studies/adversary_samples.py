@@ -16,12 +16,11 @@ import PIL.ImageDraw
 import PIL.ImageOps
 
 from vse import registry
+from vse.adversaries.attacks import ATTACKS
 from vse.adversaries.pools import PoolConfig, build_pools
-from vse.adversaries.univse import attacks
-from vse.adversaries.univse.attacks import Adversary, Truth
-from vse.adversaries.vsec.candidates import Generator, by_image
+from vse.adversaries.univse.generate import Adversary, Truth, generate, unsure
+from vse.adversaries.vsec.candidates import PARADIGMS, Generator, Rules, by_image
 from vse.adversaries.vsec.evaluation_sets import evaluation_set
-from vse.adversaries.vsec.rules import PARADIGMS, Rules
 from vse.config import knob
 from vse.data.images import open_image
 from vse.data.records import Image, Records
@@ -39,7 +38,7 @@ from vse.workspace.layout import Workspace
 
 _CELL = 430  # pixels of an image with its number
 
-KINDS = (*PARADIGMS, *(f"univse {attack}" for attack in attacks.ATTACKS))
+KINDS = (*PARADIGMS, *(f"univse {attack}" for attack in ATTACKS))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +99,7 @@ def generated(
     training = ((language.parse(c.text), language.components(c.text)) for c in records.split("train").captions)
     pools = build_pools(training, PoolConfig(held_out=False))
     contrast = evaluation_set(by_image(captions), generator, seed=seed, split=split, is_true=is_true)
-    univse = attacks.generate(captions, pools, seed=seed, split=split, is_true=is_true)
+    univse = generate(captions, pools, seed=seed, split=split, is_true=is_true)
     kinds = chain(
         ((adversary.attack, adversary) for adversary in contrast if adversary.attack in PARADIGMS),
         ((f"univse {adversary.attack}", adversary) for adversary in univse),
@@ -186,7 +185,7 @@ def judged_by_source(config: RunConfig, workspace: Workspace, options: SampleOpt
     language, is_true = parse_dataset(config, workspace, records), source.truth(records)
     verdicts: dict[str, list[bool | None]] = {kind: [] for kind in KINDS}
     for name in options.splits:
-        for shown in generated(records, language, name, seed=0, is_true=attacks.unsure):
+        for shown in generated(records, language, name, seed=0, is_true=unsure):
             verdicts[shown.kind].append(is_true(shown.image, shown.text))
     return [
         Truths(kind, *(Share(sum(v is mark for v in found), len(found)) for mark in (False, True, None)))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from vse.adversaries.univse.edits import Edit
+from vse.adversaries.univse.editor import Edit
 from vse.errors import InputError
 
 

@@ -11,8 +11,9 @@ from itertools import chain, product
 
 import numpy as np
 
-from vse.adversaries.univse.attacks import ATTACKS, WORDS
-from vse.adversaries.vsec.rules import PARADIGMS, PUBLISHED, Rules
+from vse.adversaries.attacks import ATTACKS
+from vse.adversaries.univse.generate import WORDS
+from vse.adversaries.vsec.candidates import PARADIGMS, PUBLISHED, Rules
 from vse.config import knob
 from vse.data.records import Records
 from vse.errors import InputError

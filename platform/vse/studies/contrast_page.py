@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vse.adversaries.attacks import contrast_classes
 from vse.adversaries.caption_pairs import read_pairs
-from vse.adversaries.univse.edits import apply_edits
-from vse.adversaries.vsec.candidates import Generator
-from vse.adversaries.vsec.rules import CLASSES, PARADIGMS, Rules
+from vse.adversaries.univse.editor import apply_edits
+from vse.adversaries.vsec.candidates import PARADIGMS, Generator, Rules
 from vse.adversaries.vsec.slots import Slot, change_of
 from vse.adversaries.vsec.words import ContrastWords
 from vse.errors import InputError
@@ -88,7 +88,7 @@ def _lines(
 
 def _numbers(slots: Sequence[Sequence[Slot]]) -> dict[str, float]:
     """Candidates a caption, and the share of captions that have one, by paradigm and class."""
-    names = {**{paradigm: (paradigm,) for paradigm in PARADIGMS}, "relation": CLASSES["relation"]}
+    names = {**{paradigm: (paradigm,) for paradigm in PARADIGMS}, "relation": contrast_classes()["relation"]}
     counts = {
         name: [sum(len(s) for s in each if s.paradigm in kinds) for each in slots] for name, kinds in names.items()
     }

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from vse.adversaries.univse.attacks import ATTACKS, WORDS
-from vse.adversaries.vsec.rules import CLASSES
+from vse.adversaries.attacks import ATTACKS, contrast_classes
+from vse.adversaries.univse.generate import WORDS
 from vse.config import fingerprint
 from vse.evaluation.alpha import AlphaRule, choose_alpha
 from vse.evaluation.intervals import interval
@@ -22,8 +22,8 @@ from vse.training.code import name_of
 
 PLAIN = ("rsum", "i2t/r1", "i2t/r5", "i2t/r10", "t2i/r1", "t2i/r5", "t2i/r10")
 _CONTRAST = (
-    *(f"own_pool_{kind}/r1" for kind in CLASSES),
-    *(f"attack_contrast_{kind}/{metric}" for kind in CLASSES for metric in ("r1", "pair_accuracy")),
+    *(f"own_pool_{kind}/r1" for kind in contrast_classes()),
+    *(f"attack_contrast_{kind}/{metric}" for kind in contrast_classes() for metric in ("r1", "pair_accuracy")),
 )
 SCHEMA_VERSION = 2  # 2: seconds have an interval; the design is hashed; what could be seen is after Holm
 

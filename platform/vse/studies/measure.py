@@ -8,8 +8,8 @@ is attacked.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vse.adversaries.univse.attacks import WORDS
-from vse.adversaries.vsec.rules import CLASSES
+from vse.adversaries.attacks import contrast_classes
+from vse.adversaries.univse.generate import WORDS
 from vse.config import override
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import Attacked, AttackSet, attack, own_scores, pair_wins
@@ -110,7 +110,8 @@ def _adversaries(subject: _Subject, split: str, words: str) -> tuple[dict[str, A
     if not training.contrast:
         return sets, {}
     drawn = contrast_split(training.config, workspace, material, split, words)
-    return sets, encode_adversaries(trained, first_of_each(drawn, tuple(CLASSES), training.contrast), material)
+    first = first_of_each(drawn, tuple(contrast_classes()), training.contrast)
+    return sets, encode_adversaries(trained, first, material)
 
 
 def _transfer(subject: _Subject, name: str, changes: Mapping[str, Any]) -> Tables:

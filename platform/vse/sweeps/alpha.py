@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from vse import presets, registry
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.cli.command import Request
 from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.display.markdown import escaped

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.config import fingerprint, override, to_dict
 from vse.errors import DamagedError, InputError
 from vse.evaluation.per_image import PerImage, per_image

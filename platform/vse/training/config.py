@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 
 from vse import registry
 from vse.adversaries.pools import PoolConfig
-from vse.adversaries.vsec.rules import NAMED, Rules
+from vse.adversaries.vsec.candidates import NAMED, Rules
 from vse.config import group, knob, override, part
 from vse.errors import InputError
 from vse.models.family import Inputs

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from vse import registry
+from vse.adversaries.attacks import contrast_classes
 from vse.adversaries.negatives import NegativeCounts, NegativeSampler, Pools
 from vse.adversaries.pools import PoolConfig, WordPools, build_pools
-from vse.adversaries.vsec.rules import CLASSES
 from vse.adversaries.vsec.sampler import ContrastSampler
 from vse.adversaries.vsec.table import Candidates
 from vse.config import fingerprint
@@ -221,7 +221,7 @@ def _contrast(config: RunConfig, material: Material, train: Split, vocabulary: V
         seed=keyed.redrawn(config.seed, "contrast", wanted.redraw),
         num=wanted.number,
         balance=wanted.balance,
-        paradigms=tuple(paradigm for kind in wanted.kinds for paradigm in CLASSES[kind]),
+        paradigms=tuple(paradigm for kind in wanted.kinds for paradigm in contrast_classes()[kind]),
     )
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from vse.adversaries.attacks.numeral import NUMERAL
+from vse.adversaries.attacks.preposition import PREPOSITION
+from vse.adversaries.attacks.shuffle import SHUFFLE
 from vse.adversaries.vsec.lists import LISTS
-from vse.adversaries.vsec.overlap import PREPOSITIONS
 from vse.adversaries.word_lists import SHARED, Groups, Table, Words, read_lists
 from vse.errors import InputError
 
@@ -61,7 +63,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_lists(Lists, str(tmp_path / "none.py"))
 
 
-@pytest.mark.parametrize("lists", [SHARED, LISTS, PREPOSITIONS])
+@pytest.mark.parametrize("lists", [SHARED, LISTS, NUMERAL, SHUFFLE, PREPOSITION])
 def test_shipped_lists_are_not_empty(lists: object) -> None:
     assert all(getattr(lists, field.name) for field in fields(lists))  # type: ignore[arg-type]  # a dataclass
 

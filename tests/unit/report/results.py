@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.report.curve import AlphaResults, Arm, Metrics
 
 GRID = [round(0.05 * k, 2) for k in range(21)]

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.unit.report.results import made_up
-from vse.adversaries.univse.attacks import ATTACKS
+from vse.adversaries.attacks import ATTACKS
 from vse.report.alpha_figure import alpha_figure
 from vse.report.curve import AlphaResults
 

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from vse.adversaries.univse.attacks import ATTACKS
-from vse.adversaries.vsec.rules import Rules
+from vse.adversaries.attacks import ATTACKS
+from vse.adversaries.vsec.candidates import Rules
 from vse.config import override
 from vse.data.sources.scenes import Scenes
 from vse.errors import InputError

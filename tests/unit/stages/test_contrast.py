@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.adversaries.vsec.made import TEXTS, Parses, parsed, records
 from vse.adversaries.vsec import table
-from vse.adversaries.vsec.rules import Rules
+from vse.adversaries.vsec.candidates import Rules
 from vse.adversaries.vsec.table import Candidates
 from vse.errors import InputError, StorageError
 from vse.stages import contrast as stage

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vse.adversaries.univse.edits import Edit
+from vse.adversaries.univse.editor import Edit
 from vse.errors import InputError
 from vse.studies.adversary_verdicts import (
     Share,

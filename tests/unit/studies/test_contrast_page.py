@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.unit.adversaries.vsec.made import TEXTS
-from vse.adversaries.vsec.rules import Rules
+from vse.adversaries.vsec.candidates import Rules
 from vse.errors import InputError
 from vse.studies.contrast_page import page_of, read_images
 from vse.text.parser import Parser

@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.asked import asked
 from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY, summary, workspace_of
-from vse.adversaries.univse.attacks import WORDS
-from vse.adversaries.vsec.rules import CLASSES
+from vse.adversaries.attacks import contrast_classes
+from vse.adversaries.univse.generate import WORDS
 from vse.config import override
 from vse.evaluation.attacks import attack
 from vse.evaluation.per_image import PerImage, counts_of
@@ -81,7 +81,7 @@ def test_where_pairs_are_scored_one_by_one_not_all_adversaries_meet_all_images(t
     counter = count_retrieval(trained.family, codes.images, codes.captions, codes.caption_to_image.cpu().numpy())
     for words in WORDS:
         drawn = contrast_split(config, workspace, material, "test", words)
-        sets = encode_adversaries(trained, first_of_each(drawn, tuple(CLASSES), 2), material)
+        sets = encode_adversaries(trained, first_of_each(drawn, tuple(contrast_classes()), 2), material)
         table = archive.table(training, "test", words, "none")
         assert {"attack_object/r1", "own_pool_noun/r1"} <= table.keys()
         assert all(len(each.caption) for each in sets.values())

@@ -1,27 +1,58 @@
-"""All candidates of the captions of an image, as slots."""
+"""All candidates of the captions of an image, as slots, and the rules by which they are made, ours or published."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
+from typing import Any
 
-from vse.adversaries.vsec.mentions import ImageMentions, Relatedness
-from vse.adversaries.vsec.nouns import noun_slots
-from vse.adversaries.vsec.numerals import numeral_slots
-from vse.adversaries.vsec.prepositions import preposition_slots
-from vse.adversaries.vsec.reading import Reading
-from vse.adversaries.vsec.rules import Rules
-from vse.adversaries.vsec.shuffle import shuffle_slots
+from vse.adversaries.attacks import CONTRAST_ATTACKS, identity
+from vse.adversaries.vsec.lists import LISTS
+from vse.adversaries.vsec.reading import ImageMentions, Reading, Relatedness
+from vse.adversaries.vsec.rules import ChangeRules
 from vse.adversaries.vsec.slots import Phrases, Slot
 from vse.adversaries.vsec.words import Contrast
+from vse.adversaries.word_lists import SHARED
+from vse.config import knob
 from vse.text.lexicon.compact import Knowledge
 from vse.text.parsed_caption import ParsedCaption
 
-MAKERS: dict[str, Callable[[Reading], Iterator[Slot]]] = {
-    "noun": noun_slots,
-    "numeral": numeral_slots,
-    "shuffle": shuffle_slots,
-    "preposition": preposition_slots,
-}
+REVISION = 3  # part of fingerprints: raise it whenever the candidates of every attack change
+PARADIGMS = tuple(CONTRAST_ATTACKS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules(ChangeRules):
+    """How candidates are made. Defaults are ours. `PUBLISHED` follows the paper and its code, which takes words from
+    200 occurrences although the paper says more than 200.
+
+    Our word lists hold for both. Nouns of the plural only and of places are never put in, nouns without a picture are
+    abstract, `a group of` is no numeral, and phrases linked by a comma count as linked, which keeps a symmetric pair
+    from being swapped.
+
+    A run takes the one or the other by name: `text.contrast=published`.
+    """
+
+    paradigms: tuple[str, ...] = knob(PARADIGMS, "which kinds of candidates are made", choices=PARADIGMS)
+
+
+PUBLISHED = Rules(
+    minimum=200,
+    held_out=False,
+    transitive=False,
+    image_wide=False,
+    agreement=False,
+    plain_quantities=False,
+    asymmetric=False,
+    sensible_prepositions=False,
+    leak=True,
+)
+NAMED = {"ours": Rules(), "published": PUBLISHED}
+
+
+def contrast_identity(rules: Rules) -> list[Any]:
+    """Plain data for fingerprints: revisions and word lists of the attacks that the rules ask for."""
+    return identity((CONTRAST_ATTACKS[name] for name in rules.paradigms), SHARED, LISTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +80,7 @@ class Generator:
 
     def _of_caption(self, reading: Reading) -> Iterator[Slot]:
         for paradigm in self.rules.paradigms:
-            for slot in MAKERS[paradigm](reading):
+            for slot in CONTRAST_ATTACKS[paradigm].slots(reading):
                 changed = slot if slot.last > slot.first else replace(slot, allowed=slot.allowed & 1)
                 if changed.allowed:
                     yield changed
@@ -57,11 +88,4 @@ class Generator:
 
 def by_image(captions: Iterable[ParsedCaption]) -> Iterator[list[ParsedCaption]]:
     """Captions that come grouped by image, image by image."""
-    group: list[ParsedCaption] = []
-    for caption in captions:
-        if group and caption.image != group[0].image:
-            yield group
-            group = []
-        group.append(caption)
-    if group:
-        yield group
+    return (list(group) for _, group in groupby(captions, key=lambda caption: caption.image))

@@ -11,10 +11,10 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-from vse.adversaries.univse.attacks import Adversary, Truth, keyed_random
-from vse.adversaries.univse.edits import Change, apply_edits
+from vse.adversaries.attacks import contrast_classes
+from vse.adversaries.univse.editor import Change, apply_edits
+from vse.adversaries.univse.generate import Adversary, Truth, keyed_random
 from vse.adversaries.vsec.candidates import Generator
-from vse.adversaries.vsec.rules import CLASSES
 from vse.adversaries.vsec.slots import Phrases, Slot, change_of
 from vse.adversaries.vsec.words import DIGITS, NUMBERS
 from vse.text.parsed_caption import ParsedCaption
@@ -22,9 +22,14 @@ from vse.text.tokens import words as token_words
 
 PER_CLASS = 20
 PLURAL = "plural"
-# What the sets are called and the paradigms they draw from: the three classes of the paper, then finer ones.
-SETS = {**CLASSES, "shuffle": ("shuffle",), "preposition": ("preposition",), PLURAL: ("numeral",)}
 _ENOUGH = 4  # times as many single changes as are wanted: then two at once are not needed
+
+
+def set_paradigms() -> dict[str, tuple[str, ...]]:
+    """Names of the sets and their attacks: every class, each attack of a class that has several, and plurals."""
+    classes = contrast_classes()
+    finer = (name for names in classes.values() if len(names) > 1 for name in names)
+    return {**classes, **{name: (name,) for name in finer}, PLURAL: ("numeral",)}
 
 
 def evaluation_set(
@@ -47,7 +52,7 @@ def evaluation_set(
     for captions in images:
         said = {token_words(caption.text) for caption in captions}
         for caption, slots in zip(captions, generator.of_image(captions), strict=True):
-            for name, paradigms in SETS.items():
+            for name, paradigms in set_paradigms().items():
                 chosen = [s for s in slots if s.paradigm in paradigms and (name != PLURAL or _is_plural(s, caption))]
                 rng = keyed_random(seed, split, caption.id, "contrast", name, kind)
                 changes = _changes(chosen, caption, generator.phrases, rng, per_class, pairs=name == "relation")
@@ -120,7 +125,7 @@ def eligible_captions(adversaries: Iterable[Adversary], per_class: int = PER_CLA
     return {
         caption
         for caption in {caption for caption, _ in counts}
-        if all(counts[caption, name] >= per_class for name in CLASSES)
+        if all(counts[caption, name] >= per_class for name in contrast_classes(of_paper=True))
     }
 
 

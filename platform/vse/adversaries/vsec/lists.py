@@ -1,14 +1,14 @@
-"""Words that make poor contrastive captions, from `lists.toml`."""
+"""Word lists that several attacks of VSE-C's type read, from `lists.toml`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
-from vse.adversaries.word_lists import Words, read_lists
+from vse.adversaries.word_lists import Groups, Table, Words, read_lists
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastLists:
-    """Lists that the generators of contrastive captions read. The file says what they are."""
+    """The file says what each list is."""
 
     ambient: Words
     mass: Words
@@ -20,28 +20,14 @@ class ContrastLists:
     personal: Words
     enclosures: Words
     enclosed: Words
-    singular_pronouns: Words
-    plural_pronouns: Words
-    uncounted: Words
-    symmetric: Words
     slopes: Words
     waters: Words
     terrain: Words
     tethers: Words
-    worn: Words
-    ridden: Words
     colors: Words
-    not_after: Words
-    phrasal: Words
-    particles: Words
-    overhead: Words
-    beside: Words
-    devices: Words
-
-    @cached_property
-    def dress(self) -> Words:
-        """Clothes and colours: "a man in orange"."""
-        return self.worn | self.colors | {"orange"}
+    preposition_sets: Groups
+    false_instead: Table
+    phrases_instead: Mapping[str, str]
 
 
 LISTS = read_lists(ContrastLists, __file__)

@@ -1,17 +1,159 @@
-"""A caption as the generators read it."""
+"""A caption as the attacks read it, with what the captions of its image say together."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from vse.adversaries.pools import compound_start, determiner_of, is_plural, noun_phrase_start
+from vse.adversaries.univse.editor import with_similar
 from vse.adversaries.vsec.lists import LISTS
-from vse.adversaries.vsec.mentions import ImageMentions, Relatedness
-from vse.adversaries.vsec.rules import Rules
+from vse.adversaries.vsec.rules import ChangeRules
 from vse.adversaries.vsec.slots import is_free
-from vse.adversaries.vsec.words import Contrast
+from vse.adversaries.vsec.words import DIGITS, NUMBERS, Contrast, is_visible
+from vse.adversaries.word_lists import SHARED
 from vse.text.components import Object
+from vse.text.lexicon.compact import Knowledge
 from vse.text.parsed_caption import ParsedCaption
 from vse.text.syntax import Tree
+from vse.text.tokens import words as token_words
+
+_PEOPLE = next(g for g in SHARED.similar_nouns if "person" in g) | {"player", "team", "audience", "couple"}
+_DOERS = ("er", "or", "ist", "man", "woman")
+
+
+class Relatedness:
+    """Which nouns of the list may not be put in beside a given noun, as bits; each noun is looked up once."""
+
+    def __init__(self, candidates: Sequence[str], knowledge: Knowledge, rules: ChangeRules) -> None:
+        self._lexicon, self._concreteness, self._rules = knowledge.lexicon, knowledge.concreteness, rules
+        self._candidates = list(candidates)
+        self._personal = [self._is_personal(word) for word in self._candidates]
+        self._people = [self.is_person(word) for word in self._candidates]
+        self._of: dict[str, int] = {}
+        self._named: dict[str, int] = {}
+        self._visible: dict[str, bool] = {}
+        self._worn: dict[str, bool] = {}
+        self._same: dict[tuple[str, str], bool] = {}
+        self._index = {word: k for k, word in enumerate(self._candidates)}
+
+    def is_person(self, noun: str) -> bool:
+        """Whether a noun's first sense is a person, it is a word for people, or for who does something: "climber"."""
+        doer = noun.endswith(_DOERS) and self._lexicon.is_a(noun, "person", senses=9)
+        return doer or noun in _PEOPLE or self._lexicon.is_a(noun, "person")
+
+    def _is_personal(self, noun: str) -> bool:
+        return any(self._lexicon.is_a(noun, kind, senses=2) for kind in LISTS.personal)
+
+    def named(self, word: str) -> int:
+        """Candidates that a word of any part of speech names, or that look like it."""
+        if word not in self._named:
+            near = with_similar([word], SHARED.similar_nouns) if self._rules.image_wide else {word}
+            self._named[word] = sum(1 << self._index[w] for w in near if w in self._index)
+        return self._named[word]
+
+    def of(self, noun: str) -> int:
+        """Candidates with the meaning of `noun`, a wider or a narrower one; for people also what they have on them."""
+        if noun not in self._of:
+            self._of[noun] = self._compute(noun)
+        return self._of[noun]
+
+    def is_visible(self, noun: str) -> bool:
+        """Whether a noun, frequent or not, names something to see."""
+        if noun not in self._visible:
+            self._visible[noun] = noun not in SHARED.not_concrete and is_visible(noun, self._concreteness)
+        return self._visible[noun]
+
+    def is_enclosure(self, noun: str) -> bool:
+        """Whether something can be outside of what the noun names, and be seen to be."""
+        return noun in LISTS.enclosed or any(self._lexicon.is_a(noun, kind, senses=2) for kind in LISTS.enclosures)
+
+    def has_front(self, noun: str) -> bool:
+        """Whether the noun names something with a front of its own: "behind a boat" is not said from the camera."""
+        return self.is_person(noun) or any(self._lexicon.is_a(noun, kind) for kind in ("vehicle", "animal"))
+
+    def is_worn(self, noun: str) -> bool:
+        """Whether the noun is clothing or a part of a body: what is in it or on it is so in a way of its own."""
+        if noun not in self._worn:
+            self._worn[noun] = self._is_personal(noun) and not self._lexicon.is_a(noun, "bag")
+        return self._worn[noun]
+
+    def means_same(self, one: str, other: str) -> bool:
+        """Whether two nouns share a synset, or one includes the other."""
+        key = (one, other)
+        if key not in self._same:
+            lexicon = self._lexicon
+            self._same[key] = lexicon.shares_synset(one, other) or lexicon.related(one, other)
+        return self._same[key]
+
+    def _compute(self, noun: str) -> int:
+        lexicon, person = self._lexicon, self._rules.image_wide and self.is_person(noun)
+        mask = self.named(noun)
+        for k, word in enumerate(self._candidates):
+            apart = not lexicon.shares_synset(noun, word)
+            apart = apart and not lexicon.related(noun, word, transitive=self._rules.transitive)
+            if not apart or (person and (self._people[k] or self._personal[k])):
+                mask |= 1 << k
+        return mask
+
+
+class ImageMentions:
+    """What the captions of one image mention, all together."""
+
+    def __init__(self, captions: Sequence[ParsedCaption], related: Relatedness, rules: ChangeRules) -> None:
+        self._captions, self._related, self._rules = captions, related, rules
+
+    @cached_property
+    def texts(self) -> frozenset[tuple[str, ...]]:
+        """Every caption as its lower-case tokens."""
+        return frozenset(token_words(caption.text) for caption in self._captions)
+
+    @cached_property
+    def barred_nouns(self) -> int:
+        """Candidates that some caption names, or that mean something a caption mentions."""
+        mask = 0
+        for caption in self._captions:
+            for token in caption.parse:
+                mask |= self._related.named(token.lemma) | self._related.named(token.text.lower())
+            if self._rules.image_wide:
+                for item in caption.components.objects:
+                    mask |= self._related.of(item.word)
+        return mask
+
+    @cached_property
+    def numbers(self) -> frozenset[int]:
+        """Values of the numerals in any caption."""
+        found = (token.text.lower() for caption in self._captions for token in caption.parse)
+        return frozenset(value for w in found if (value := NUMBERS.get(w) or DIGITS.get(w)))
+
+    @cached_property
+    def plurals(self) -> frozenset[str]:
+        """Nouns that some caption has in the plural, with those like them: there may be several of these."""
+        found = {
+            item.word
+            for caption in self._captions
+            for item in caption.components.objects
+            if is_plural(caption.parse, item.token)
+        }
+        several = {"group", "couple", "crowd", "team", "several", "many", "people", "pair", "family", "others"}
+        if any(token.text.lower() in several for caption in self._captions for token in caption.parse):
+            found |= _PEOPLE
+        return with_similar(found, SHARED.similar_nouns)
+
+    def may_be_several(self, noun: str) -> bool:
+        """Whether another caption speaks of more than one of what `noun` names."""
+        if noun in self.plurals or (self._related.is_person(noun) and not self.plurals.isdisjoint(_PEOPLE)):
+            return True
+        return any(self._related.means_same(noun, other) for other in self.plurals)
+
+    @cached_property
+    def placed(self) -> frozenset[tuple[str, str]]:
+        """(word, noun) for every word that comes before a noun in some caption, up to four tokens away."""
+        return frozenset(
+            (token.text.lower(), item.word)
+            for caption in self._captions
+            for item in caption.components.objects
+            for token in caption.parse[max(0, item.token - 4) : item.token]
+        )
 
 
 def has_a(tree: Tree, noun: int) -> bool:
@@ -27,7 +169,7 @@ class Reading:
     image: ImageMentions
     words: Contrast
     related: Relatedness
-    rules: Rules
+    rules: ChangeRules
 
     @cached_property
     def tree(self) -> Tree:

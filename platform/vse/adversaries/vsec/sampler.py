@@ -10,9 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from vse.adversaries.univse.attacks import text_hash
-from vse.adversaries.vsec.drawing import distinct, nth_ones, shares
-from vse.adversaries.vsec.rules import BALANCES, PARADIGMS
+from vse.adversaries.univse.generate import text_hash
 from vse.adversaries.vsec.table import Candidates, width_of
 from vse.data import keyed
 from vse.data.ragged import Ragged
@@ -22,6 +20,7 @@ from vse.text.tokens import words as token_words
 from vse.text.vocabulary import END, START, UNKNOWN, Vocabulary
 
 NUM = 8
+BALANCES = ("paradigm", "candidate")  # of what a draw takes one with equal chances
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,7 @@ class ContrastSampler:
         seed: int,
         num: int = NUM,
         balance: str = "paradigm",
-        paradigms: Sequence[str] = PARADIGMS,
+        paradigms: Sequence[str],
     ) -> None:
         """num: draws a caption and epoch, distinct. balance: each draw takes a paradigm first, or any candidate alike.
 
@@ -297,3 +296,45 @@ def _codes(encoded: pa.DictionaryArray, numbers: Mapping[str, int]) -> np.ndarra
     """The number of every value of a column."""
     of_value = np.array([numbers.get(value, -1) for value in encoded.dictionary.to_pylist()], dtype=np.int64)
     return of_value[np.asarray(encoded.indices)] if len(of_value) else np.zeros(0, dtype=np.int64)
+
+
+def shares(keys: np.ndarray, totals: np.ndarray, num: int) -> np.ndarray:
+    """How many of `num` draws each kind gets: (rows, kinds) for totals (rows, kinds).
+
+    Each draw takes one of the kinds that have something left, all alike; a row with fewer than `num` in all gives all.
+    """
+    taken = np.zeros_like(totals)
+    chances = keyed.uniform(keyed.mix(keys), num)
+    rows = np.arange(len(totals))
+    for k in range(num):
+        left = taken < totals
+        number = left.sum(1)
+        pick = np.minimum((chances[:, k] * number).astype(np.int64), number - 1)
+        kind = ((left.cumsum(1) - 1 == pick[:, None]) & left).argmax(1)
+        some = number > 0
+        taken[rows[some], kind[some]] += 1
+    return taken
+
+
+def distinct(keys: np.ndarray, totals: np.ndarray, wanted: np.ndarray, most: int) -> np.ndarray:
+    """Distinct numbers below `totals`: (rows, most), of which the first `wanted` of a row count (Floyd's algorithm)."""
+    chances = keyed.uniform(keys, most)
+    found = np.full((len(totals), most), -1, dtype=np.int64)
+    for k in range(most):
+        top = totals - wanted + k
+        drawn = np.minimum((chances[:, k] * (top + 1)).astype(np.int64), top)
+        again = (found[:, :k] == drawn[:, None]).any(1)
+        found[:, k] = np.where(k < wanted, np.where(again, top, drawn), -1)
+    return found
+
+
+def nth_ones(bits: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Position of the one with this number (from 0) in each row of packed bits (rows, bytes), lowest bit first."""
+    if not len(bits):
+        return np.zeros(0, dtype=np.int64)
+    before = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.int64)
+    byte = (before <= numbers[:, None]).sum(1)
+    rows = np.arange(len(bits))
+    rest = numbers - np.where(byte > 0, before[rows, np.maximum(byte - 1, 0)], 0)
+    ones = np.unpackbits(bits[rows, byte][:, None], axis=1, bitorder="little").cumsum(1)
+    return 8 * byte + (ones > rest[:, None]).argmax(1)

@@ -8,7 +8,7 @@ thing in characters (strings, for people and parsers) and in vocabulary ids (bat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vse.adversaries.univse.edits import Change, Edit
+from vse.adversaries.univse.editor import Change, Edit
 from vse.text.parse import ParsedToken
 from vse.text.tokens import Token, words
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.adversaries.pools import NounEntry
-from vse.adversaries.univse.attacks import text_hash
+from vse.adversaries.univse.generate import text_hash
 from vse.adversaries.vsec.slots import Slot
 from vse.adversaries.vsec.words import WORD_SETS, Contrast
 from vse.errors import InputError

@@ -13,11 +13,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from vse.adversaries.pools import LEAST, NounEntry, PoolConfig, build_pools
-from vse.adversaries.univse.edits import article
+from vse.adversaries.univse.editor import article
 from vse.adversaries.vsec.lists import LISTS
-from vse.adversaries.vsec.overlap import LISTED, PHRASES, published_alternatives
-from vse.adversaries.vsec.overlap import sensible_alternatives as sensible
-from vse.adversaries.vsec.rules import Rules
+from vse.adversaries.vsec.rules import ChangeRules
 from vse.adversaries.vsec.slots import NOTHING
 from vse.adversaries.word_lists import SHARED
 from vse.config import fingerprint
@@ -36,6 +34,9 @@ NUMBERS: dict[str, int] = {
 }
 DIGITS = {str(value): value for value in range(1, 21)}
 ARTICLES = ("a", "an")
+FOR_ONE = frozenset(("a", "an", "one", "another", "each", "every", "either"))  # words before a noun in the singular
+PREPOSITIONS = frozenset().union(*LISTS.preposition_sets)
+PHRASES = ("in front of", "away from")  # counted as prepositions
 WORD_SETS = ("heads", "counted", "verbs")  # fields of `Contrast` without an order
 _ALWAYS = frozenset(("one", "two", "three", "four", "five"))  # 99.8 % of the plurals of COCO's test captions (4.1)
 
@@ -124,7 +125,7 @@ def is_visible(noun: str, concreteness: Concreteness) -> bool:
 class ContrastWords:
     """The words of a training split under some rules, of every kind."""
 
-    def __init__(self, captions: Iterable[tuple[Parse, Components]], rules: Rules, knowledge: Knowledge) -> None:
+    def __init__(self, captions: Iterable[tuple[Parse, Components]], rules: ChangeRules, knowledge: Knowledge) -> None:
         """Reads the captions (parse, components) once; `rules` and `knowledge` say what is frequent and concrete."""
         self.rules, self.knowledge = rules, knowledge
         self._count, self._texts, self._used, self._third = 0, Counter[str](), Counter[str](), Counter[str]()
@@ -135,7 +136,7 @@ class ContrastWords:
         whole = (*self._halves["shared"], *self._halves["disjoint"])
         self._halves["all"] = tuple(sorted(whole, key=lambda entry: (-entry.count, entry.word)))
         self._numerals = tuple(n for n in NUMBERS if self._texts[n] or n in _ALWAYS)
-        self._prepositions = tuple(sorted(p for p in LISTED | set(PHRASES) if self._used[p] >= least))
+        self._prepositions = tuple(sorted(p for p in PREPOSITIONS | set(PHRASES) if self._used[p] >= least))
         self._forms = {entry.word: (entry.singular, entry.plural) for entry in whole}
         self._verbs = frozenset(w for w, n in self._third.items() if n >= 2 and 2 * n > self._texts[w])
         self._articles = frozenset(entry.word for entry in whole if takes_article(entry))
@@ -206,6 +207,26 @@ class ContrastWords:
         }
 
 
-def alternatives(word: str, rules: Rules) -> frozenset[str]:
+def alternatives(word: str, rules: ChangeRules) -> frozenset[str]:
     """Prepositions that may replace `word` under the rules."""
-    return sensible(word) if rules.sensible_prepositions else published_alternatives(word, rules.leak)
+    return sensible_alternatives(word) if rules.sensible_prepositions else published_alternatives(word, rules.leak)
+
+
+def sensible_alternatives(word: str) -> frozenset[str]:
+    """What may be put in for a preposition (or `next to`, `in front of`) by our own table and the published sets."""
+    chosen = LISTS.false_instead.get(word, frozenset())
+    if " " not in word:
+        chosen &= published_alternatives(word, False)
+    phrase = LISTS.phrases_instead.get(word)
+    return chosen - {word} if phrase is None else chosen | {phrase}
+
+
+def published_alternatives(word: str, leak: bool) -> frozenset[str]:
+    """Words of the published sets that may replace `word`.
+
+    As written: those that share no set with it. With `leak`, as the published code does: every word of every set that
+    does not hold `word`, although another set may hold both.
+    """
+    sharing = {word}.union(*(group for group in LISTS.preposition_sets if word in group))
+    kept = frozenset().union(*(group for group in LISTS.preposition_sets if word not in group))
+    return kept - ({word} if leak else sharing)

@@ -4,7 +4,8 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vse.adversaries.univse.attacks import ATTACKS, WORDS
+from vse.adversaries.attacks import ATTACKS
+from vse.adversaries.univse.generate import WORDS
 from vse.config import knob
 from vse.evaluation.alpha import AlphaPoint, evaluate_alphas
 from vse.evaluation.attacks import AttackSet, restrict

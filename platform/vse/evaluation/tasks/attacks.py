@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from vse.adversaries.univse.attacks import ATTACKS, PRINTED, WORDS
+from vse.adversaries.attacks import ATTACKS
+from vse.adversaries.univse.generate import PRINTED, WORDS
 from vse.config import knob
 from vse.evaluation.metrics import RECALLS, Metric, mean_over_folds, rank_metrics
 from vse.evaluation.task import Context, Task

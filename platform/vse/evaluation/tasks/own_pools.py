@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vse.adversaries.attacks import contrast_classes
 from vse.adversaries.vsec.evaluation_sets import PER_CLASS, SETS
-from vse.adversaries.vsec.rules import CLASSES
 from vse.adversaries.vsec.words import KINDS
 from vse.evaluation.attacks import OwnScores
 from vse.evaluation.metrics import Metric, Ranks, RetrievalCounter, mean_over_folds, rank_metrics, refuse_nan
@@ -133,7 +133,7 @@ def complete_images(
 ) -> Int[np.ndarray, " complete"]:
     """The images all of whose captions have twenty adversaries of each of the three classes; none without any."""
     nobody = np.empty(0, dtype=np.int64)
-    counts = [np.bincount(attacked.get(name, nobody), minlength=len(caption_to_image)) for name in CLASSES]
+    counts = [np.bincount(attacked.get(name, nobody), minlength=len(caption_to_image)) for name in contrast_classes()]
     short = (np.stack(counts) < PER_CLASS).any(0)
     return np.setdiff1d(caption_to_image, caption_to_image[short])
 
@@ -150,7 +150,7 @@ class OwnPoolsTask(Task):
         return (
             *own_pool_list("", "", (NONE, *SETS, ALL)),
             *chosen_images("complete", "complete images"),
-            *own_pool_list("complete/", "complete images, ", (NONE, *CLASSES, ALL)),
+            *own_pool_list("complete/", "complete images, ", (NONE, *contrast_classes(), ALL)),
         )
 
     @property
@@ -161,7 +161,7 @@ class OwnPoolsTask(Task):
         values = {}
         for words, _ in context.adversaries(VSEC, self.config.words):
             own = context.own_scores(VSEC, words)
-            pools = [own_pool_ranks(*each, CLASSES) for each in zip(context.counters, own, strict=True)]
+            pools = [own_pool_ranks(*each, contrast_classes()) for each in zip(context.counters, own, strict=True)]
             values |= own_pool_values("", words, pools)
-            values |= chosen_pools(context, "complete", complete_images, CLASSES, words)
+            values |= chosen_pools(context, "complete", complete_images, contrast_classes(), words)
         return values

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.text.hand_parses import ALL, apples, caption, dog, eats, sleeping
+from vse.adversaries.attacks import ATTACKS
 from vse.adversaries.pools import AttributeEntry, NounEntry, Pool, PoolConfig, RelationEntry, WordPools, build_pools
-from vse.adversaries.univse.attacks import ATTACKS, from_json_lines, generate, manifest, to_json_lines, unsure
-from vse.adversaries.univse.edits import Barred, Edit, Editor, apply_edits, article, barred_attributes, barred_nouns
+from vse.adversaries.univse.editor import Barred, Edit, Editor, apply_edits, article, barred_attributes, barred_nouns
+from vse.adversaries.univse.generate import from_json_lines, generate, manifest, to_json_lines, unsure
 from vse.errors import InputError
 from vse.text.components import Attribute, Components, Object, Relation
 from vse.text.parse import ParsedToken
@@ -45,7 +46,7 @@ POOLS = WordPools(training=POOL, attack_only=dataclasses.replace(POOL, nouns=(no
 def drawn(parsed, attack, pool=POOL, times=400):
     """Every text that an attack makes of a caption."""
     editor = Editor(parsed.text, parsed.parse, parsed.components, pool, NOBODY, random.Random(0))
-    changes = [getattr(editor, attack)() for _ in range(times)]
+    changes = [ATTACKS[attack].draw(editor) for _ in range(times)]
     return {apply_edits(parsed.text, change.edits) for change in changes if change is not None}
 
 
@@ -75,7 +76,7 @@ def test_object_attack_halves_are_equally_likely():
     editor = Editor(
         sleeping().text, sleeping().parse, sleeping().components, only(nouns=(noun("table"),)), NOBODY, random.Random(1)
     )
-    changes = [editor.object() for _ in range(2000)]
+    changes = [ATTACKS["object"].draw(editor) for _ in range(2000)]
     appended = sum(change is not None and change.reason.startswith("append") for change in changes)
     assert 900 < appended < 1100
 
@@ -86,7 +87,7 @@ def test_parts_of_a_triple_are_equally_likely_however_few_relation_words_fit():
     parts = Counter()
     for seed in range(3000):
         editor = Editor(dog().text, dog().parse, dog().components, pool, NOBODY, random.Random(seed))
-        change = next(change for change in (editor.relation() for _ in range(60)) if change is not None)
+        change = next(change for change in (ATTACKS["relation"].draw(editor) for _ in range(60)) if change is not None)
         parts[change.reason.split()[0]] += 1
     assert all(900 < parts[part] < 1100 for part in ("subject", "relation", "object")), parts
 
@@ -94,7 +95,7 @@ def test_parts_of_a_triple_are_equally_likely_however_few_relation_words_fit():
 def test_another_part_is_changed_where_the_drawn_one_cannot_be():
     pool = dataclasses.replace(POOL, relations=())
     editors = (Editor(dog().text, dog().parse, dog().components, pool, NOBODY, random.Random(k)) for k in range(50))
-    assert all(any(editor.relation() is not None for _ in range(60)) for editor in editors)
+    assert all(any(ATTACKS["relation"].draw(editor) is not None for _ in range(60)) for editor in editors)
 
 
 def test_plurals_and_compounds():

@@ -5,10 +5,11 @@ import random
 import pytest
 
 from tests.unit.adversaries.vsec.made import parsed
+from vse.adversaries.attacks import ATTACKS
 from vse.adversaries.pools import AttributeEntry, NounEntry, Pool, RelationEntry, WordPools
-from vse.adversaries.univse.attacks import generate
-from vse.adversaries.univse.care import Care, CarefulEditor
-from vse.adversaries.univse.edits import Barred, apply_edits
+from vse.adversaries.univse.careful import CarefulEditor, CarefulPool
+from vse.adversaries.univse.editor import Barred, apply_edits
+from vse.adversaries.univse.generate import generate
 
 NOBODY = Barred(frozenset(), frozenset(), frozenset())
 COLOURS = "red green white purple pink"
@@ -34,13 +35,13 @@ POOL = Pool(
 def made(text, attack, times=300):
     """Every text that an attack makes of a caption, with care."""
     caption = parsed(text)
-    editor = CarefulEditor(text, caption.parse, caption.components, Care(POOL), NOBODY, random.Random(0))
-    changes = [getattr(editor, attack)() for _ in range(times)]
+    editor = CarefulEditor(text, caption.parse, caption.components, CarefulPool(POOL), NOBODY, random.Random(0))
+    changes = [ATTACKS[attack].draw(editor) for _ in range(times)]
     return {apply_edits(text, change.edits) for change in changes if change is not None}
 
 
 def test_words_that_show_nothing_stay_out():
-    pool = Care(POOL).pool
+    pool = CarefulPool(POOL).pool
     assert {entry.word for entry in pool.nouns} == {"kite", "sofa", "bicyclist", "rice"}
     assert not {"beautiful", "lone"} & {entry.word for entry in pool.attributes}
     assert [(entry.word, dict(entry.forms)) for entry in pool.relations] == [

@@ -2,9 +2,8 @@
 
 from functools import cache
 
-from vse.adversaries.univse.edits import apply_edits
-from vse.adversaries.vsec.candidates import Generator
-from vse.adversaries.vsec.rules import Rules
+from vse.adversaries.univse.editor import apply_edits
+from vse.adversaries.vsec.candidates import Generator, Rules
 from vse.adversaries.vsec.slots import change_of
 from vse.adversaries.vsec.words import ContrastWords
 from vse.data.records import Caption, Image, Records

@@ -7,12 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.adversaries.vsec.made import NOUNS, contrast_words, generator, parsed, slots, text_of
-from vse.adversaries.univse.edits import apply_edits
-from vse.adversaries.vsec.agreement import agree, agreeing_verbs, has_loose_clause
-from vse.adversaries.vsec.overlap import LISTED, PREPOSITIONS, published_alternatives, sensible_alternatives
-from vse.adversaries.vsec.rules import CLASSES, PARADIGMS, PUBLISHED, Rules
+from vse.adversaries.attacks import contrast_classes
+from vse.adversaries.univse.editor import apply_edits
+from vse.adversaries.vsec.candidates import PARADIGMS, PUBLISHED, Rules
+from vse.adversaries.vsec.grammar import agree, agreeing_verbs, has_loose_clause
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.slots import change_of, read_as
-from vse.adversaries.vsec.words import KINDS
+from vse.adversaries.vsec.words import KINDS, PREPOSITIONS, published_alternatives, sensible_alternatives
 from vse.errors import InputError
 from vse.text.syntax import Tree
 from vse.text.tokens import tokenize
@@ -168,15 +169,15 @@ def test_as_published():
 
 
 def test_the_published_table_leaks():
-    assert len(PREPOSITIONS.sets) == 23
+    assert len(LISTS.preposition_sets) == 23
     assert {"beyond", "over"}.isdisjoint(published_alternatives("on", False))
     assert "beyond" in published_alternatives("on", True)
     assert "within" in published_alternatives("in", True) - published_alternatives("in", False)
     for word in ("on", "in", "to"):  # replaced by a word that it shares a set with
-        assert any(word in group and group & published_alternatives(word, True) for group in PREPOSITIONS.sets)
-    for word in LISTED:
+        assert any(word in group and group & published_alternatives(word, True) for group in LISTS.preposition_sets)
+    for word in PREPOSITIONS:
         for other in published_alternatives(word, False):
-            assert not any({word, other} <= group for group in PREPOSITIONS.sets)
+            assert not any({word, other} <= group for group in LISTS.preposition_sets)
     for word in ("on", "in", "near", "under", "next to", "in front of"):
         assert sensible_alternatives(word)
         assert word not in sensible_alternatives(word)
@@ -250,7 +251,7 @@ def test_any_caption_is_changed_truly_or_not_at_all(captions, rules):
 
 
 def test_classes_cover_the_paradigms():
-    assert sorted(sum(CLASSES.values(), ())) == sorted(PARADIGMS)
+    assert sorted(sum(contrast_classes().values(), ())) == sorted(PARADIGMS)
 
 
 @pytest.mark.parametrize("rules", [PAPER, Rules(minimum=5, held_out=False)], ids=["published", "ours"])

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vse.adversaries.vsec.drawing import distinct, nth_ones, shares
+from vse.adversaries.vsec.sampler import distinct, nth_ones, shares
 from vse.data import keyed
 
 

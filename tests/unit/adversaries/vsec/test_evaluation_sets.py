@@ -5,14 +5,14 @@ from collections import Counter
 import pytest
 
 from tests.unit.adversaries.vsec.made import TEXTS, generator, parsed
-from vse.adversaries.univse.attacks import from_json_lines, to_json_lines
+from vse.adversaries.univse.generate import from_json_lines, to_json_lines
 from vse.adversaries.vsec.evaluation_sets import (
     PLURAL,
-    SETS,
     eligible_captions,
     eligible_images,
     evaluation_set,
     report,
+    set_paradigms,
 )
 from vse.text.tokens import words as token_words
 
@@ -34,11 +34,11 @@ def test_each_class_has_new_texts_up_to_twenty(made):
     counts = Counter((a.caption_id, a.attack) for a in made)
     assert counts["a", "relation"] > counts["a", "preposition"]
     assert max(counts.values()) <= 20
-    assert {a.attack for a in made} == set(SETS)
+    assert {a.attack for a in made} == set(set_paradigms())
     for group in IMAGES:
         said = {token_words(caption.text) for caption in group}
         for caption in group:
-            for name in SETS:
+            for name in set_paradigms():
                 texts = [
                     token_words(a.text(caption.text)) for a in made if (a.caption_id, a.attack) == (caption.id, name)
                 ]

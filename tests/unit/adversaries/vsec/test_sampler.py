@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.adversaries.vsec.made import TEXTS, Parses, records, text_of
-from vse.adversaries.vsec.rules import Rules
+from vse.adversaries.vsec.candidates import PARADIGMS, Rules
 from vse.adversaries.vsec.sampler import ContrastSampler
 from vse.adversaries.vsec.table import slot_of
 from vse.data.records import Caption
@@ -39,7 +39,7 @@ def vocabulary(captions):
 
 @pytest.fixture(scope="module")
 def sampler(made, captions, vocabulary):
-    return ContrastSampler(made, captions, vocabulary, seed=3)
+    return ContrastSampler(made, captions, vocabulary, seed=3, paradigms=PARADIGMS)
 
 
 def strings(made, sampler, captions, drawn, rows):
@@ -85,12 +85,12 @@ def test_draws_belong_to_the_caption_and_the_epoch(made, sampler, captions, voca
         assert (some.slot == whole.slot[part]).all()
         assert (some.choice == whole.choice[part]).all()
     assert (sampler.draw(rows, 2).choice != whole.choice).any()
-    other = ContrastSampler(made, captions, vocabulary, seed=4).draw(rows, 1)
+    other = ContrastSampler(made, captions, vocabulary, seed=4, paradigms=PARADIGMS).draw(rows, 1)
     assert (other.choice != whole.choice).any()
 
 
 def test_in_the_long_run_every_candidate_is_drawn(made, captions, vocabulary):
-    sampler = ContrastSampler(made, captions, vocabulary, seed=0, balance="candidate")
+    sampler = ContrastSampler(made, captions, vocabulary, seed=0, balance="candidate", paradigms=PARADIGMS)
     row = int(np.argsort(sampler.sizes())[len(captions) // 2])
     seen = set()
     for epoch in range(100):
@@ -103,7 +103,7 @@ def test_paradigms_share_the_draws(made, captions, vocabulary):
     names = made.table.column("paradigm").to_pylist()
 
     def share(**options):
-        sampler = ContrastSampler(made, captions, vocabulary, seed=0, **options)
+        sampler = ContrastSampler(made, captions, vocabulary, seed=0, **{"paradigms": PARADIGMS, **options})
         drawn = sampler.draw(np.arange(len(captions)), 0)
         kinds = [names[sampler.described(s)] for s in drawn.slot[drawn.mask]]
         return {kind: kinds.count(kind) / len(kinds) for kind in set(kinds)}
@@ -114,7 +114,7 @@ def test_paradigms_share_the_draws(made, captions, vocabulary):
 
 def test_words_outside_the_vocabulary_are_left_out(made, captions):
     small = build_vocabulary([c.text for c in captions], min_count=20)
-    sampler = ContrastSampler(made, captions, small, seed=0)
+    sampler = ContrastSampler(made, captions, small, seed=0, paradigms=PARADIGMS)
     assert 0 < sampler.unknown["left_out"] < sampler.unknown["alternatives"]
     assert sampler.unknown["alternatives"] - sampler.unknown["left_out"] == sampler.sizes().sum()
     drawn = sampler.draw(np.arange(len(captions)), 0)
@@ -126,13 +126,13 @@ def test_words_outside_the_vocabulary_are_left_out(made, captions):
 def test_other_texts_are_refused(made, captions, vocabulary):
     changed = [dataclasses.replace(captions[0], text="another text"), *captions[1:]]
     with pytest.raises(InputError, match=f"contrastive captions of {captions[0].id}: the caption has changed"):
-        ContrastSampler(made, changed, vocabulary, seed=0)
+        ContrastSampler(made, changed, vocabulary, seed=0, paradigms=PARADIGMS)
     with pytest.raises(InputError, match="balance=fair"):
-        ContrastSampler(made, captions, vocabulary, seed=0, balance="fair")
+        ContrastSampler(made, captions, vocabulary, seed=0, balance="fair", paradigms=PARADIGMS)
 
 
 def test_captions_without_candidates(made, vocabulary):
-    sampler = ContrastSampler(made, [Caption("new", "i", "never seen")], vocabulary, seed=0)
+    sampler = ContrastSampler(made, [Caption("new", "i", "never seen")], vocabulary, seed=0, paradigms=PARADIGMS)
     drawn = sampler.draw(np.array([0, 0]), 0)
     assert not drawn.mask.any()
     assert drawn.tokens.shape == (2, 8, 0)

@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 
 from vse.adversaries.pools import determiner_of, is_plural
+from vse.adversaries.registry import contrast_attack
 from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.reading import Reading
 from vse.adversaries.vsec.slots import Slot
+from vse.adversaries.vsec.words import FOR_ONE
 from vse.text.components import Object
 
-_FOR_ONE = frozenset(("a", "an", "one", "another", "each", "every", "either"))
 _REASON = "{} is frequent and concrete, shares no synset and no hypernym with it, and no caption of the image says it"
 
 
+@contrast_attack("noun", paper_rank=1)
 def noun_slots(reading: Reading) -> Iterator[Slot]:
     """One slot for every concrete head, two where it stands bare."""
     for item in reading.objects:
@@ -50,7 +52,7 @@ def _slots(reading: Reading, item: Object) -> Iterator[Slot]:
     determiner = determiner_of(parse, item.token)
     if before in ("a", "an") and reading.is_free(start - 1, start):
         yield slot(start - 1, "indefinite", "counted")
-    elif determiner == "a" or any(reading.lower[k] in _FOR_ONE for k in range(reading.phrase_start(item), start)):
+    elif determiner == "a" or any(reading.lower[k] in FOR_ONE for k in range(reading.phrase_start(item), start)):
         yield slot(start, "singular", "counted")
     elif determiner:
         quantity = reading.lower[reading.phrase_start(item)] in ("some", "much", "any", "more", "enough", "all")

@@ -1,9 +1,63 @@
-"""What must change along with the number of a noun: the verbs that agree with it."""
+"""Number: forms of nouns and verbs, and the verbs that must change with the number of a noun.
+
+Forms of the training captions come first, then those of the library `inflect`, then rules for verbs.
+"""
+
+from collections.abc import Mapping
+from functools import cache
 
 from vse.adversaries.pools import noun_phrase_start
-from vse.adversaries.vsec.inflection import plural_verb, singular_verb
 from vse.adversaries.vsec.slots import Fixed
+from vse.text.inflector import inflector
 from vse.text.syntax import Tree
+
+_VERBS = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go", "'s": "'re", "isn": "aren"}
+_VERBS_BACK = {plural: singular for singular, plural in _VERBS.items()}
+
+Forms = Mapping[str, tuple[str | None, str | None]]
+
+
+@cache
+def _library_plural(singular: str) -> str:
+    return str(inflector().plural_noun(singular))
+
+
+@cache
+def _library_singular(plural: str) -> str:
+    return str(inflector().singular_noun(plural) or "")
+
+
+def other_number(form: str, lemma: str, forms: Forms, plural: bool) -> str | None:
+    """The plural (or singular) of a noun as it is in a caption; None if there is no other form."""
+    if plural and lemma == "person":
+        return "people"
+    form = form.lower()
+    other = forms.get(lemma, (None, None))[plural]
+    if other in (None, form):
+        library = _library_plural if plural else _library_singular
+        other = library(form) if form.isalpha() else ""
+    return other if other and other != form else None
+
+
+def plural_verb(form: str, lemma: str) -> str | None:
+    """The form of a verb with a plural subject, given that with a singular one; itself where they do not differ."""
+    form = form.lower()
+    if form in _VERBS:
+        return _VERBS[form]
+    return lemma if lemma and form.endswith("s") and lemma != form else None
+
+
+def singular_verb(form: str) -> str | None:
+    """The form of a verb with a singular subject, given that with a plural one."""
+    form = form.lower()
+    if form in _VERBS_BACK:
+        return _VERBS_BACK[form]
+    if not form.isalpha():
+        return None
+    if form.endswith("y") and form[-2:-1] not in "aeiou":
+        return f"{form[:-1]}ies"
+    return f"{form}es" if form.endswith(("s", "x", "z", "ch", "sh", "o")) else f"{form}s"
+
 
 _PAST = {"was", "were"}
 _RELATIVE = {"that", "which", "who"}

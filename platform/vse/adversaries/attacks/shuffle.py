@@ -1,13 +1,16 @@
 """Relation paradigm 1 (VSE-C, 3.2): noun phrases that are not interchangeable change places."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
 
 from vse.adversaries.pools import determiner_of, is_plural
-from vse.adversaries.vsec.agreement import agreeing_verbs, has_loose_clause
+from vse.adversaries.registry import contrast_attack
+from vse.adversaries.vsec.grammar import agreeing_verbs, has_loose_clause
 from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.reading import Reading
 from vse.adversaries.vsec.slots import NOTHING, Slot
+from vse.adversaries.word_lists import Words, read_lists
 from vse.text.components import Object
 
 _LINKS = ("with", "and", "or")  # the published rule, whose comma never matched
@@ -23,6 +26,18 @@ _MAY_AGREE = frozenset(["VB", "VBP", "VBZ", "NN", "NNS"])
 _POSSESSIVES = frozenset(["his", "her", "its", "their", "my", "your", "our", "another", "other", "each", "both", "no"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShuffleLists:
+    """The file says what each list is."""
+
+    symmetric: Words
+    ridden: Words
+
+
+SHUFFLE = read_lists(ShuffleLists, __file__)
+
+
+@contrast_attack("shuffle", of_class="relation", paper_rank=3, lists=SHUFFLE)
 def shuffle_slots(reading: Reading) -> Iterator[Slot]:
     """One slot, with one alternative, for every pair of noun phrases that may change places."""
     phrases = _noun_phrases(reading)
@@ -91,7 +106,7 @@ def _symmetric(reading: Reading, phrases: list[_Phrase], a: int, b: int) -> bool
     one, other = phrases[a], phrases[b]
     if reading.lower[other[1] - 1] in _WEAK or reading.lower[max(0, one[1] - 1)] in _BESIDE:
         return True  # "two bears at a table with honey", "near a curb outside a store"
-    if (one[0].word in LISTS.ridden or _is_place(reading, one)) and _is_place(reading, other):
+    if (one[0].word in SHUFFLE.ridden or _is_place(reading, one)) and _is_place(reading, other):
         return True  # "in the sand on the beach", "on skis in the snow"
     if other[0].word in LISTS.tethers:
         return True  # "a dog on a leash"
@@ -109,7 +124,7 @@ def _symmetric(reading: Reading, phrases: list[_Phrase], a: int, b: int) -> bool
         words.append({*reading.lower[one[2] : other[1]], *(t.lemma for t in reading.caption.parse[one[2] : other[1]])})
     if reading.tree.role(other[0].token) == "conj" or other[0].token in reading.tree.conjuncts(one[0].token):
         return True
-    return any(found <= _COPULA or not found.isdisjoint(LISTS.symmetric) for found in words)
+    return any(found <= _COPULA or not found.isdisjoint(SHUFFLE.symmetric) for found in words)
 
 
 def _is_place(reading: Reading, phrase: _Phrase) -> bool:

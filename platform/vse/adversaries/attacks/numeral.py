@@ -1,18 +1,32 @@
 """Numeral paradigm (VSE-C, 3.2): another quantity, with nouns and verbs inflected; `a` and `an` count as one."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from vse.adversaries.pools import is_plural
-from vse.adversaries.vsec.agreement import agree
-from vse.adversaries.vsec.inflection import plural_noun, singular_noun
+from vse.adversaries.registry import contrast_attack
+from vse.adversaries.vsec.grammar import agree, other_number
 from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.reading import Reading
 from vse.adversaries.vsec.slots import Fixed, Slot
 from vse.adversaries.vsec.words import ARTICLES, DIGITS, NUMBERS
-from vse.adversaries.word_lists import SHARED
+from vse.adversaries.word_lists import SHARED, Words, read_lists
 from vse.text.components import Object
 
 
+@dataclass(frozen=True, kw_only=True)
+class NumeralLists:
+    """The file says what each list is."""
+
+    singular_pronouns: Words
+    plural_pronouns: Words
+    uncounted: Words
+
+
+NUMERAL = read_lists(NumeralLists, __file__)
+
+
+@contrast_attack("numeral", paper_rank=2, lists=NUMERAL)
 def numeral_slots(reading: Reading) -> Iterator[Slot]:
     """Slots of every noun with a numeral: to other plurals, from one to several, from several to one."""
     for item in reading.objects:
@@ -21,7 +35,7 @@ def numeral_slots(reading: Reading) -> Iterator[Slot]:
 
 
 def _countable(reading: Reading, item: Object) -> bool:
-    if item.word in LISTS.uncounted | LISTS.colors | SHARED.not_concrete:
+    if item.word in NUMERAL.uncounted | LISTS.colors | SHARED.not_concrete:
         return False
     if reading.caption.parse[item.token].tag.startswith("NNP"):
         return False
@@ -81,13 +95,13 @@ def _slots(reading: Reading, item: Object) -> Iterator[Slot]:
 def _inflected(reading: Reading, item: Object, numeral: int, plural: bool) -> tuple[Fixed, ...] | None:
     """The noun and its verbs in the other number; None where other words would have to change too."""
     parsed, forms = reading.caption.parse[item.token], reading.words.forms
-    form = (plural_noun if plural else singular_noun)(parsed.text, item.word, forms)
+    form = other_number(parsed.text, item.word, forms, plural)
     if form is None or (plural and item.word in LISTS.mass) or not reading.is_free(item.token, item.token + 1):
         return None
     noun: Fixed = (item.token, item.token + 1, form)
     if not reading.rules.agreement:
         return (noun,)
-    pronouns = LISTS.singular_pronouns if plural else LISTS.plural_pronouns
+    pronouns = NUMERAL.singular_pronouns if plural else NUMERAL.plural_pronouns
     between = reading.lower[numeral + 1 : item.token]
     if pronouns.intersection(reading.lower[item.token :]) or {"a", "an", "another", "each"}.intersection(between):
         return None

@@ -1,14 +1,16 @@
 """Relation paradigm 2 (VSE-C, 3.2): a frequent preposition becomes one with which it shares no meaning."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from vse.adversaries.pools import noun_phrase_start
+from vse.adversaries.registry import contrast_attack
 from vse.adversaries.vsec.lists import LISTS
-from vse.adversaries.vsec.overlap import LISTED
 from vse.adversaries.vsec.reading import Reading
-from vse.adversaries.vsec.rules import Rules
+from vse.adversaries.vsec.rules import ChangeRules
 from vse.adversaries.vsec.slots import Slot, read_as
-from vse.adversaries.vsec.words import Contrast, alternatives
+from vse.adversaries.vsec.words import PREPOSITIONS, Contrast, alternatives
+from vse.adversaries.word_lists import Words, read_lists
 from vse.text.components import STATIC, Object
 
 _LONG = (("in", "front", "of"), ("on", "top", "of"), ("next", "to"), ("close", "to"), ("out", "of"), ("inside", "of"))
@@ -20,6 +22,24 @@ _UPON = frozenset(["on", "on top of", "atop", "up", "down", "across", "over"])
 _INSIDE = frozenset(["in", "inside", "outside"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class PrepositionLists:
+    """The file says what each list is."""
+
+    worn: Words
+    not_after: Words
+    phrasal: Words
+    particles: Words
+    overhead: Words
+    beside: Words
+    devices: Words
+
+
+PREPOSITION = read_lists(PrepositionLists, __file__)
+_DRESS = PREPOSITION.worn | LISTS.colors | {"orange"}  # "a man in orange"
+
+
+@contrast_attack("preposition", of_class="relation", paper_rank=4, lists=PREPOSITION)
 def preposition_slots(reading: Reading) -> Iterator[Slot]:
     """One slot for every preposition before a noun phrase; as published, for every one that stands in the sets."""
     if not reading.rules.sensible_prepositions:
@@ -47,7 +67,7 @@ def preposition_slots(reading: Reading) -> Iterator[Slot]:
 
 def _published_slots(reading: Reading) -> Iterator[Slot]:
     for k, token in enumerate(reading.caption.parse):
-        if token.pos == "ADP" and reading.lower[k] in LISTED and reading.is_free(k, k + 1):
+        if token.pos == "ADP" and reading.lower[k] in PREPOSITIONS and reading.is_free(k, k + 1):
             yield _slot(
                 reading, k, k + 1, _bits(reading.words, reading.rules, alternatives(reading.lower[k], reading.rules))
             )
@@ -59,7 +79,7 @@ def _slot(reading: Reading, first: int, last: int, allowed: int) -> Slot:
     )
 
 
-def _bits(words: Contrast, rules: Rules, allowed: frozenset[str]) -> int:
+def _bits(words: Contrast, rules: ChangeRules, allowed: frozenset[str]) -> int:
     return sum(1 << k for k, word in enumerate(words.prepositions) if word in allowed)
 
 
@@ -77,13 +97,14 @@ def _preposition(reading: Reading, item: Object) -> tuple[int, int] | None:
     token = reading.caption.parse[last - 1]
     if token.pos != "ADP" or last < 2 or reading.tree.below(last - 1, "fixed"):
         return None
-    if not LISTS.not_after.isdisjoint((reading.lower[last - 2], reading.caption.parse[last - 2].lemma)):
+    if not PREPOSITION.not_after.isdisjoint((reading.lower[last - 2], reading.caption.parse[last - 2].lemma)):
         return None
     if reading.lower[last - 1] == "on" and reading.caption.parse[last - 2].lemma in _HANGING:
         return None  # what hangs on a bar is under it too
     if reading.lower[last - 1] == "at" and not _is_place(reading, item):
         return None
-    if reading.lower[last - 1] in LISTS.particles and reading.caption.parse[last - 2].lemma in LISTS.phrasal:
+    verb = reading.caption.parse[last - 2].lemma
+    if reading.lower[last - 1] in PREPOSITION.particles and verb in PREPOSITION.phrasal:
         return None
     if reading.lower[last - 1] == "by" and _is_agent(reading, item):
         return None
@@ -110,7 +131,7 @@ def _is_place(reading: Reading, item: Object) -> bool:
 def _suiting(reading: Reading, item: Object, word: str) -> frozenset[str]:
     """Alternatives that can be seen to be false for this noun: what is in a shirt or in water may be under it too."""
     every = frozenset(reading.words.prepositions)
-    if word in ("with", "without") or item.word in LISTS.dress or reading.related.is_worn(item.word):
+    if word in ("with", "without") or item.word in _DRESS or reading.related.is_worn(item.word):
         return every & {"without"}
     every -= {"without"}
     away = every & {"away from"}
@@ -125,9 +146,9 @@ def _suiting(reading: Reading, item: Object, word: str) -> frozenset[str]:
         return away | (every & (_UNDER - {"below"}))
     if word == "behind" and reading.related.has_front(item.word):
         every -= {"in front of"}  # as the camera sees it
-    if item.word in LISTS.devices:
+    if item.word in PREPOSITION.devices:
         every -= {"on", "atop"}
-    if word.split()[0] in LISTS.beside and item.word in LISTS.overhead:
+    if word.split()[0] in PREPOSITION.beside and item.word in PREPOSITION.overhead:
         every -= _UNDER
     if reading.related.is_enclosure(item.word):
         return every

@@ -1,4 +1,4 @@
-"""Adversarial captions, kept as edits: every model meets the same ones. `ATTACKS` lists the attacks."""
+"""Adversarial captions of UniVSE's type, kept as edits. Every model meets the same ones."""
 
 import hashlib
 import json
@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from vse.adversaries.attacks import ATTACKS
 from vse.adversaries.pools import Pool, WordPools
-from vse.adversaries.univse.care import Care, CarefulEditor
-from vse.adversaries.univse.edits import (
+from vse.adversaries.univse.careful import CarefulEditor, CarefulPool
+from vse.adversaries.univse.editor import (
     Barred,
     Change,
     Edit,
@@ -25,19 +26,7 @@ from vse.errors import InputError
 from vse.text.parsed_caption import ParsedCaption
 from vse.text.tokens import words as token_words
 
-REVISION = 3  # part of a stage's fingerprint: raise it whenever the same inputs give other adversaries
-Draw = Callable[[Editor], Change | None]
-"""Draws one edit of an editor's caption; None where the drawn place or word does not fit, and it is asked again."""
-
-ATTACKS: dict[str, Draw] = {
-    "object": lambda editor: editor.object(),
-    "attribute": lambda editor: editor.attribute(),
-    "relation": lambda editor: editor.relation(),
-}
-"""The attacks by name, in the order of tables and figures. Whatever is made of attacks follows this: kept adversaries,
-metrics `attack_<name>/...` and their sums, the choice of alpha, tables, figures. None changes the draws of another."""
-
-OF_PAPER = ("object", "attribute", "relation")  # UniVSE's (supplement B.2)
+REVISION = 3  # part of fingerprints: raise it whenever the adversaries of every attack change
 WORDS = ("shared", "disjoint")
 PRINTED = "published"  # in place of words: the shared ones, put in as B.2 prints, whether or not the outcome is true
 TRIALS = 60  # draws for one adversary before it is given up
@@ -104,7 +93,7 @@ def generate(
     *,
     seed: int,
     split: str,
-    attacks: Collection[str] = ATTACKS,
+    attacks: Collection[str] | None = None,
     words: str = "shared",
     per_caption: int = 5,
     is_true: Truth | None = None,
@@ -125,7 +114,7 @@ def generate(
         by_image[caption.image].append(caption)
     mentioned = {image: _lemmas(group) for image, group in by_image.items()}
     texts = {image: {token_words(caption.text) for caption in group} for image, group in by_image.items()}
-    care = Care(pools.of(words)) if is_true is None else None
+    care = CarefulPool(pools.of(words)) if is_true is None else None
     unfit = {image: care.barred_nouns(group) for image, group in by_image.items()} if care is not None else {}
     for caption in rows:
         near = mentioned[caption.image] if is_true is None else _lemmas([caption])
@@ -134,22 +123,22 @@ def generate(
             attributes=barred_attributes(near),
             relations=barred_relations(near if is_true is None else {r.word for r in caption.components.relations}),
         )
-        for attack in attacks:
+        for attack in ATTACKS if attacks is None else attacks:
             seen = set(texts[caption.image])
             for number in range(per_caption):
                 rng = keyed_random(seed, split, caption.id, attack, words, number)
                 editor = _editor(caption, care or pools.of(words), barred, rng)
-                change = _accepted(caption, partial(ATTACKS[attack], editor), seen, is_true)
+                change = _accepted(caption, partial(ATTACKS[attack].draw, editor), seen, is_true)
                 if change is None:
                     break  # the words are used up; later numbers would only search the same places
                 yield Adversary.of(caption, attack, words, number, change)
 
 
-def _editor(caption: ParsedCaption, source: Care | Pool, barred: Barred, rng: random.Random) -> Editor:
+def _editor(caption: ParsedCaption, source: CarefulPool | Pool, barred: Barred, rng: random.Random) -> Editor:
     parts = (caption.text, caption.parse, caption.components)
-    return (
-        CarefulEditor(*parts, source, barred, rng) if isinstance(source, Care) else Editor(*parts, source, barred, rng)
-    )
+    if isinstance(source, CarefulPool):
+        return CarefulEditor(*parts, source, barred, rng)
+    return Editor(*parts, source, barred, rng)
 
 
 def _accepted(
