@@ -40,14 +40,12 @@ def at_some_time(editor: Editor) -> Change | None:
     return Change((Edit(end, end, f" at {time}"),), f"at {time}", (time,))
 
 
-def doubled(reading: Reading) -> Iterator[Slot]:
-    """Says a preposition twice: only words of the training captions may come in."""
-    for k, token in enumerate(reading.caption.parse):
-        if token.pos == "ADP" and reading.is_free(k, k + 1):
-            fixed = ((k, k + 1, f"{reading.lower[k]} {reading.lower[k]}"),)
-            yield Slot(
-                paradigm="doubling", first=0, last=0, phrases=NOTHING, allowed=1, fixed=fixed, reason="doubled{}"
-            )
+def echoed(reading: Reading) -> Iterator[Slot]:
+    """Names the last noun in place of the first: only words of the training captions may come in."""
+    nouns = [k for k, token in enumerate(reading.caption.parse) if token.pos == "NOUN" and reading.is_free(k, k + 1)]
+    if len(nouns) > 1 and reading.lower[nouns[0]] != reading.lower[nouns[-1]]:
+        fixed = ((nouns[0], nouns[0] + 1, reading.lower[nouns[-1]]),)
+        yield Slot(paradigm="echo", first=0, last=0, phrases=NOTHING, allowed=1, fixed=fixed, reason="echoed{}")
 
 
 @pytest.fixture
@@ -127,11 +125,9 @@ def test_more_attacks_than_hues_are_told_apart_as_far_as_these_go(monkeypatch: p
 
 
 def test_decorators_register_behind_the_attacks_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
-    for registry in (ATTACKS, CONTRAST_ATTACKS):
-        before = dict(registry)
-        monkeypatch.setitem(registry, "time", None)  # both registries are as before when the test ends
-        registry.clear()
-        registry.update(before)
+    for registry in (ATTACKS, CONTRAST_ATTACKS):  # both are as before when the test ends
+        monkeypatch.setitem(registry, "time", None)
+        del registry["time"]
     papers, classes = of_paper(), contrast_classes()
     attack("time", revision=2)(at_some_time)
     contrast_attack("time")(lambda _: iter(()))
@@ -148,9 +144,9 @@ def test_a_contrast_attack_is_made_and_has_a_class_of_its_own(
 ) -> None:
     material = pipeline.prepare(CONFIG, workspace, parsed=True)
     before = contrast_split(CONFIG, workspace, material, "test", "shared")
-    added = ContrastAttack(name="doubling", slots=doubled, of_class="doubling")
-    monkeypatch.setitem(CONTRAST_ATTACKS, "doubling", added)
+    added = ContrastAttack(name="echo", slots=echoed, of_class="echo")
+    monkeypatch.setitem(CONTRAST_ATTACKS, "echo", added)
     made = contrast_split(CONFIG, workspace, material, "test", "shared")
     assert made.fingerprint != before.fingerprint
-    assert made.texts["doubling"]
-    assert {name: texts for name, texts in made.texts.items() if name != "doubling"} == before.texts
+    assert made.texts["echo"]
+    assert {name: texts for name, texts in made.texts.items() if name != "echo"} == before.texts

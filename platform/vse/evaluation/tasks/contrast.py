@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from vse.adversaries.vsec.evaluation_sets import SETS
+from vse.adversaries.vsec.evaluation_sets import set_paradigms
 from vse.adversaries.vsec.words import KINDS
 from vse.config import knob
 from vse.evaluation.metrics import Metric
@@ -34,7 +34,7 @@ class ContrastTask(Task):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        named = {name: f"VSE-C {name} attack" for name in SETS}
+        named = {name: f"VSE-C {name} attack" for name in set_paradigms()}
         return tuple(m for name, title in named.items() for m in attack_metrics(f"contrast_{name}", title, KINDS))
 
     @property

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vse.adversaries.attacks import contrast_classes
-from vse.adversaries.vsec.evaluation_sets import PER_CLASS, SETS
+from vse.adversaries.vsec.evaluation_sets import PER_CLASS, set_paradigms
 from vse.adversaries.vsec.words import KINDS
 from vse.evaluation.attacks import OwnScores
 from vse.evaluation.metrics import Metric, Ranks, RetrievalCounter, mean_over_folds, rank_metrics, refuse_nan
@@ -148,7 +148,7 @@ class OwnPoolsTask(Task):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         return (
-            *own_pool_list("", "", (NONE, *SETS, ALL)),
+            *own_pool_list("", "", (NONE, *set_paradigms(), ALL)),
             *chosen_images("complete", "complete images"),
             *own_pool_list("complete/", "complete images, ", (NONE, *contrast_classes(), ALL)),
         )
