@@ -35,7 +35,7 @@ LISTED = 5  # keys or names of one hint
 class Hint:
     """What may be meant by a key or name that is not known.
 
-    changes: keys with the values to give in its place; none where there is nothing to try. said: how the hint is told,
+    changes: keys with the values to give in its place; none if there is nothing to try. said: how the hint is told,
     behind `lead`, which it may share with others.
     """
 
@@ -172,7 +172,7 @@ _FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, e
 
 
 def storage_failure(error: BaseException | None) -> str:
-    """The line to say where an error, or one it came from, is the failure of a disk; empty where it is not.
+    """The line to say where an error, or one it came from, is the failure of a disk; empty if it is not.
 
     Looks through what Ray wraps around errors of other processes (`cause`) and through Python's own chains.
     """

@@ -245,7 +245,7 @@ def _frequent(counters: Mapping[str, Counter[Any]], least: int) -> list[tuple[st
 
 
 def _commonest(forms: Counter[str], learned: Container[str]) -> str | None:
-    """The commonest form whose words have been seen often enough to be learned, None where there is none."""
+    """The commonest form whose words have been seen often enough to be learned, None if there is none."""
     known = [form for form in forms if all(word in learned for word in form.split())]
     return min(known, key=lambda form: (-forms[form], form)) if known else None
 
@@ -324,7 +324,7 @@ def relation_slot(parse: Parse, relation: Relation) -> str:
 def relation_span(parse: Parse, relation: Relation) -> tuple[int, int] | None:
     """(first, last + 1) of the words from the relation up to its object's noun phrase: `sitting on`, `in front of`.
 
-    None where the object does not follow within four words, or other nouns, verbs or punctuation come between.
+    None if the object does not follow within four words, or other nouns, verbs or punctuation come between.
     """
     first, last = min(relation.tokens), noun_phrase_start(parse, relation.object_token)
     if not first < last <= first + 4:

@@ -55,7 +55,7 @@ class TrainingConfig:
 def train(treebank: Path, output: Path, config: TrainingConfig, say: Callable[[str], None] = print) -> dict[str, Any]:
     """Train on `treebank`/*-train.conllu.gz, keep the averaged weights of the last epoch in the folder `output`.
 
-    Returns sizes and accuracies on dev and test (shares of one). Raises InputError where the treebank is not there.
+    Returns sizes and accuracies on dev and test (shares of one). Raises InputError if the treebank is not there.
     """
     splits = {name: read_conllu(path) for name, path in treebank_files(treebank).items()}
     learn = splits["train"][: config.num_sentences]
@@ -98,7 +98,7 @@ def _words(sentences: Iterable[Sentence]) -> Iterator[tuple[str, str, str]]:
 
 
 def treebank_files(treebank: Path) -> dict[str, Path]:
-    """The files of the splits train, dev and test. Raises InputError where one is missing."""
+    """The files of the splits train, dev and test. Raises InputError if one is missing."""
     found = {}
     for split in ("train", "dev", "test"):
         files = sorted(treebank.glob(f"*-{split}.conllu*"))

@@ -26,7 +26,7 @@ class Sentence:
 def read_conllu(path: Path) -> list[Sentence]:
     """All sentences of a (gzipped) CoNLL-U file, syntactic words only; labels keep their subtypes (acl:relcl).
 
-    Raises InputError where the file is missing or damaged, or a line is not CoNLL-U.
+    Raises InputError if the file is missing or damaged, or a line is not CoNLL-U.
     """
     refuse_placeholder(str(path))
     if not path.is_file():

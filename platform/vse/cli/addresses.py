@@ -24,7 +24,7 @@ def check_addresses(options: Any, workspace: str, tracking: str | None, *, fores
     """Look for what a job's own options name, and whether the workspace can be reached; nothing is written.
 
     Args:
-        options: of the job, None where it has none.
+        options: of the job, None if it has none.
         workspace: its path or address.
         tracking: MLflow's address as the user gave it, None for the default.
         foresees: whether the workspace is looked at too, which a job itself tries by writing.

@@ -79,7 +79,7 @@ class Request:
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
-        """What a printed command needs to find this workspace again, without credentials; nothing where it is the one
+        """What a printed command needs to find this workspace again, without credentials; nothing if it is the one
         that a job takes when none is named."""
         return (
             ()

@@ -148,7 +148,7 @@ def listed(plan: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def missing(hosts: Sequence[str], nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Those that are no living node, by what Ray says of its nodes; none where there are as many nodes as hosts, since
+    """Those that are no living node, by what Ray says of its nodes; none if there are as many nodes as hosts, since
     a host may be known to Ray by another of its addresses."""
     here = [node["NodeManagerAddress"] for node in nodes if node["Alive"]]
     return [] if len(here) >= len(hosts) else [host for host in hosts if not _addresses(host) & set(here)]

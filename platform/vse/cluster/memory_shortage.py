@@ -37,7 +37,7 @@ _before = kernel_kills()
 
 
 def memory_shortage(text: str, peak: float = 0.0) -> str:
-    """The line for an error or a traceback whose cause is a lack of memory; empty where that is not the cause.
+    """The line for an error or a traceback whose cause is a lack of memory; empty if that is not the cause.
 
     What Ray says of a process that was killed names the kernel as one of several possible causes: it counts if the
     kernel has killed some process on this machine since this one began. peak: GiB that the process had taken by its

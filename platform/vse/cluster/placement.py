@@ -29,7 +29,7 @@ def preflight(
     labels: Mapping[str, str] | None = None,
     key: str = "workers",
 ) -> None:
-    """Refuse, before any Ray process starts, what could never run. Raises InputError naming `key`, or beside it
+    """Refuse, before any Ray process starts, what could never run. Raises InputError naming `key`, or besides it
     `gpus_per_worker` or `threads` where one worker is too large or no worker can have its share, and what there is.
 
     Checks the largest the machine or cluster could ever be (an autoscaler's limits count; `labels`: of the nodes that
@@ -138,7 +138,7 @@ def capacity(config: Config | None = None) -> Capacity:
 def on_every_node(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
     """What a function that workers can import returns on each living node of a running cluster, by node address.
 
-    Nodes that leave meanwhile are left out. Raises PlacementError where one that stays does not answer in time.
+    Nodes that leave meanwhile are left out. Raises PlacementError if one that stays does not answer in time.
     """
     import ray
     from ray.exceptions import RayError, RayTaskError

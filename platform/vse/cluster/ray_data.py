@@ -26,7 +26,7 @@ def data_work(what: str, **most: float) -> Iterator[None]:
     """Without Ray Data's bars and banners: ours count what is committed, in all surroundings.
 
     most: what the work takes at most, of `cpu` or `gpu`; Ray Data would have an autoscaler bring twice what is up.
-    Raises PlacementError where nothing has moved for long, as no node came that its actors fit on.
+    Raises PlacementError if nothing has moved for long, as no node came that its actors fit on.
     """
     with warnings.catch_warnings():
         # Ray Data fills its context field by field, its own deprecated ones among them

@@ -68,7 +68,7 @@ class Session:
 
 
 def cluster_address(config: Config) -> str | None:
-    """Address of the cluster this job belongs to, None where it starts its own Ray."""
+    """Address of the cluster this job belongs to, None if it starts its own Ray."""
     if config.address == "local":
         return None
     if config.address:
@@ -80,7 +80,7 @@ def cluster_address(config: Config) -> str | None:
 
 
 def cluster_of(config: Config) -> Cluster | None:
-    """Gives the cluster to join; None where there is none, for work that no Ray of its own is started for."""
+    """Gives the cluster to join; None if there is none, for work that no Ray of its own is started for."""
     return functools.partial(running_ray, config) if cluster_address(config) is not None else None
 
 
@@ -258,7 +258,7 @@ def _signal_handlers() -> dict[int, Any]:
 
 
 def steady_nodes(config: Config, gpus: float) -> dict[str, str] | None:
-    """Labels of the nodes that ranks of one training belong on; None where any will do.
+    """Labels of the nodes that ranks of one training belong on; None if any will do.
 
     A rank that vanishes takes all others back to the last checkpoint, so ranks with GPUs keep to nodes that stay, where
     the launched cluster has such.

@@ -62,7 +62,7 @@ def decode_image(data: bytes) -> PIL.Image.Image:
 
 
 def _read(place: str) -> bytes | None:
-    """The bytes at a path or address, None where nothing is there."""
+    """The bytes at a path or address, None if nothing is there."""
     if place.startswith("s3://"):
         return _fetch(place)
     try:

@@ -56,7 +56,7 @@ class Split:
 
     def first(self, images: int | None) -> "Split":
         """Its first so many images with all of their captions, in the rows that they have in the whole; the split
-        itself where that is all of it, or where None is asked for."""
+        itself if that is all of it, or where None is asked for."""
         if images is None or images >= len(self.images):
             return self
         number = int(np.searchsorted(self.caption_to_image, images))

@@ -127,7 +127,7 @@ def json_table(text: str, path: str, chooser: Chooser) -> Listing:
 
 
 def _object(text: str, path: str) -> dict[str, Any] | None:
-    """The one object that the whole text is; None where every line is one."""
+    """The one object that the whole text is; None if every line is one."""
     first, _, rest = text.strip().partition("\n")
     try:
         return _loads(text, path, "a list of objects, or one per line")

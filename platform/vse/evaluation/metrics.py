@@ -171,7 +171,7 @@ class RetrievalCounter:
 
     `pairs[c]` is the score of caption `c` with its own image `caption_to_image[c]`; images may have any number of
     captions, also none. Every block of the matrix must be added exactly once. Complexity: four comparisons per score.
-    Raises Diverged where a score is NaN, or a true pair's infinite.
+    Raises Diverged if a score is NaN, or a true pair's infinite.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ def refuse_nan(scores: Float[Tensor, "*scores"]) -> None:
 
 
 def refuse_infinite(scores: Float[Tensor, "*scores"]) -> None:
-    """Raises Diverged where a score is NaN or infinite: the limits of what ties with a true pair would be NaN."""
+    """Raises Diverged if a score is NaN or infinite: the limits of what ties with a true pair would be NaN."""
     refuse_nan(scores)
     if scores.isinf().any():
         raise Diverged("scores are infinite, so the training has diverged")
@@ -313,7 +313,7 @@ def ranks_among(
     """Ranks when any number of candidates may be positive; `ignored` ones count neither way.
 
     Where captions are true of several images, pass all true pairs as `positive`, or the described pair as `positive`
-    and the other true pairs as `ignored`. Queries without a positive are left out. Raises Diverged where a score is
+    and the other true pairs as `ignored`. Queries without a positive are left out. Raises Diverged if a score is
     NaN, or a query's best positive infinite.
     """
     refuse_nan(scores)

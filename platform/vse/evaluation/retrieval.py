@@ -113,7 +113,7 @@ def score_matrix(
 ) -> Float[Tensor, "images captions"]:
     """Every score as one matrix in single precision, for those who rank a few; a split's ranks need none.
 
-    Raises Diverged where a score is NaN or infinite.
+    Raises Diverged if a score is NaN or infinite.
     """
     device = next(iter(images.values())).device
     scores = torch.empty(num_items(images), num_items(captions), device=device)

@@ -119,7 +119,7 @@ class Bootstrap:
 def bootstrap(effect: Effect, *, replicates: int = 4000, seed: int = 0, nested: bool = False) -> Bootstrap:
     """Replicates of an effect.
 
-    Raises InputError where arms have different seeds, image sets different sizes, or a metric no queries at all.
+    Raises InputError if arms have different seeds, image sets different sizes, or a metric no queries at all.
     """
     return bootstrap_all([effect], replicates=replicates, seed=seed, nested=nested)[0]
 

@@ -60,7 +60,7 @@ class ReadyMade(Backbone):
                 raise InputError(f"output {name!r}: ready-made arrays give pooled (vectors) or map (tokens), and mask")
 
     def check_rows(self, outputs: Sequence[str], records: Records, root: str) -> None:
-        """Raises InputError where rows are one vector and tokens are wanted, or the other way round, and for an array
+        """Raises InputError if rows are one vector and tokens are wanted, or the other way round, and for an array
         that cannot be one of features; by the first file, before any is copied, unless it lies on S3."""
         path, array_name = _located(root, _place(records.images[0])[0])
         if named_files.is_remote(path):

@@ -88,11 +88,11 @@ class Backbone(ABC):
         """Plain data that changes whenever the features would: architecture, weight hash, transform, revision."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Named outputs and the shape of one row of each; empty where only the files say."""
+        """Named outputs and the shape of one row of each; empty if only the files say."""
         return {}
 
     def load(self, outputs: Sequence[str]) -> Network:
-        """The network with these outputs. Raises InputError where its weights cannot be read or do not fit."""
+        """The network with these outputs. Raises InputError if its weights cannot be read or do not fit."""
         raise InputError("features.backbone: reads ready-made features and has no network")
 
     def check(self, outputs: Sequence[str]) -> None:

@@ -74,7 +74,7 @@ class ShardBuffer:
         return self.flush() if len(self._ids) >= self.rows else None
 
     def flush(self) -> Receipt | None:
-        """Commit what is there; None where there is nothing."""
+        """Commit what is there; None if there is nothing."""
         if not self._ids and not self._rejects:
             return None
         rows = {name: np.concatenate([part[name] for part in self._parts]) for name in (self._parts or [{}])[0]}

@@ -42,7 +42,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a committed shard holds. `file` is None where every image of it was rejected."""
+    """What a committed shard holds. `file` is None if every image of it was rejected."""
 
     name: str
     ids: tuple[str, ...]
@@ -165,7 +165,7 @@ def _all_receipts(folder: Folder) -> list[Receipt]:
 
 
 def _receipt(folder: Folder, file: str) -> Receipt | None:
-    """None where it was damaged on its disk, which is as good as absent."""
+    """None if it was damaged on its disk, which is as good as absent."""
     try:
         content = folder.read_json(file)
         rejects = tuple((str(i), str(r)) for i, r in content["rejects"])
@@ -185,7 +185,7 @@ def _name(ids: Sequence[str], rejects: Sequence[tuple[str, str]]) -> str:
 def read_shard(
     folder: Folder, file: str, outputs: Sequence[str], expected: Mapping[str, Any] | None = None
 ) -> dict[str, np.ndarray]:
-    """Output name -> array (rows, *shape). Raises DamagedError where the file differs from its manifest entry."""
+    """Output name -> array (rows, *shape). Raises DamagedError if the file differs from its manifest entry."""
     data = folder.read_bytes(file)
     if expected is not None and sha256_of(data) != expected["sha256"]:
         raise DamagedError(f"{folder.address(file)}: damaged, its checksum differs from the manifest")

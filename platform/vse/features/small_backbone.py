@@ -110,7 +110,7 @@ class SmallBackbone(Backbone):
         return {"map": ((SIZE // STRIDE) ** 2, CHANNELS), "pooled": (CHANNELS,)}
 
     def load(self, outputs: Sequence[str]) -> Network:
-        """Raises InputError where a weights file does not fit."""
+        """Raises InputError if a weights file does not fit."""
         self.check(outputs)
         if self._file is None:
             layers = _random(self.config.seed)

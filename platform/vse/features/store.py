@@ -36,7 +36,7 @@ def commit(
     """Write index, rejects and manifest over the committed shards, and open the store.
 
     ids: every image that was asked for, in the order of the records. An image that is in no shard is a defect of the
-    caller. `made_by` is plain data that goes into the manifest. Raises InputError where images that had features were
+    caller. `made_by` is plain data that goes into the manifest. Raises InputError if images that had features were
     rejected when damaged shards were made again.
     """
     where: dict[str, tuple[str, int]] = {}
@@ -102,7 +102,7 @@ class FeatureStore:
 
     @classmethod
     def open(cls, folder: Folder) -> "FeatureStore":
-        """Raises InputError where the folder holds no committed feature store."""
+        """Raises InputError if the folder holds no committed feature store."""
         found = cls.find(folder)
         if found is None:
             raise InputError(f"{folder.uri}: no complete feature store; run jobs/extract_features.py")
@@ -110,7 +110,7 @@ class FeatureStore:
 
     @classmethod
     def find(cls, folder: Folder) -> "FeatureStore | None":
-        """The committed store in a folder, None where there is none. On S3 a process looks once whether it is whole."""
+        """The committed store in a folder, None if there is none. On S3 a process looks once whether it is whole."""
         found = _known.get(folder)
         if found is None:
             manifest = folder.read_manifest(checksums=False)

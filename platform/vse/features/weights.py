@@ -29,7 +29,7 @@ _NAMED = 3  # keys that a line names
 def read_weights(address: str) -> Mapping[str, Any]:
     """What a weights file holds (.safetensors, or what torch.load(weights_only=True) accepts), by path or address.
 
-    Raises InputError where there is none, or where it holds anything but plain data by name; nothing in it is executed.
+    Raises InputError if there is none, or where it holds anything but plain data by name; nothing in it is executed.
     """
     refuse_placeholder(address)
     path = named_files.local(address)
@@ -109,7 +109,7 @@ def _is_state(value: Mapping[Any, Any]) -> bool:
 
 
 def _prefix(state: Mapping[str, Tensor], expected: Mapping[str, Tensor], where: str) -> str:
-    """What stands before the names of the trunk. Raises InputError where two trunks are whole."""
+    """What stands before the names of the trunk. Raises InputError if two trunks are whole."""
     first = next(key for key in expected if not key.endswith(_COUNTER))
     found = [key.removesuffix(first) for key in state if key == first or key.endswith(f".{first}")]
     if "" in found or not found:

@@ -76,7 +76,7 @@ class Embedder:
     def of_run(cls, workspace: Workspace, run: str, changes: Mapping[str, Any] | None = None) -> "Embedder":
         """From the kept checkpoint of a run in its workspace, where fitted sentence features are found too.
 
-        changes: settings that touch inference only, as for `load_checkpoint`. Raises InputError where there is no such
+        changes: settings that touch inference only, as for `load_checkpoint`. Raises InputError if there is no such
         run, where it has no checkpoint, or where its sentence features are gone.
         """
         trained = load_run(workspace.existing("runs", run, "run"), dict(changes or {}))
@@ -107,7 +107,7 @@ class Embedder:
     def encode_captions(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
         """One vector a sentence; the score of an image and a sentence is what the family makes of theirs.
 
-        Raises InputError where the family reads fitted sentence features and there are none beside the checkpoint.
+        Raises InputError if the family reads fitted sentence features and there are none beside the checkpoint.
         """
         if not texts:
             return np.empty((0, self.dim), np.float32)
@@ -189,7 +189,7 @@ class Embedder:
         return (*(word for word in found if word not in self._known_words), *dict.fromkeys(pictographs(caption)))
 
     def check_pictures(self) -> None:
-        """Raises InputError where the run was trained on ready-made features, which no picture leads to."""
+        """Raises InputError if the run was trained on ready-made features, which no picture leads to."""
         if not hasattr(self._backbone, "transform"):
             raise InputError(f"{self.trained.checkpoint}: trained on ready-made features, so it cannot read pictures")
 
@@ -249,8 +249,8 @@ def _vectors(trained: Trained, codes: Encoded, key: str) -> Tensor:
 
 
 def sentence_features(trained: Trained, workspace: Workspace) -> SentenceFeatures | None:
-    """The fitted features of sentences that a run's family reads, from the workspace of the run; None where it reads
-    none. Raises InputError where they are gone."""
+    """The fitted features of sentences that a run's family reads, from the workspace of the run; None if it reads
+    none. Raises InputError if they are gone."""
     if not trained.family.inputs.sentence:
         return None
     digits = trained.checkpoint.read_json("context.json")["fingerprints"]["sentences"]

@@ -111,9 +111,9 @@ def place_of(uri: str, root: str) -> str:
 
 
 def sentences_of(options: Options) -> list[str]:
-    """The sentences to search by, each once, as captions are kept; none where captions are found by a picture.
+    """The sentences to search by, each once, as captions are kept; none if captions are found by a picture.
 
-    Raises InputError where there is nothing to search by, or both, where keys do not go together, and for a sentence
+    Raises InputError if there is nothing to search by, or both, where keys do not go together, and for a sentence
     without a word.
     """
     if bool(options.text or options.texts) == bool(options.image):
@@ -273,7 +273,7 @@ def _counted(batches: Iterator[np.ndarray], total: int, rejects: Mapping[int, st
 
 
 def _tell_rejects(reasons: Mapping[str, str], total: int, folder: str) -> None:
-    """One line for all. Raises InputError where no picture is left."""
+    """One line for all. Raises InputError if no picture is left."""
     if not reasons:
         return
     file, reason = next(iter(reasons.items()))

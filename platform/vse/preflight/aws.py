@@ -229,13 +229,13 @@ class _Account:
             yield self.check("security group", not wide, f"{name}: nothing is open to the world", wrong)
 
     def _zones(self) -> list[str]:
-        """Those of provider.availability_zone, in its order; none where any will do."""
+        """Those of provider.availability_zone, in its order; none if any will do."""
         listed = self.config["provider"].get("availability_zone", "").replace(" ", "")
         return listed.split(",") if listed else []
 
     def _network(self, known: set[str]) -> str:
         """The VPC in which Ray looks for the named group: that of the first subnet that it would use, in the order of
-        the zones, of one of the `known` VPCs if there are such. Empty where it would use none."""
+        the zones, of one of the `known` VPCs if there are such. Empty if it would use none."""
         provider = self.config["provider"]
         zones = self._zones()
         named = sorted({str(each) for kind in self.kinds.values() for each in kind["node_config"].get("SubnetIds", ())})
@@ -281,7 +281,7 @@ class _Account:
 
 
 def _unlike(image: Mapping[str, Any], disks: Iterable[Mapping[str, Any]]) -> str:
-    """What EC2 would make of a node's disks that its image is not made for; empty where they fit."""
+    """What EC2 would make of a node's disks that its image is not made for; empty if they fit."""
     root = image.get("RootDeviceName", "")
     given = {disk.get("DeviceName"): disk.get("Ebs", {}).get("VolumeSize", 0) for disk in disks}
     if root not in given:

@@ -19,7 +19,7 @@ from vse.storage.files import local_path
 
 
 def read_cluster_file(path: str) -> dict[str, Any]:
-    """The file as written. Raises InputError where it cannot be read."""
+    """The file as written. Raises InputError if it cannot be read."""
     import yaml
 
     try:
@@ -34,7 +34,7 @@ def read_cluster_file(path: str) -> dict[str, Any]:
 
 
 def check_cluster_file(config: Mapping[str, Any], path: str) -> list[Check]:
-    """Schema, then lint; the files it mounts and its pins are looked for beside it."""
+    """Schema, then lint; the files it mounts and its pins are looked for next to it."""
     root = local_path(path).resolve().parent
     wrong = _schema(config)
     checks = [Check("schema of Ray", path, "problem" if wrong else "ok", wrong or f"Ray {metadata.version('ray')}")]
@@ -60,7 +60,7 @@ def check_token(config: Mapping[str, Any]) -> list[Check]:
 
 
 def _schema(config: Mapping[str, Any]) -> str:
-    """What Ray says against it, in one line; empty where it is content."""
+    """What Ray says against it, in one line; empty if it is content."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             ray_private.check_cluster_file(copy.deepcopy(dict(config)))
@@ -96,7 +96,7 @@ def problems(config: Mapping[str, Any], *, root: Path, ray_version: str, constra
 
 
 def part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The mapping below a key; empty where there is none, or something else that the schema complains of."""
+    """The mapping below a key; empty if there is none, or something else that the schema complains of."""
     found = of.get(key)
     return found if isinstance(found, Mapping) else {}
 

@@ -42,7 +42,7 @@ def _unwritable(workspace: str) -> str:
 
 
 def _cuda() -> str:
-    """Why the GPUs cannot compute; empty where each one can."""
+    """Why the GPUs cannot compute; empty if each one can."""
     import torch
 
     try:

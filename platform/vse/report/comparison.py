@@ -79,7 +79,7 @@ def _labels(systems: Sequence[tuple[Compared, ...]]) -> list[str]:
 def with_same_seeds(systems: Sequence[System]) -> tuple[tuple[System, ...], list[str]]:
     """The systems with the seeds that all of them have, and a line for each that leaves some out.
 
-    Systems with no seed in common but equally many are paired in the order of their seeds. Raises InputError where
+    Systems with no seed in common but equally many are paired in the order of their seeds. Raises InputError if
     numbers of seeds differ too.
     """
     common = set.intersection(*(set(system.seeds) for system in systems))

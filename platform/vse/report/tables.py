@@ -33,14 +33,14 @@ class Column:
         return cls(metric.name, metric.heading, metric.group or PLAIN[0], least=metric.higher_is_better is False)
 
     def best(self, values: Iterable[Interval | None]) -> float | None:
-        """The best mean of a column; None where nothing was measured."""
+        """The best mean of a column; None if nothing was measured."""
         means = [value.mean for value in values if value is not None]
         return None if not means else min(means) if self.least else max(means)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A model at one setting: one interval a column, None where it was not measured."""
+    """A model at one setting: one interval a column, None if it was not measured."""
 
     label: str
     note: str

@@ -100,7 +100,7 @@ def of_some(made: Adversaries) -> Adversaries:
 def some_adversaries(made: Adversaries) -> None:
     """Warns of attacks that find nothing to change in a split, over which robustness is then no sum.
 
-    Raises InputError where none does, before anything is trained to be chosen by them.
+    Raises InputError if none does, before anything is trained to be chosen by them.
     """
     without = without_any(made)
     if len(without) == len(made.caption):

@@ -60,7 +60,7 @@ def without(records: Records, rejected: Set[str]) -> Records:
 
 
 def trainable(records: Records, splits: Iterable[str] = ()) -> Records:
-    """The records. Raises InputError where they have nothing to train or to validate on, or lack one of `splits`."""
+    """The records. Raises InputError if they have nothing to train or to validate on, or lack one of `splits`."""
     there = records.split_names
     for split in ("train", "val"):
         if split not in there:
@@ -93,12 +93,12 @@ def of_data(records: Records) -> Iterator[str]:
 
 
 def left_out(records: Records) -> str:
-    """How many images and captions the source left out, and why; empty where none."""
+    """How many images and captions the source left out, and why; empty if none."""
     told = counted(reject.reason for reject in rejects(records))
     return f"{records.name}: {told}" if told else ""
 
 
 def counted(reasons: Iterable[str]) -> str:
-    """How many were left out, with the most frequent reasons; empty where none."""
+    """How many were left out, with the most frequent reasons; empty if none."""
     listed = list(reasons)
     return f"{len(listed)} left out ({by_reason(listed)})" if listed else ""

@@ -95,7 +95,7 @@ def extract_features(
 def kept_features(
     config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]
 ) -> FeatureStore | None:
-    """The committed store of these outputs, and perhaps of others; None where features are still to be made."""
+    """The committed store of these outputs, and perhaps of others; None if features are still to be made."""
     backbone = config.features.backbone
     others = sorted(set(registry.build("backbone", backbone).shapes()) - set(outputs))
     for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
@@ -365,7 +365,7 @@ def _check_room(workspace: Workspace, wanted: int, what: str) -> None:
 
 
 def check_rows(config: RunConfig, records: Records, outputs: Sequence[str]) -> None:
-    """Raises InputError where ready-made arrays have vectors and tokens are wanted, or the other way round."""
+    """Raises InputError if ready-made arrays have vectors and tokens are wanted, or the other way round."""
     backbone = registry.build("backbone", config.features.backbone)
     if isinstance(backbone, ReadyMade):
         backbone.check_rows(outputs, records, registry.build("source", config.data).image_root)

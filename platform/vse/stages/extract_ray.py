@@ -45,7 +45,7 @@ def pool_of(now: Capacity, could: Capacity, num_images: int, workers: int | None
 
     now: the nodes that are up, of a cluster with an autoscaler only the head at first; could: those that there can be.
     Ray Data never asks for actors beyond the nodes that are up, so those that are to bring nodes are there from the
-    start and stay. Raises InputError where there could never be one.
+    start and stay. Raises InputError if there could never be one.
     """
     up, there = now.total(), could.total()
     cores = max(up["CPU"], there["CPU"])
@@ -108,7 +108,7 @@ def extract_with_ray(
 ) -> Iterator[tuple[int, list[tuple[str, str]]]]:
     """Yields, shard by shard as they are committed, the number of images in it and its rejects.
 
-    Ray must be running. workers: forward actors, by default as `pool_of` says. Raises InputError where the cluster
+    Ray must be running. workers: forward actors, by default as `pool_of` says. Raises InputError if the cluster
     could never hold one, PlacementError where none has come.
     """
     decode_task: Any = _decode  # Ray's annotations know no function with arguments of its own

@@ -50,7 +50,7 @@ def parser_of(config: RunConfig) -> Parser.Config:
 
 
 def check_parser(config: RunConfig) -> None:
-    """Raises InputError where the configured parser is not there, or cannot parse."""
+    """Raises InputError if the configured parser is not there, or cannot parse."""
     assert isinstance(config.text.parser, Parser.Config)
     if config.text.parser.pipeline != SHIPPED:
         shared_parser(config.text.parser)

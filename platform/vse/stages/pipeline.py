@@ -192,7 +192,7 @@ def _sentences(config: RunConfig, workspace: Workspace, records: Records, vector
 
 
 def _with_features(records: Records, store: FeatureStore) -> Records:
-    """The records less rejected images. Raises InputError where that leaves nothing to train or to validate on."""
+    """The records less rejected images. Raises InputError if that leaves nothing to train or to validate on."""
     left = shared(records, gone, lambda: without(records, gone)) if (gone := frozenset(store.rejects)) else records
     for split in ("train", "val"):
         if split not in left.split_names:

@@ -42,7 +42,7 @@ def fitted(
 ) -> SentenceFeatures | None:
     """The configured features fitted on captions of training images, or kept from before; None for `none`.
 
-    place: folder of a fingerprint, such as `partial(workspace.language, dataset)`. Raises InputError where the vectors
+    place: folder of a fingerprint, such as `partial(workspace.language, dataset)`. Raises InputError if the vectors
     know no word of the captions.
     """
     if registry.name_of("sentence", config) == "none":

@@ -338,7 +338,7 @@ def run_worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def training_device(train: TrainConfig) -> torch.device:
-    """Where a worker trains, with arithmetic settled. Raises InputError where it asks for a GPU and there is none."""
+    """Where a worker trains, with arithmetic settled. Raises InputError if it asks for a GPU and there is none."""
     if train.gpus_per_worker and not torch.cuda.is_available():
         raise InputError(f"train.gpus_per_worker={train.gpus_per_worker:g}: torch finds no GPU on {platform.node()}")
     device = torch.device("cuda" if train.gpus_per_worker else "cpu")

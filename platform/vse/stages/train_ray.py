@@ -57,7 +57,7 @@ def train_on_workers(
 
     `report` hears each epoch from the run's journal, in a thread of its own, and with it as `waited` for how many
     seconds workers had no place. Raises InputError, StorageError and Diverged as a worker raised them, without trying
-    again; lost workers are replaced. Raises PlacementError where the nodes for all of them did not come, and
+    again; lost workers are replaced. Raises PlacementError if the nodes for all of them did not come, and
     WorkersLostError where workers were lost once more, or torch finds no GPU where Ray has placed one.
     """
     # Ray's own notes about a run are read by nobody: checkpoints are the run's. Only Ray's controller writes them, and
@@ -148,7 +148,7 @@ class Waited(ray_train.WorkerGroupCallback):
 
 
 def _loss(error: TrainingFailedError) -> Exception | None:
-    """How a worker, or its node, was lost; None where a worker failed by an error of its own."""
+    """How a worker, or its node, was lost; None if a worker failed by an error of its own."""
     if isinstance(error, ControllerError):
         failure = error.controller_failure
         return failure if isinstance(failure, ray_train.WorkerGroupStartupFailedError) else None

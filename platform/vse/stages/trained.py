@@ -57,7 +57,7 @@ def read_config(folder: Folder) -> RunConfig:
 
 
 def load_run(run: Folder, changes: dict[str, Any] | None = None) -> Trained:
-    """The best checkpoint of a run directory. Raises InputError where there is none, naming the files that are damaged
+    """The best checkpoint of a run directory. Raises InputError if there is none, naming the files that are damaged
     if that is why."""
     checkpoints = Checkpoints(run.child("checkpoints"))
     best = checkpoints.best()

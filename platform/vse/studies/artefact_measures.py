@@ -46,7 +46,7 @@ class Row:
     """What was measured of one paradigm under one filter: `none`, `language model` or `both`. Shares are from 0 to 1.
 
     `length`, `unknown`, `language_model` and `text` are balanced accuracies; `prefers_caption` the share of pairs whose
-    caption the language model finds likelier, ties one half. None where too few pairs are left to measure.
+    caption the language model finds likelier, ties one half. None if too few pairs are left to measure.
     """
 
     paradigm: str
@@ -65,7 +65,7 @@ class Row:
 
     @property
     def reaches_goal(self) -> bool | None:
-        """Whether the classifier's upper bound is at most `GOAL`; None where it was not measured."""
+        """Whether the classifier's upper bound is at most `GOAL`; None if it was not measured."""
         return None if self.text is None else self.text.high <= GOAL
 
     def numbers(self) -> dict[str, float]:

@@ -102,7 +102,7 @@ def _split(subject: _Subject, split: str) -> Tables:
 
 
 def _adversaries(subject: _Subject, split: str, words: str) -> tuple[dict[str, AttackSet], dict[str, AttackSet]]:
-    """(UniVSE's by attack, VSE-C's by class) of a split, none where it is not attacked."""
+    """(UniVSE's by attack, VSE-C's by class) of a split, none if it is not attacked."""
     training, workspace, trained, material = subject
     if subject.pairwise and split != training.splits[0]:
         return {}, {}

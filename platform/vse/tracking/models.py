@@ -27,10 +27,10 @@ _SENTENCE = "A white clock on the wall is above a wooden table."
 def register(
     client: Any, run_id: str, packed: Path, *, name: str, alias: str, digest: str, tags: Mapping[str, str], offered: int
 ) -> int | None:
-    """The number of the version of `name` that has this digest, made if there is none; it gets the alias. None where
+    """The number of the version of `name` that has this digest, made if there is none; it gets the alias. None if
     the alias stays with an offer that was made later than `offered` (milliseconds since 1970).
 
-    client: an MlflowClient. Raises InputError where MLflow will not have such a name or alias.
+    client: an MlflowClient. Raises InputError if MLflow will not have such a name or alias.
     """
     from mlflow.exceptions import MlflowException
 

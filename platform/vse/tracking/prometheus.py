@@ -120,7 +120,7 @@ class Steps:
 
 
 def steps_of(of: str) -> Steps | None:
-    """A listener for the steps of a training; None where nobody would hear of them."""
+    """A listener for the steps of a training; None if nobody would hear of them."""
     return Steps(of) if running() else None
 
 

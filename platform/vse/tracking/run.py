@@ -47,7 +47,7 @@ class Sent:
 
 
 def read_state(file: Path) -> dict[str, Sent]:
-    """By a run's folder, oldest first; nothing where the file is lost or torn."""
+    """By a run's folder, oldest first; nothing if the file is lost or torn."""
     try:
         return {key: Sent(**entry) for key, entry in json.loads(file.read_text()).items()}
     except (FileNotFoundError, ValueError, TypeError, AttributeError):
@@ -153,13 +153,13 @@ class RunShipper:
         }
 
     def _description(self, state: Sent, before: Story, story: Story) -> str:
-        """What the run's page says of it; empty where that has not changed since it was sent."""
+        """What the run's page says of it; empty if that has not changed since it was sent."""
         experiment = self._store.experiment_id(story.experiment)
         now, then = (description(each, experiment, state.run_id, TAG_LENGTH) for each in (story, before))
         return now if now != then else ""
 
     def _register(self, state: Sent, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:
-        """The version of a packed model in the registry that got the alias; None where a later offer has it, and, with
+        """The version of a packed model in the registry that got the alias; None if a later offer has it, and, with
         a warning, where that cannot be."""
         try:
             packed = run.child(*str(model["path"]).split("/"))

@@ -131,7 +131,7 @@ class Shipper:
 
     def version_of(self, name: str, alias: str, digest: str) -> int | None:
         """The version of a registered model that has this alias, if it is of this digest: another job may have sent
-        it. None where it is not there, or MLflow does not answer."""
+        it. None if it is not there, or MLflow does not answer."""
         try:
             with self._locked(10) as mine:  # connecting may make the embedded store
                 return self._connected().version_of(name, alias, digest) if mine else None

@@ -90,7 +90,7 @@ class Store:
         return self._stage(run_id) == _ACTIVE
 
     def _stage(self, run_id: str) -> str:
-        """What has become of a run; empty where there is none."""
+        """What has become of a run; empty if there is none."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -199,7 +199,7 @@ class Store:
         self, run_id: str, packed: Path, name: str, alias: str, *, digest: str, tags: Mapping[str, str], offered: int
     ) -> int | None:
         """Give the alias to the version of the registered model that has this digest, made if there is none; returns
-        its number, None where a later offer than `offered` has the alias. Raises InputError where MLflow will not have
+        its number, None if a later offer than `offered` has the alias. Raises InputError if MLflow will not have
         such a name."""
         from vse.tracking.models import register
 
@@ -208,7 +208,7 @@ class Store:
             return register(self._client, run_id, packed, **what)
 
     def version_of(self, name: str, alias: str, digest: str) -> int | None:
-        """The version that has the alias, None where it is of another digest. Raises where there is none."""
+        """The version that has the alias, None if it is of another digest. Raises where there is none."""
         from vse.tracking.models import DIGEST_TAG
 
         version = self._client.get_model_version_by_alias(name, alias)

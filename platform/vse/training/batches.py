@@ -227,7 +227,7 @@ class Siblings:
         self.place = place - self.starts  # of a caption among those of its image
 
     def of(self, captions: np.ndarray, epoch: int) -> np.ndarray:
-        """A caption number for each: itself where the image has no other."""
+        """A caption number for each: itself if the image has no other."""
         others = np.maximum(self.counts[captions] - 1, 1)
         draws = keyed.bits(keyed.keys(self.seed, epoch, "sibling", captions), 1)[..., 0] >> np.uint64(1)
         step = 1 + draws.astype(np.int64) % others

@@ -64,7 +64,7 @@ class Checkpoints:
     ) -> Folder:
         """Write a checkpoint, then drop those that are neither the newest nor the best.
 
-        Raises TakenOver where another job trains the run by now, and StorageError where writing fails. The lock is
+        Raises TakenOver if another job trains the run by now, and StorageError where writing fails. The lock is
         looked at before every change, any of which may take minutes where the network comes and goes; such an outage is
         harmless unless it begins between the last look and the question whether there is a manifest.
         """
@@ -117,7 +117,7 @@ class Checkpoints:
         return None
 
     def _best_of(self, checkpoint: Folder) -> Folder | None:
-        """The checkpoint of the best validation so far, itself where there was none; None where it is damaged."""
+        """The checkpoint of the best validation so far, itself if there was none; None if it is damaged."""
         best = checkpoint.read_json("progress.json").get("best")
         if not best:
             return checkpoint
@@ -136,7 +136,7 @@ class Checkpoints:
         return [f"{name}/{file}" for name in self.folder.names() for file in damaged_files(self.folder.child(name))]
 
     def chosen(self) -> Chosen | None:
-        """The newest checkpoint, for `restore`; None where there is none."""
+        """The newest checkpoint, for `restore`; None if there is none."""
         newest = self.newest()
         return None if newest is None else (newest.name, weights_of(newest))
 
@@ -145,7 +145,7 @@ class Checkpoints:
     ) -> Progress:
         """Load a chosen checkpoint into model and optimisers; a fresh Progress where none was.
 
-        Raises StorageError where it is not whole here, as where another node reads a stale copy of a shared folder.
+        Raises StorageError if it is not whole here, as where another node reads a stale copy of a shared folder.
         """
         if chosen is None:
             return Progress()
@@ -168,7 +168,7 @@ def weights_of(checkpoint: Folder) -> str:
 
 
 def read_progress(checkpoint: Folder) -> Progress:
-    """The progress a checkpoint holds. Raises InputError where another version wrote it."""
+    """The progress a checkpoint holds. Raises InputError if another version wrote it."""
     state = checkpoint.read_json("progress.json")
     if state.get("version") != VERSION:
         raise InputError(f"{checkpoint}: checkpoint of version {state.get('version')}, this code reads {VERSION}")

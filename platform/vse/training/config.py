@@ -138,7 +138,7 @@ def family_inputs(config: RunConfig) -> Inputs:
 
 
 def check_objective(config: RunConfig) -> None:
-    """Raises InputError where the configured family and objective do not train together.
+    """Raises InputError if the configured family and objective do not train together.
 
     Such a pair fails at its first step, or leaves parameters of the family without a gradient. Nor does a run without a
     GPU train in half precision, or one whose workers cannot have the GPUs they ask for, and one that keeps its last
@@ -177,7 +177,7 @@ def check_objective(config: RunConfig) -> None:
 
 
 def adversaries_wanted(config: RunConfig) -> ContrastDraws | None:
-    """The adversaries that the configured objective trains against. Raises InputError where the family encodes none."""
+    """The adversaries that the configured objective trains against. Raises InputError if the family encodes none."""
     wanted = registry.build("objective", config.objective).adversaries
     if wanted is not None and not family_inputs(config).contrast:
         raise InputError("objective: compares adversaries of captions, but this family encodes none")

@@ -33,7 +33,7 @@ def collapse(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str
     """One line of advice where the numbers of an epoch (1-based) are those of collapsed codes, else empty.
 
     A share well above one is no collapse: codes fresh from a phase with the sum over negatives are worse than equal
-    under the hardest ones, and apart. Nor is the level itself where validation, if it was due, finds images: with few
+    under the hardest ones, and apart. Nor is the level itself if validation, if it was due, finds images: with few
     data or many alike the hardest negative may stand as far before the right one at one time as behind it at another.
     """
     if COLLAPSE not in numbers or abs(numbers[COLLAPSE] - 1) > _NEAR:

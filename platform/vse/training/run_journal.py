@@ -25,7 +25,7 @@ TAG = "preset"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A preset as the command named it, and the keys that were set to other values beside it; the seed is none."""
+    """A preset as the command named it, and the keys that were set to other values besides; the seed is none."""
 
     preset: str
     changed: tuple[str, ...] = ()

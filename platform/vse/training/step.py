@@ -146,7 +146,7 @@ class Stepper:
     def step(self, batch: Mapping[str, Tensor], epoch: int, number: int = 0) -> dict[str, Tensor]:
         """One update, the run's step `number`; returns the named losses of the global batch and the gradient norm.
 
-        With several phases the norm is the first one's. Raises Diverged where an update is more than a number can be.
+        With several phases the norm is the first one's. Raises Diverged if an update is more than a number can be.
         """
         device = next(self.family.parameters()).device
         logged: dict[str, Tensor] = {}

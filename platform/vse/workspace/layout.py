@@ -27,7 +27,7 @@ class Found:
         self.told, self.answers = answers is not None, dict(answers or {})
 
     def answer(self, question: Sequence[object]) -> str | None:
-        """What this process was told; None where it has to look itself."""
+        """What this process was told; None if it has to look itself."""
         return self.answers.get(fingerprint(list(question))) if self.told else None
 
     def keep(self, question: Sequence[object], answer: str) -> str:
@@ -60,7 +60,7 @@ class Workspace:
         return cls(Folder.open(uri), Found(found))
 
     def check_writable(self) -> "Workspace":
-        """Raises InputError in one line where nothing can be written; returns the workspace."""
+        """Raises InputError in one line if nothing can be written; returns the workspace."""
         self.root.check_writable()
         return self
 

@@ -54,7 +54,7 @@ def code_digits() -> str:
 
 @functools.cache
 def git_state() -> dict[str, Any]:
-    """Commit of the package's source tree and whether files differ from it; nothing where there is no repository."""
+    """Commit of the package's source tree and whether files differ from it; nothing if there is no repository."""
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
         return {}

@@ -93,7 +93,7 @@ def _slots(reading: Reading, item: Object) -> Iterator[Slot]:
 
 
 def _inflected(reading: Reading, item: Object, numeral: int, plural: bool) -> tuple[Fixed, ...] | None:
-    """The noun and its verbs in the other number; None where other words would have to change too."""
+    """The noun and its verbs in the other number; None if other words would have to change too."""
     parsed, forms = reading.caption.parse[item.token], reading.words.forms
     form = other_number(parsed.text, item.word, forms, plural)
     if form is None or (plural and item.word in LISTS.mass) or not reading.is_free(item.token, item.token + 1):

@@ -40,7 +40,7 @@ def other_number(form: str, lemma: str, forms: Forms, plural: bool) -> str | Non
 
 
 def plural_verb(form: str, lemma: str) -> str | None:
-    """The form of a verb with a plural subject, given that with a singular one; itself where they do not differ."""
+    """The form of a verb with a plural subject, given that with a singular one; itself if they do not differ."""
     form = form.lower()
     if form in _VERBS:
         return _VERBS[form]
@@ -86,7 +86,7 @@ def _finite(tree: Tree, clause: int) -> int | None:
 
 
 def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
-    """Edits of the verbs when the noun becomes plural or singular; None where that cannot be told safely."""
+    """Edits of the verbs when the noun becomes plural or singular; None if that cannot be told safely."""
     if tree.is_predicate(noun) and not tree.case(noun):
         return None  # "the animal is a dog"
     if tree.role(noun) == "nsubj" and (tree.case(noun) or _is_governed(tree, noun)):

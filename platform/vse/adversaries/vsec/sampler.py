@@ -51,7 +51,7 @@ class ContrastSampler:
     ) -> None:
         """num: draws a caption and epoch, distinct. balance: each draw takes a paradigm first, or any candidate alike.
 
-        Alternatives with a word outside the vocabulary are left out. Raises InputError where candidates were made for
+        Alternatives with a word outside the vocabulary are left out. Raises InputError if candidates were made for
         other texts than the captions'.
         """
         if balance not in BALANCES:

@@ -126,7 +126,7 @@ class Candidates:
 
     @classmethod
     def open(cls, folder: Folder) -> "Candidates":
-        """The committed candidates in `folder`. Raises InputError where there are none, or a file is damaged."""
+        """The committed candidates in `folder`. Raises InputError if there are none, or a file is damaged."""
         found = cls.find(folder)
         if found is None:
             raise InputError(f"{folder}: holds no complete candidates of contrastive captions")
@@ -134,7 +134,7 @@ class Candidates:
 
     @classmethod
     def find(cls, folder: Folder) -> "Candidates | None":
-        """The committed candidates in `folder`, None where there are none, or a file is damaged."""
+        """The committed candidates in `folder`, None if there are none, or a file is damaged."""
         manifest = folder.manifest_alone()
         if manifest is None or manifest.get("kind") != "candidates":
             return None

@@ -165,7 +165,7 @@ class ContrastWords:
         return word in self.knowledge.lexicon
 
     def of(self, kind: str) -> Contrast:
-        """The words of one kind. Raises InputError where no noun is left to put in."""
+        """The words of one kind. Raises InputError if no noun is left to put in."""
         if kind not in KINDS:
             raise InputError(f"words={kind}: expected one of {', '.join(KINDS)}")
         if kind == "disjoint" and not self.rules.held_out:

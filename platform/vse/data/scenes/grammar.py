@@ -47,7 +47,7 @@ def captions_of(address: Address, wording: str = "plain") -> list[tuple[Meaning,
 
 
 def _meaning(scene: Scene, clear: list[tuple[int, str, int]], draw: Draw) -> Meaning | None:
-    """A true meaning of a random shape; None where the scene has nothing of that shape."""
+    """A true meaning of a random shape; None if the scene has nothing of that shape."""
     shape = draw.weighted(_SHAPES)
     if shape == "list" or not clear:
         chosen = draw.shuffled(range(len(scene.things)))[: draw.between(2, 3)]

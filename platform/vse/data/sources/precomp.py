@@ -147,7 +147,7 @@ def _repeated(features: Sequence[np.ndarray] | np.ndarray, path: str) -> int:
     """How often each image's row is repeated: the largest size of groups that are equal inside, or 1.
 
     Neighbours may be equal by chance, so the run of equal rows with which the array begins or ends has whole groups,
-    and sampled groups must agree. Raises InputError where most of them do and others do not, or where all rows are the
+    and sampled groups must agree. Raises InputError if most of them do and others do not, or where all rows are the
     same and say nothing.
     """
     rows = len(features)

@@ -91,7 +91,7 @@ class Members:
         return ",".join(member.name for member in self.each)
 
     def split(self, name: str) -> Split:
-        """A split of the data that the members share. Raises InputError where they differ in an image or a caption."""
+        """A split of the data that the members share. Raises InputError if they differ in an image or a caption."""
         first, *others = (member.material.records.split(name) for member in self.each)
         for member, other in zip(self.each[1:], others, strict=True):
             if found := difference(first, other):
@@ -153,7 +153,7 @@ class Members:
     def attackers(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, ...]:
         """The adversaries that `make` finds for each member: the same texts, as each reads them.
 
-        Raises InputError where members are attacked by different texts: those that train with other word pools, or
+        Raises InputError if members are attacked by different texts: those that train with other word pools, or
         read captions with another parser.
         """
         made = [make(member) for member in self.each]
@@ -188,7 +188,7 @@ class Members:
 
 
 def difference(one: Split, other: Split) -> str:
-    """The first difference of two splits in words; empty where images, captions and their order are the same."""
+    """The first difference of two splits in words; empty if images, captions and their order are the same."""
     for what, first, second in (("image", one.images, other.images), ("caption", one.captions, other.captions)):
         if len(first) != len(second):
             return f"{len(first)} and {len(second)} {what}s"

@@ -75,7 +75,7 @@ class Size:
 def protocol_of(split: str, options: SharedOptions) -> Protocol:
     """How a split is measured.
 
-    Raises InputError where a published protocol and folds of the user's own are asked for.
+    Raises InputError if a published protocol and folds of the user's own are asked for.
     """
     if not options.protocol:
         return Protocol(name=split, split=split, folds=options.folds)
@@ -90,7 +90,7 @@ def label_of(task: Task, split: str, options: SharedOptions) -> str:
 
 
 def size_of(part: Split, options: SharedOptions) -> tuple[str, Size]:
-    """The name of what is measured of a split, and its size. Raises TooFewImagesError where the split is too small."""
+    """The name of what is measured of a split, and its size. Raises TooFewImagesError if the split is too small."""
     protocol = protocol_of(part.name, options)
     folds = list(protocol.select(part.caption_to_image, len(part.images)))
     counts = (sum(len(getattr(fold, side)) for fold in folds) for side in ("images", "captions"))
