@@ -39,27 +39,25 @@ def knob(
     high: float | None = None,
     above: float | None = None,
     choices: tuple[Any, ...] | None = None,
-    later: bool = False,
     repeated: bool = False,
     reads: str = "",
     writes: str = "",
 ) -> Any:
     """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices.
 
-    later: the key was added after runs were made; its default is not written, so that they keep their fingerprints.
     repeated: a list of texts, one for each time that the key is given, commas included. reads, writes: `file` or
     `folder` if the value names one that must exist before a job starts, or that the job makes.
     """
     ranges = {"low": low, "high": high, "above": above, "choices": choices}
     return field(
         default=default,
-        metadata={"doc": doc, "later": later, "repeated": repeated, "reads": reads, "writes": writes, **ranges},
+        metadata={"doc": doc, "repeated": repeated, "reads": reads, "writes": writes, **ranges},
     )
 
 
-def below(name: str, doc: str = "", *, later: bool = False) -> Any:
+def below(name: str, doc: str = "") -> Any:
     """A field for keys that are checked later: `KEY=x` is kept as `name=x`, `KEY.a.b=x` as `a.b=x`."""
-    return field(default=(), metadata={"doc": doc, "later": later, "below": name})
+    return field(default=(), metadata={"doc": doc, "below": name})
 
 
 def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:
@@ -233,21 +231,16 @@ def validate(config: T) -> T:
     return config
 
 
-def to_dict(config: Any, *, whole: bool = False) -> dict[str, Any]:
-    """Nested plain data; a component becomes {"name": ..., its fields}.
-
-    Fields that were added `later` are left out at their default unless `whole` is set.
-    """
+def to_dict(config: Any) -> dict[str, Any]:
+    """Nested plain data; a component becomes {"name": ..., its fields}."""
     data: dict[str, Any] = {}
     hints = _hints(type(config))
     for spec in fields(config):
         value = _exact(getattr(config, spec.name), hints[spec.name])
-        if spec.metadata.get("later") and value == spec.default and not whole:
-            continue
         if "kind" in spec.metadata:
-            data[spec.name] = {"name": registry.name_of(spec.metadata["kind"], value), **to_dict(value, whole=whole)}
+            data[spec.name] = {"name": registry.name_of(spec.metadata["kind"], value), **to_dict(value)}
         elif is_dataclass(value):
-            data[spec.name] = to_dict(value, whole=whole)
+            data[spec.name] = to_dict(value)
         else:
             data[spec.name] = list(value) if isinstance(value, tuple) else value
     return data

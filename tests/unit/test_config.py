@@ -282,22 +282,6 @@ def test_fingerprints_follow_values_and_nothing_else() -> None:
         canonical({"x": object()})
 
 
-def test_a_later_field_changes_nothing_that_was_made_before_it() -> None:
-    @dataclass(frozen=True, kw_only=True, slots=True)
-    class Later(Optim):
-        match: str = knob("hinge", "joined later", choices=("hinge", "infonce"), later=True)
-
-    assert to_dict(Later()) == to_dict(Optim())
-    assert fingerprint(Later()) == fingerprint(Optim())
-    other = override(Later(), {"match": "infonce"})
-    assert to_dict(other) == {**to_dict(Optim()), "match": "infonce"}
-    assert fingerprint(other) != fingerprint(Optim())
-    assert from_dict(Later(), to_dict(other)) == other
-    assert from_dict(Later(), to_dict(Optim())) == Later()
-    assert "match" in flatten(Later())
-    assert any(line.startswith("  match=") for line in help_lines(Later()))
-
-
 def test_validate_finds_what_a_constructor_let_through() -> None:
     with pytest.raises(InputError, match="seed=-3"):
         validate(Run(seed=-3))

@@ -41,7 +41,7 @@ class SourceConfig(ComponentConfig):
     fold: int = knob(0, "which fold is the validation split, from 0", low=0)
     limit: int = knob(0, "at most this many images per split; 0: all", low=0)
     links: tuple[str, ...] = knob(
-        (), "folders that symbolic links among the images may lead to, as the blobs of a hub's cache", later=True
+        (), "folders that symbolic links among the images may lead to, as the blobs of a hub's cache"
     )
 
 

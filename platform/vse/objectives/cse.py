@@ -34,7 +34,7 @@ class CSELoss(Objective):
         margin: float = knob(0.2, "margin of the hinges", low=0)
         hinge: str = knob("sum", "negatives of a positive", choices=("hardest", "sum"))
         middle: float = knob(0.5, "weight of the lower layers", low=0)
-        match: str = knob("hinge", MATCH, choices=MATCHES, later=True)
+        match: str = knob("hinge", MATCH, choices=MATCHES)
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "CSELoss.Config") -> None:

@@ -146,7 +146,7 @@ class UniVSELoss(MatchingObjective):
         relation_words: int = knob(4, "negative relation words per triple", low=1)
         relation_subjects: int = knob(2, "negative subjects per triple", low=1)
         relation_objects: int = knob(2, "negative objects per triple", low=1)
-        match: str = knob("hinge", MATCH, choices=MATCHES, later=True)
+        match: str = knob("hinge", MATCH, choices=MATCHES)
 
     def __init__(self, config: "UniVSELoss.Config") -> None:
         super().__init__(config, config.match)

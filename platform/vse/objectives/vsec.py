@@ -62,7 +62,6 @@ class VSECLoss(HingeObjective):
             "other adversaries with all else alike, initial weights and order of captions included: a seed of the "
             "sampling alone (Appendix B)",
             low=0,
-            later=True,
         )
         contrast_epoch: int = knob(0, "first epoch (0-based) with adversaries; 1 in the public code", low=0)
         pool: str = knob(

@@ -34,7 +34,7 @@ def perform(training: Training, workspace: str) -> Outcome:
     """
     opened, measured_by = Workspace.open(workspace), this_code(training.config)
     summary: dict[str, Any] = {"label": training.label, "seed": training.config.seed}
-    configuration = {"configuration": to_dict(training.config, whole=True)}
+    configuration = {"configuration": to_dict(training.config)}
     try:
         result = run_training(training.config, opened)
     except Diverged as error:

@@ -111,8 +111,8 @@ def preset_file(request: Request, config: RunConfig, changes: Mapping[str, Any])
     name = request.preset or ""
     if name not in presets.names():  # a file: the new one stands alone
         return json.dumps(to_dict(chosen), indent=1) + "\n"
-    theirs = to_dict(presets.preset(name), whole=True)
-    return json.dumps({"preset": name, **_different(to_dict(chosen, whole=True), theirs)}, indent=1) + "\n"
+    theirs = to_dict(presets.preset(name))
+    return json.dumps({"preset": name, **_different(to_dict(chosen), theirs)}, indent=1) + "\n"
 
 
 def _different(data: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ class ChangeRules:
 
     frequent: float = knob(FREQUENT, "share of the training captions in which a word must occur", low=0, high=1)
     minimum: int | None = knob(None, "occurrences in the training captions, instead of the share", low=1)
-    held_out: bool = knob(True, "reserve three tenths of the nouns for disjoint attacks; no paper does", later=True)
+    held_out: bool = knob(True, "reserve three tenths of the nouns for disjoint attacks; no paper does")
     lexicon: str = knob(SHIPPED, "`shipped`, or the directory of a WordNet database")
     concreteness: str = knob("", "file word<TAB>score; empty: the scores of the lexicon")
     concrete_share: float = knob(PUBLISHED_SHARE, "share of a source's words that counts as concrete", above=0, high=1)

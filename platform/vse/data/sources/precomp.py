@@ -51,8 +51,8 @@ class Precomp(Source):
     class Config(SourceConfig):
         root: str = knob("", "folder of the files, a path or an s3:// address")
         test: str = knob("test", "which files are the test split", choices=("test", "testall"))
-        array: str = knob("", "name of the features in .npz or .pt files that hold several arrays", later=True)
-        encoding: str = knob("", "of the captions, as latin-1; default: UTF-8", later=True)
+        array: str = knob("", "name of the features in .npz or .pt files that hold several arrays")
+        encoding: str = knob("", "of the captions, as latin-1; default: UTF-8")
 
     config: Config
 

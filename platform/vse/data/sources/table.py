@@ -41,12 +41,10 @@ class Table(Source):
         file: str = knob(
             "", "CSV, TSV or JSON with image and caption, optionally id and split; below root, or any path or address"
         )
-        encoding: str = knob("", "of the file, as latin-1; default: by its byte order mark, or UTF-8", later=True)
-        image_column: str = knob("", "column of the images; default: image, else one of a well-known name", later=True)
+        encoding: str = knob("", "of the file, as latin-1; default: by its byte order mark, or UTF-8")
+        image_column: str = knob("", "column of the images; default: image, else one of a well-known name")
         caption_column: str = knob(
-            "",
-            "column of the captions, or several between commas; default: caption, else by well-known names",
-            later=True,
+            "", "column of the captions, or several between commas; default: caption, else by well-known names"
         )
         root: str = knob("", "folder of the images, a path or an s3:// address; default: that of the file")
         val: float = knob(0.1, "share of the images for validation, where the file has no column split", low=0, high=1)
