@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.one_way import ROOT
 
-MOST = 43
+MOST = 40
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ copied once to a memory-mapped array on the local disk, in the order training as
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -217,6 +217,32 @@ class FeatureStore:
 
 
 _known: dict[Folder, FeatureStore] = {}  # a handful: those that one process trains and measures on
+
+
+@dataclass(eq=False)
+class StoredFeatures:
+    """Features of a store as training and measuring read them, memory-mapped on this node in `cache`.
+
+    If a file of the store turns out to be damaged, `again` makes the store whole and the read is repeated.
+    """
+
+    store: FeatureStore
+    cache: str
+    again: Callable[[], FeatureStore]
+
+    def channels(self, output: str) -> int:
+        """Size of the last dimension of an output."""
+        return self.store.shape(output)[-1]
+
+    def array(self, output: str, ids: tuple[str, ...], *, mapped: bool = True) -> np.ndarray:
+        """(len(ids), ...) half floats. mapped: from the file that processes of this node share."""
+        cache = self.cache if mapped else None
+        try:
+            return self.store.array(output, ids, cache)
+        except (FileNotFoundError, DamagedError):
+            FeatureStore.remove_damaged(self.store.folder)
+            self.store = self.again()
+            return self.store.array(output, ids, cache)
 
 
 def _by_shard(places: Sequence[tuple[str, int]]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

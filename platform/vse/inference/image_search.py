@@ -17,7 +17,7 @@ from vse.data.records import Image, Records, Split
 from vse.data.source import has_word
 from vse.display.progress import Progress
 from vse.errors import Diverged, InputError, by_reason
-from vse.features.stored import StoredFeatures
+from vse.features.store import StoredFeatures
 from vse.inference.embedder import Embedder
 from vse.stages.describe import describe, without
 from vse.stages.extract import stored_features

@@ -31,8 +31,7 @@ from vse.features.decoding import Decoded, decode
 from vse.features.forward import Forward, ShardBuffer, shard_rows
 from vse.features.locating import located
 from vse.features.shards import Output, Receipt, read_receipts
-from vse.features.store import REJECTS, FeatureStore, commit
-from vse.features.stored import StoredFeatures
+from vse.features.store import REJECTS, FeatureStore, StoredFeatures, commit
 from vse.features.watch import Watch
 from vse.registry import ComponentConfig
 from vse.stages.describe import counted, source_question

@@ -19,7 +19,7 @@ from vse.cli.command import Request
 from vse.config import dotted, override, to_dict
 from vse.data.records import Records
 from vse.errors import InputError, NotMadeError
-from vse.features.stored import StoredFeatures
+from vse.features.store import StoredFeatures
 from vse.report.build import command_of
 from vse.stages import pipeline
 from vse.stages.train import build_family, keep_freed_memory, training_device, validate
