@@ -26,7 +26,7 @@ from vse.inference.embedder import Embedder
 from vse.presets import preset
 from vse.stages import pipeline, trained
 from vse.stages import train as worker
-from vse.stages.measuring import stage
+from vse.stages.measuring import plan
 from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import Result, run_training
 from vse.storage.folder import Folder
@@ -58,7 +58,7 @@ def computing() -> Computing:
         with pytest.MonkeyPatch.context() as patched, a_gpu() if side == "gpu" else contextlib.nullcontext() as gpu:
             device = gpu or torch.device("cpu")
             patched.setattr(worker, "training_device", lambda train: device)
-            for module in (stage, embedder):
+            for module in (plan, embedder):
                 patched.setattr(module, "device_of", lambda asked, key="": device)
             if side == "gpu" and not TRUE:
                 for wait in ("record", "synchronize"):  # everything has happened when the CPU asks for it

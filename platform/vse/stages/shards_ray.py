@@ -1,7 +1,8 @@
 """Work on shards of captions with Ray Data: a pool of actors writes each shard where every node sees it."""
 
-import pickle
+import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import astuple
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ import ray.data
 from vse.cluster.capacity import Capacity, living
 from vse.cluster.placement import capacity
 from vse.cluster.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
+from vse.text.parse import ParsedToken
 
 AT_ONCE = 64  # shards handed over together: parses of some 250,000 captions, a few hundred megabytes
 Shard = TypeVar("Shard")
@@ -25,7 +27,19 @@ class _ShardMaker:
         self.make = make
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
-        return {"count": [self.make(pickle.loads(shard)) for shard in batch["shard"]]}
+        return {"count": [self.make(_unpacked(str(shard))) for shard in batch["shard"]]}
+
+
+def _packed(shard: Any) -> str:
+    """A shard as JSON, since Arrow has no column of parses."""
+    return json.dumps(shard, default=astuple)
+
+
+def _unpacked(text: str) -> list[Any]:
+    return [
+        row if isinstance(row, str) else (*row[:3], tuple(ParsedToken(*token) for token in row[3]))
+        for row in json.loads(text)
+    ]
 
 
 def run_with_ray(
@@ -35,7 +49,7 @@ def run_with_ray(
 
     Args:
         make: makes and writes one shard, and returns its number of captions.
-        shards: what `make` takes; pickled, since Arrow has no column of parses.
+        shards: what `make` takes: texts, or captions as (id, image, text, parse).
         num_shards: how many there are.
         num_workers: actors, by default as many as the cluster could hold.
 
@@ -45,7 +59,7 @@ def run_with_ray(
     least, most = pool_size(living(ray.nodes()), capacity(), num_shards, num_workers)
     waiting = iter(shards)
     with data_work("work on captions", cpu=most * ACTOR_CPUS):
-        while tables := [pa.table({"shard": [pickle.dumps(shard)]}) for shard in islice(waiting, AT_ONCE)]:
+        while tables := [pa.table({"shard": [_packed(shard)]}) for shard in islice(waiting, AT_ONCE)]:
             rows = dataset_of(tables).map_batches(
                 _ShardMaker,
                 fn_constructor_kwargs={"make": make},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vse.config import override, to_dict
+from vse.config import override
 from vse.data.source import rejects
 from vse.data.sources.table import Table
 from vse.errors import InputError
@@ -157,7 +157,3 @@ def test_numbers_behind_arrays_are_rows(tmp_path: Path) -> None:
     for file in ("feats.npy", "feats.npz", "feats.pt"):
         records = described(tmp_path, f"image,caption\n{file}#0,A dog\n{file}#17,A cat\n")
         assert [i.uri for i in records.images] == [f"{file}#0", f"{file}#17"]
-
-
-def test_new_keys_are_no_part_of_what_a_configuration_says_without_them() -> None:
-    assert set(to_dict(Table.Config())) == {"file", "root", "val", "test", "seed", "folds", "fold", "limit"}
