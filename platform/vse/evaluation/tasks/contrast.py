@@ -24,22 +24,27 @@ class ContrastConfig(ComponentConfig):
     )
 
 
-@register("task", "contrast")
-class ContrastTask(Task):
-    """VSE-C's adversaries, of every caption, among the candidates of every image."""
+class VSECTask(Task):
+    """Base of the tasks that meet VSE-C's adversaries."""
 
     Config = ContrastConfig
     config: ContrastConfig
+
+    @property
+    def adversaries(self) -> tuple[tuple[str, str], ...]:
+        return tuple((VSEC, words) for words in self.config.words)
+
+
+@register("task", "contrast")
+class ContrastTask(VSECTask):
+    """VSE-C's adversaries, of every caption, among the candidates of every image."""
+
     records_queries = True
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         named = {name: f"VSE-C {name} attack" for name in set_paradigms()}
         return tuple(m for name, title in named.items() for m in attack_metrics(f"contrast_{name}", title, KINDS))
-
-    @property
-    def adversaries(self) -> tuple[tuple[str, str], ...]:
-        return tuple((VSEC, words) for words in self.config.words)
 
     def measure(self, context: Context) -> dict[str, float]:
         return measure_attacks(context, VSEC, self.config.words, "contrast_")

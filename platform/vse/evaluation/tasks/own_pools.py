@@ -17,9 +17,9 @@ from vse.adversaries.vsec.words import KINDS
 from vse.evaluation.attacks import OwnScores
 from vse.evaluation.metrics import Metric, Ranks, RetrievalCounter, mean_over_folds, rank_metrics, refuse_nan
 from vse.evaluation.retrieval import count_retrieval, slice_items
-from vse.evaluation.task import Context, Task
+from vse.evaluation.task import Context
 from vse.evaluation.tasks.attacks import behind, in_words
-from vse.evaluation.tasks.contrast import VSEC, ContrastConfig
+from vse.evaluation.tasks.contrast import VSEC, VSECTask
 from vse.registry import register
 
 RANKS = ("r1", "r10", "medr", "meanr")
@@ -139,11 +139,8 @@ def complete_images(
 
 
 @register("task", "own_pools")
-class OwnPoolsTask(Task):
+class OwnPoolsTask(VSECTask):
     """VSE-C's adversaries of an image's own captions among its candidates, also on images with twenty of each class."""
-
-    Config = ContrastConfig
-    config: ContrastConfig
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -152,10 +149,6 @@ class OwnPoolsTask(Task):
             *chosen_images("complete", "complete images"),
             *own_pool_list("complete/", "complete images, ", (NONE, *contrast_classes(), ALL)),
         )
-
-    @property
-    def adversaries(self) -> tuple[tuple[str, str], ...]:
-        return tuple((VSEC, words) for words in self.config.words)
 
     def measure(self, context: Context) -> dict[str, float]:
         values = {}

@@ -7,8 +7,8 @@ from jaxtyping import Int
 
 from vse.adversaries.vsec.evaluation_sets import PLURAL
 from vse.evaluation.metrics import Metric
-from vse.evaluation.task import Context, Task
-from vse.evaluation.tasks.contrast import VSEC, ContrastConfig
+from vse.evaluation.task import Context
+from vse.evaluation.tasks.contrast import VSEC, VSECTask
 from vse.evaluation.tasks.own_pools import ALL, NONE, chosen_images, chosen_pools, own_pool_list
 from vse.registry import register
 
@@ -21,11 +21,8 @@ def plural_images(
 
 
 @register("task", "plural_split")
-class PluralSplitTask(Task):
+class PluralSplitTask(VSECTask):
     """As own_pools, on images with a plural and its altered numbers (VSE-C's plural split)."""
-
-    Config = ContrastConfig
-    config: ContrastConfig
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -34,10 +31,6 @@ class PluralSplitTask(Task):
             *chosen_images("plural_split", title),
             *own_pool_list("plural_split/", f"{title}, ", (NONE, PLURAL, ALL)),
         )
-
-    @property
-    def adversaries(self) -> tuple[tuple[str, str], ...]:
-        return tuple((VSEC, words) for words in self.config.words)
 
     def measure(self, context: Context) -> dict[str, float]:
         values = {}
