@@ -20,7 +20,7 @@ TASK = "gaussian_codes"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class CompareCodesOptions:
     """Keys of this job."""
 
     codes: CodesOptions = field(default_factory=CodesOptions)
@@ -61,6 +61,6 @@ if __name__ == "__main__":
             run,
             description="How far codes of a setting are from N(0, I) before and after training, over seeds.",
             default_preset="jwae_mse_scenes",
-            options=Options(),
+            options=CompareCodesOptions(),
         )
     )

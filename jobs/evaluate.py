@@ -25,7 +25,7 @@ from vse.workspace.provenance import run_tags, write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class EvaluateOptions:
     """Keys of this job."""
 
     run: tuple[str, ...] = knob((), "folder below runs/; several are ensembled by the mean of their similarities")
@@ -101,7 +101,7 @@ if __name__ == "__main__":
             "evaluate",
             run,
             description="Tasks on a trained run, or on an ensemble of several: retrieval, attacks and others.",
-            options=Options(),
+            options=EvaluateOptions(),
             check=lambda request: check_names(request.options.tasks),
             plan=plan,
         )

@@ -42,7 +42,7 @@ class StudyOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class EvidenceOptions:
     """Keys of this job."""
 
     study: StudyOptions = field(default_factory=StudyOptions)
@@ -121,6 +121,6 @@ if __name__ == "__main__":
             "evidence",
             run,
             description="Run a registered study in slices and answer its claims.",
-            options=Options(),
+            options=EvidenceOptions(),
         )
     )

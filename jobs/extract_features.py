@@ -25,7 +25,7 @@ from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class ExtractOptions:
     """Keys of this job."""
 
     outputs: tuple[str, ...] = knob((), "named outputs in one pass, map,pooled,fc1; none: what the family reads")
@@ -119,7 +119,7 @@ if __name__ == "__main__":
             run,
             description="One pass of a frozen backbone over every image, in resumable shards.",
             default_preset="univse_scenes",
-            options=Options(),
+            options=ExtractOptions(),
             plan=plan,
         )
     )

@@ -9,7 +9,7 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.stages.describe import of_data
 from vse.studies.artefact_measures import table
-from vse.studies.artefact_test import Options, measure_artefacts, numbers
+from vse.studies.artefact_test import ArtefactTestOptions, measure_artefacts, numbers
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import write_summary
 
@@ -52,7 +52,7 @@ if __name__ == "__main__":
             run,
             description="How far adversaries can be told from real captions without looking at an image.",
             default_preset="univse_scenes",
-            options=Options(),
+            options=ArtefactTestOptions(),
             plan=plan,
         )
     )

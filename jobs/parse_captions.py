@@ -18,7 +18,7 @@ from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class ParseOptions:
     """Keys of this job."""
 
     num_workers: int | None = knob(None, "processes or Ray actors; none: by the number of captions and cores", low=1)
@@ -76,7 +76,7 @@ if __name__ == "__main__":
             run,
             description="Parse every caption and keep objects, attributes and relations.",
             default_preset="univse_scenes",
-            options=Options(),
+            options=ParseOptions(),
             plan=plan,
         )
     )

@@ -24,7 +24,7 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class RegisterOptions:
     """Keys of this job."""
 
     run: str = knob("", "name of a folder below runs/")
@@ -65,6 +65,6 @@ if __name__ == "__main__":
             "register_model",
             run,
             description="Register the kept checkpoint of a run in MLflow: it embeds pictures and sentences anywhere.",
-            options=Options(),
+            options=RegisterOptions(),
         )
     )

@@ -13,7 +13,7 @@ from vse.workspace.layout import Workspace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class StatusOptions:
     """Keys of this job."""
 
     watch: float = knob(0.0, "seconds between refreshes, until interrupted; 0: show once", low=0)
@@ -35,5 +35,7 @@ def run(request: Request) -> str:
 
 if __name__ == "__main__":
     sys.exit(
-        main("status", run, description="One screen of what a workspace is doing, local or s3.", options=Options())
+        main(
+            "status", run, description="One screen of what a workspace is doing, local or s3.", options=StatusOptions()
+        )
     )

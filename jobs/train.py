@@ -22,7 +22,7 @@ from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class TrainOptions:
     """Keys of this job."""
 
     ray: RayConfig = field(default_factory=RayConfig)
@@ -95,7 +95,7 @@ if __name__ == "__main__":
             run,
             description="Train one model family, from whatever the workspace already holds to a checkpoint.",
             default_preset="univse_scenes",
-            options=Options(),
+            options=TrainOptions(),
             check=lambda request: check_objective(request.config),
             plan=plan,
         )

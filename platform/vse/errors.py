@@ -1,4 +1,4 @@
-"""Exceptions reported to the user as one line: the input is wrong, the place of results fails, a training diverged."""
+"""Exceptions whose text is one line for the user: wrong input, failed storage, diverged trainings."""
 
 import difflib
 import errno
@@ -33,52 +33,54 @@ LISTED = 5  # keys or names of one hint
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What may be meant by a key or name that is not known.
+    """A suggestion for an unknown key or name.
 
-    changes: keys with the values to give in its place; none if there is nothing to try. said: how the hint is told,
-    behind `lead`, which it may share with others.
+    Attributes:
+        text: the suggestion.
+        changes: keys and values that replace the unknown key; empty if there is nothing to try.
+        lead: words in front of the text. Hints with the same lead are listed together.
     """
 
-    said: str
+    text: str
     changes: Mapping[str, Any]
     lead: str = MEANT
 
 
 class UnknownError(InputError):
-    """A key, or the name that is a key's value, is not known. Whoever can try its hints keeps those that are accepted.
+    """A key, or the name given as its value, does not exist. A caller that can try the hints filters them by `keeping`.
 
     Args:
         key: the key, as it was given.
         what: what is unknown, the beginning of the text.
-        hints: what may be meant, the most alike first.
-        known: what is known instead.
-        always: whether this is told next to hints too.
-        most: how many hints of those that are alike are told.
+        hints: suggestions, the most alike first.
+        valid: the names that exist.
+        always: whether these are listed even if there are hints.
+        most: how many hints of alike names are shown.
     """
 
     def __init__(
-        self, key: str, what: str, hints: Sequence[Hint], known: str, *, always: bool = False, most: int = 1
+        self, key: str, what: str, hints: Sequence[Hint], valid: str, *, always: bool = False, most: int = 1
     ) -> None:
-        self.key, self.what, self.hints, self.known = key, what, tuple(hints), known
+        self.key, self.what, self.hints, self.valid = key, what, tuple(hints), valid
         self.always, self.most = always, most
-        told = [self._told(lead) for lead in dict.fromkeys(hint.lead for hint in hints)]
-        if always or not told:
-            told.append(known)
-        text = f"{what}; {told[0]}"
-        for before, part in itertools.pairwise(told):
+        parts = [self._listed(lead) for lead in dict.fromkeys(hint.lead for hint in hints)]
+        if always or not parts:
+            parts.append(valid)
+        text = f"{what}; {parts[0]}"
+        for before, part in itertools.pairwise(parts):
             text += f"{' ' if before.endswith('?') else '; '}{part}"
         super().__init__(text)
 
-    def _told(self, lead: str) -> str:
-        said = [hint.said for hint in self.hints if hint.lead == lead]
+    def _listed(self, lead: str) -> str:
+        texts = [hint.text for hint in self.hints if hint.lead == lead]
         most = self.most if lead == MEANT else LISTED
-        more = f" and {len(said) - most} more" if lead != MEANT and len(said) > most else ""
-        return f"{lead} {', '.join(said[:most])}{more}{'?' if lead == MEANT else ''}"
+        more = f" and {len(texts) - most} more" if lead != MEANT and len(texts) > most else ""
+        return f"{lead} {', '.join(texts[:most])}{more}{'?' if lead == MEANT else ''}"
 
     def keeping(self, accepted: Callable[[Mapping[str, Any]], bool], more: Iterable[Hint] = ()) -> "UnknownError":
-        """The same error with those of its hints whose changes are accepted, and with `more` of them."""
+        """The same error with the hints whose changes are accepted, and with `more` hints."""
         hints = [*(hint for hint in self.hints if accepted(hint.changes)), *more]
-        return UnknownError(self.key, self.what, hints, self.known, always=self.always, most=self.most)
+        return UnknownError(self.key, self.what, hints, self.valid, always=self.always, most=self.most)
 
 
 class CredentialsError(InputError):
@@ -89,65 +91,72 @@ class CredentialsError(InputError):
 
 
 class StorageError(OSError):
-    """Where results go has failed while a job was working: full, over its quota, read-only or broken.
+    """The storage of results failed while a job was working: full, over its quota, read-only or broken.
 
     Its text is one line that names the file. Jobs print it on stderr and exit with status 1; finished work is kept.
     """
 
 
 class TakenOver(StorageError):  # noqa: N818  (reads as the finding it is)
-    """Another job works on what this one held, which it gave up for dead: whatever this one wrote would mix with that.
+    """Another job has taken over the lease of this one, which it believed dead; further writes would mix with its own.
 
     Its text is one line.
     """
 
 
 class PlacementError(RuntimeError):
-    """No node came that could run what was asked for, though the cluster's limits allow it.
+    """No node joined that has the requested resources, though the cluster's limits allow one.
 
     Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
     """
 
 
 class WorkersLostError(RuntimeError):
-    """Workers of a training, or their nodes, were lost more often than they are replaced, or lack what they were given.
+    """A training lost workers or nodes more often than it may replace them, or its workers lack their files.
 
     Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
     """
 
 
 class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
-    """A loss, a gradient or a score is NaN or infinite; the last checkpoint of a training is from before that.
+    """A loss, a gradient or a score is NaN or infinite; the last checkpoint of a training is older.
 
     Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
     """
 
 
 class TrialsFailedError(RuntimeError):
-    """Some trials of a sweep have failed, each for the reason that the sweep's ledger keeps; all others have ended.
+    """Some trials of a sweep failed and all others have ended; the ledger of the sweep has the reasons.
 
     Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
     """
 
 
 class NotMadeError(Exception):
-    """What a stage makes is not there, and the caller may only read; its text is the folder's address."""
+    """The output of a stage is missing and the caller may only read; the text is the address of its folder."""
 
 
-def did_you_mean(name: str, known: Iterable[str], *, above: str = "", below: str = "", most: int = 1) -> str:
-    """The question that names up to `most` known names like an unknown one, each between `above` and `below`; empty
-    where none is."""
-    close = difflib.get_close_matches(name, list(known), n=most)
+def did_you_mean(name: str, names: Iterable[str], *, above: str = "", below: str = "", most: int = 1) -> str:
+    """`did you mean a, b?` for the names most like an unknown one; the empty string if none is alike.
+
+    Args:
+        name: the unknown name.
+        names: the names that exist.
+        above: text in front of each suggestion.
+        below: text behind each suggestion.
+        most: number of suggestions.
+    """
+    close = difflib.get_close_matches(name, list(names), n=most)
     return f"did you mean {', '.join(above + each + below for each in close)}?" if close else ""
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says; its kind where it says nothing."""
+    """The first line of an error's text; the name of its class if it has no text."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def grouped_reasons(reasons: Iterable[str]) -> list[list[str]]:
-    """Reasons in groups, the largest first; those that differ in numbers or in the path of an image alone are one."""
+    """Reasons in groups, the largest first. A group differs only in numbers or in the path of an image."""
     kinds: dict[str, list[str]] = {}
     for reason in reasons:
         kinds.setdefault(_VARIES.sub("", reason), []).append(reason)
@@ -165,16 +174,16 @@ def _shared(group: list[str]) -> str:
     """A reason; what varies in a group of several as an ellipsis."""
     if len(set(group)) == 1:
         return group[0]
-    return _VARIES.sub(lambda found: "…" if found[0].isdigit() else "", group[0])
+    return _VARIES.sub(lambda match: "…" if match[0].isdigit() else "", group[0])
 
 
 _FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM}
 
 
 def storage_failure(error: BaseException | None) -> str:
-    """The line to say where an error, or one it came from, is the failure of a disk; empty if it is not.
+    """One line about the storage failure that caused an error; the empty string if storage did not cause it.
 
-    Looks through what Ray wraps around errors of other processes (`cause`) and through Python's own chains.
+    Follows the `cause` of Ray's errors of other processes and Python's own chains.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

@@ -38,7 +38,7 @@ def seconds(folder: Path, at_once: int) -> float:
     config = override(preset(PRESET), SETTINGS)
     workspace = Workspace.open(str(folder))
     pipeline.prepare(config, workspace)
-    work = functools.partial(trials.train, preset=PRESET, workspace=str(folder), found=workspace.found.answers)
+    work = functools.partial(trials.train, preset=PRESET, workspace=str(folder), found=workspace.external.answers)
     points = [{"seed": seed, **SETTINGS} for seed in range(TRIALS)]
     with running_ray(Config(address="local", cpus=TRIALS + 1)):
         started = time.perf_counter()

@@ -53,7 +53,7 @@ def test_a_trial_begins_soon(tmp_path: Path) -> None:
     """A whole epoch of a tiny training is part of it; what stages made is there, as in a sweep."""
     workspace = Workspace.open(str(tmp_path))
     pipeline.prepare(presets.preset(PRESET), workspace)
-    found = json.dumps(workspace.found.answers)
+    found = json.dumps(workspace.external.answers)
     floors, trials = [], []
     for seed in range(ROUNDS):  # by turns: the machine is not the same from minute to minute
         floors.append(_spent(_FLOOR))

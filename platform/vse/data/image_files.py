@@ -160,7 +160,7 @@ def _is_there(root: str, uri: str, listed: frozenset[str] | None) -> bool:
                     return True
                 continue
             try:
-                os.lstat(place)  # whoever opens what a link leads to says that it is missing
+                os.lstat(place)  # a dangling link is reported when it is opened
             except (FileNotFoundError, NotADirectoryError, ValueError):
                 continue
             except OSError:

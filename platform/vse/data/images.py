@@ -165,7 +165,7 @@ def with_end(data: bytes) -> bytes | None:
 
 def zeros_for_end(data: bytes) -> bool:
     """Whether the file of a JPEG goes on in zeros where its end should be, as unfinished downloads and power cuts leave
-    it. Decoders take zeros for the picture; those that follow the end marker are of no account."""
+    it. Decoders read zeros as part of the picture; zeros after the end marker do no harm."""
     cut = data.startswith(START) and data.endswith(_ZEROS)
     return cut and all(code != _END for code, _ in _markers(data))
 

@@ -59,7 +59,7 @@ def below(root: str, uri: str) -> str:
     try:
         real = os.path.realpath(place)
     except ValueError:
-        return place  # a null byte: no file has such a name, and whoever opens it says so
+        return place  # a null byte: no file has such a name, and opening it fails with a message
     if not any(_inside(os.path.realpath(base), real) for base in bases):
         error = LinkError(
             f"{uri}: leaves its root {root} through a symbolic link; image paths must stay below it; "

@@ -47,7 +47,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """Chooses columns by well-known names, or by those that the keys give (`caption`: several between commas).
+    """Chooses columns by well-known names, or by the names that the keys give (`caption`: several between commas).
 
     The project's own names, image and caption, come before all others.
     """

@@ -1,7 +1,7 @@
 """jWAE (Mahajan et al., ICCV 2019) in the settings of its Table 3, and its ablations.
 
 Published: Adam 1e-4, the discriminator's 5e-5, batches of 128 (or 64), both sets of λ, the names of the inputs. The λ's
-weigh sums over the batch here; `objective.reduction=mean` weighs means beside the summed hinge, 128 times less, as the
+weigh sums over the batch here; `objective.reduction=mean` weighs means next to the summed hinge, 128 times less, as the
 released code does (which also has λ₁ = 0.05 on an ℓ1 norm and a rate of 2e-4). Ours where the paper is silent: 30
 epochs with a tenth of the rate after 15 and clipping at 2.0 (released code), hardest negatives (section 3 leaves ψ
 open, the released commands sum), margin 0.2, ℓ2 for the images' reconstruction, features of unit length (but the
@@ -106,7 +106,7 @@ def vae_mh_coco() -> RunConfig:
 def _with_scan(scan: RunConfig) -> RunConfig:
     """SCAN's "best-performing setting" (section 5.1): its regions, attention and schedule; jWAE's losses and rate.
 
-    The rows of SCAN in Table 3 are those that its paper gives for the mean over words or regions (AVG).
+    The rows of SCAN in Table 3 are the numbers that its paper gives for the mean over words or regions (AVG).
     """
     model = JWAESCAN.Config(**flatten(scan.model))
     return replace(scan, model=model, objective=JWAELoss.Config(), optim=replace(scan.optim, lr=1e-4))

@@ -24,12 +24,12 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
     A job's driver asks the source; processes that were told which records it gave read these.
     """
     question = ["records", *source_question(config)]
-    name = workspace.found.answer(question)
+    name = workspace.external.answer(question)
     if name is not None:
         return _kept(workspace.described(name))
     records = registry.build("source", config.data).describe()
     folder = workspace.dataset(records)
-    workspace.found.keep(question, folder.name)
+    workspace.external.keep(question, folder.name)
     if folder.read_manifest() is None:
         with folder.locked():
             remove_damaged(folder)

@@ -70,7 +70,7 @@ def extract_features(
     A store that has further outputs beside the wanted ones serves as well. ray: what to ask of Ray where this is work
     for it.
     """
-    known = workspace.found.answer([*_features_question(config), *sorted(outputs)])
+    known = workspace.external.answer([*_features_question(config), *sorted(outputs)])
     if known is not None:
         store = FeatureStore.find(workspace.features(dataset_name(records), known))
         if store is not None:
@@ -87,7 +87,7 @@ def extract_features(
     elif line := of_other_code(store, config.features.backbone):
         log.warning("%s", line)
     for some in (outputs, *((name,) for name in outputs)):
-        workspace.found.keep([*_features_question(config), *sorted(some)], store.folder.name)
+        workspace.external.keep([*_features_question(config), *sorted(some)], store.folder.name)
     return store
 
 
@@ -130,7 +130,7 @@ def features_identity(config: RunConfig, workspace: Workspace, records: Records,
         root = registry.build("source", config.data).image_root
         return features_fingerprint(records, config.features.backbone, (output,), root)
 
-    return workspace.found.ask(["identity", *_features_question(config), output], look)
+    return workspace.external.ask(["identity", *_features_question(config), output], look)
 
 
 def features_fingerprint(

@@ -54,7 +54,7 @@ def prepare(
     and what they ask of it, where there is much to do. `records`: of the configured source, if they were read before.
     `splits`: that are measured beside train and val, and must be there.
     """
-    if not workspace.found.told:
+    if not workspace.external.given:
         check(config, parsed=parsed)  # what is missing is told before hours of extraction
     inputs, contrast = family_inputs(config), adversaries_wanted(config) is not None
     records = trainable(records or describe(config, workspace), splits)
@@ -65,7 +65,7 @@ def prepare(
         prints["language"] = parses.fingerprint
     records = _with_features(records, features.store)
     vectors = _word_vectors(config, workspace, records, prints)
-    if vectors is not None and config.text.word_vectors != OWN_CAPTIONS and not workspace.found.told:
+    if vectors is not None and config.text.word_vectors != OWN_CAPTIONS and not workspace.external.given:
         # the rows that training reads, so that no other node needs the file
         vocabulary = training_vocabulary(config, records, parses if inputs.components else None)
         tell_coverage(config, vectors((*SPECIAL, *vocabulary.words)), vocabulary)
@@ -166,7 +166,7 @@ def _word_vectors(config: RunConfig, workspace: Workspace, records: Records, pri
         texts = [caption.text for caption in records.split("train").captions]
         prints["word_vectors"] = caption_vectors_fingerprint(texts)
         return functools.partial(caption_vectors, texts)
-    digits = workspace.found.ask(["word vectors", path], lambda: file_digits(path))
+    digits = workspace.external.ask(["word vectors", path], lambda: file_digits(path))
     prints["word_vectors"] = digits
     place = functools.partial(workspace.language, dataset_name(records))
     return functools.partial(word_vectors, path, place=place, contents=digits)

@@ -206,8 +206,8 @@ def _closed(workspace: Workspace, name: str) -> bool:
     result = finished(folder)
     if result is None or not _is_json(folder, "config.json"):
         return False
-    story = read(run_journal(workspace, name).path)
-    return story.status == "finished" and tells_epochs(story, result)
+    state = read(run_journal(workspace, name).path)
+    return state.status == "finished" and tells_epochs(state, result)
 
 
 def _is_json(folder: Folder, name: str) -> bool:
@@ -325,7 +325,7 @@ def run_worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     read_code()  # as in run_training
     try:
         config = from_data(arguments["config"])
-        workspace = Workspace.open(arguments["workspace"], arguments["found"])
+        workspace = Workspace.open(arguments["workspace"], arguments["external"])
         material = together(lambda: pipeline.prepare(config, workspace), *SAID_ONCE)
         train_worker(config, workspace, arguments["run"], material, arguments["parent"], held=arguments["held"])
     except SAID_ONCE as error:

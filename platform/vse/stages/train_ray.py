@@ -224,7 +224,7 @@ def worker_arguments(
     config: RunConfig, workspace: Workspace, name: str, parent: str, held: LeaseHandle | None
 ) -> dict[str, Any]:
     """What a worker is given, as data that any process can read."""
-    place = {"workspace": workspace.root.uri, "found": workspace.found.answers}
+    place = {"workspace": workspace.root.uri, "external": workspace.external.answers}
     return {"config": to_dict(config), **place, "run": name, "parent": parent, "held": held}
 
 
@@ -298,8 +298,8 @@ class Listener:
         if not self.folder.exists(journal.FILE_NAME):
             return {}
         epochs: dict[int, dict[str, float]] = {}
-        story = journal.parse(self.folder.read_bytes(journal.FILE_NAME))
-        for (key, step), (value, _) in story.metrics.items():
+        state = journal.parse(self.folder.read_bytes(journal.FILE_NAME))
+        for (key, step), (value, _) in state.metrics.items():
             if key.startswith(("train/", "val/")):
                 epochs.setdefault(step, {})[key] = value
         return epochs

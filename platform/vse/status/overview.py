@@ -19,7 +19,7 @@ from vse.sweeps.progress import read_sweep_progress
 from vse.tracking.shipping import Shipper
 from vse.training.run_journal import TAG
 from vse.workspace import journal
-from vse.workspace.journal import Story
+from vse.workspace.journal import JournalState
 from vse.workspace.layout import Workspace
 
 State = Literal["running", "silent", "stopped", "finished", "failed", "killed"]
@@ -92,7 +92,7 @@ class Status:
         return sum(row.cpu_hours for row in own), sum(row.gpu_hours for row in own)
 
 
-JournalCache = dict[str, tuple[str, Story]]
+JournalCache = dict[str, tuple[str, JournalState]]
 """Key of a run -> the tag of its journal, and the journal's content."""
 
 
@@ -130,7 +130,7 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
         if not {DEFINITION, FILE_NAME, journal.FILE_NAME} & {*folder.names()}:
             continue  # no sweep
         ledger, inside = Ledger(folder), [run for run in rows if run.parent == name]
-        rows.append(_sweep(ledger, stories.get(f"sweeps/{name}", Story()), now, inside))
+        rows.append(_sweep(ledger, stories.get(f"sweeps/{name}", JournalState()), now, inside))
         failures += [(f"{name} {_point(entry)}", entry.why) for entry in ledger if entry.state == "failed"]
         stopped = {entry.result.get("run") for entry in ledger if entry.stopped}
         early = {run.name for run in inside if run.state == "killed"} & stopped
@@ -138,10 +138,12 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
     return Status(workspace.root.uri, [*rows, *_stages(workspace, now)], failures, spooled)
 
 
-def _stories(workspace: Workspace, journals: list[tuple[str, Folder, str]], cache: JournalCache) -> dict[str, Story]:
+def _stories(
+    workspace: Workspace, journals: list[tuple[str, Folder, str]], cache: JournalCache
+) -> dict[str, JournalState]:
     """The content of journals, given as (key, folder, tag). Brings `cache` up to date."""
 
-    def read(each: tuple[str, Folder, str]) -> tuple[str, Story]:
+    def read(each: tuple[str, Folder, str]) -> tuple[str, JournalState]:
         key, folder, tag = each
         before = cache.get(key)
         return before if before and before[0] == tag else (tag, journal.parse(folder.read_bytes(journal.FILE_NAME)))
@@ -153,7 +155,7 @@ def _stories(workspace: Workspace, journals: list[tuple[str, Folder, str]], cach
     return {key: story for key, (_, story) in stories.items()}
 
 
-def _run(story: Story, now: float) -> StatusRow:
+def _run(story: JournalState, now: float) -> StatusRow:
     latest = story.latest()
     epochs = {step for key, step in story.metrics if key.startswith("train/")}
     times = sorted(value for (key, _), (value, _) in story.metrics.items() if key == "train/seconds")
@@ -178,17 +180,17 @@ def _run(story: Story, now: float) -> StatusRow:
     )
 
 
-def _state(story: Story, age: float, pace: float | None) -> State:
+def _state(story: JournalState, age: float, pace: float | None) -> State:
     silent = story.status == "running" and age > max(SILENT_AFTER, 3 * (pace or 0.0))
     return "silent" if silent else story.status
 
 
-def _last_sign(story: Story) -> float:
+def _last_sign(story: JournalState) -> float:
     """Seconds since 1970."""
     return max(story.started, story.ended, max((when for _, when in story.metrics.values()), default=0)) / 1000
 
 
-def _sweep(ledger: Ledger, story: Story, now: float, inside: Sequence[StatusRow]) -> StatusRow:
+def _sweep(ledger: Ledger, story: JournalState, now: float, inside: Sequence[StatusRow]) -> StatusRow:
     """The row of a sweep whose trainings have the rows `inside`."""
     progress, states = read_sweep_progress(ledger.folder), Counter(entry.state for entry in ledger)
     age = now - max(_last_sign(story), progress.time if progress else 0)

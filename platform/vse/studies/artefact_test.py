@@ -30,7 +30,7 @@ from vse.training.inputs import Material
 from vse.workspace.layout import Workspace
 
 # Name -> rules of VSE-C's paradigms; none for UniVSE's attacks. The published 200 occurrences are a share here, so that
-# they mean something beside COCO too.
+# they mean something for other data than COCO too.
 _SOURCES: dict[str, Rules | None] = {
     "univse": None,
     "contrast": Rules(),
@@ -39,7 +39,7 @@ _SOURCES: dict[str, Rules | None] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class ArtefactTestOptions:
     """Keys of the artefact test."""
 
     splits: tuple[str, ...] = knob(("val", "test"), "splits whose adversaries are judged; never the training split")
@@ -70,7 +70,9 @@ class _NoImages:
         raise AssertionError(f"no features, {output} neither")
 
 
-def measure_artefacts(config: RunConfig, workspace: Workspace, options: Options) -> tuple[Records, list[Row]]:
+def measure_artefacts(
+    config: RunConfig, workspace: Workspace, options: ArtefactTestOptions
+) -> tuple[Records, list[Row]]:
     """The records, and a row for every paradigm and filter; parses and attacks are made if missing."""
     if "train" in options.splits:
         raise InputError("splits: the language model knows the training captions; judge other splits")
@@ -99,7 +101,7 @@ def measure_artefacts(config: RunConfig, workspace: Workspace, options: Options)
 
 
 def _attacks(
-    config: RunConfig, workspace: Workspace, material: Material, split: str, kind: str, options: Options
+    config: RunConfig, workspace: Workspace, material: Material, split: str, kind: str, options: ArtefactTestOptions
 ) -> Iterator[Sample]:
     captions = material.records.split(split).captions
     rules = _SOURCES[kind]

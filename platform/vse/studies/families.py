@@ -105,7 +105,7 @@ FAMILIES_SCENES = Study(
 
 FAMILIES_PHOTOGRAPHS = Study(
     name="families_photographs",
-    # Eight systems and what VSE-C's claims ask for beside them; words as wide as the vectors that a user gives.
+    # Eight systems and the systems that VSE-C's claims also need; words as wide as the vectors that a user gives.
     data={},
     arms={
         "vsepp": StudyArm(preset="vsepp_flickr8k", family="vsepp"),

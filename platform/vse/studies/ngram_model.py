@@ -1,7 +1,7 @@
 """A small language model: interpolated Kneser-Ney n-grams over captions (Chen and Goodman, 1999, section 2.7).
 
-It says how usual a text is beside the training captions. Counts instead of a network: it is fitted in seconds on a few
-thousand captions or half a million, twice the same, and every probability can be checked by hand.
+It scores how usual a text is, given the training captions. It counts instead of training a network, so fitting takes
+seconds, gives the same result twice, and every probability can be checked by hand.
 """
 
 import math

@@ -125,7 +125,7 @@ def _name(trial: Any) -> str:
 
 
 def _place(config: dict[str, Any], asked: dict[str, float], kept_to: dict[str, str]) -> tune.PlacementGroupFactory:
-    """The resources of a trial, on nodes that `kept_to` selects, except for those that it avoids."""
+    """The resources of a trial, on nodes that `kept_to` selects, except for the nodes that it avoids."""
     selector = dict(kept_to)
     if config.get(AVOIDED):
         selector[_NODE_LABEL] = f"!in({','.join(config[AVOIDED])})"
@@ -146,7 +146,7 @@ def _kept_to(need: Resources) -> dict[str, str]:
 
 
 def _one_node_alone(need: Resources) -> bool:
-    """Whether trials have one node to run on, counting those that may still join."""
+    """Whether trials have one node to run on, counting nodes that may still join."""
     return _holding(need, capacity()) < 2
 
 

@@ -207,7 +207,7 @@ class ObjectivePlan(SweepPlan):
         best = results.chosen()
         if best is None and results.points:
             early = any(point.stopped for point in results.points)
-            more = "; those that asha ended early continue with another sweep.method" if early else ""
+            more = "; points that asha ended early continue with another sweep.method" if early else ""
             log.warning("no point has finished with all seeds, so none is the best%s", more)
         extra = {} if best is None else {BEST: preset_file(call.request, self.config, best.changes)}
         configuration, request = {"as swept": flatten(self.config)}, call.request
@@ -300,5 +300,9 @@ def _checked(space: Space, config: RunConfig, changes: Mapping[str, Any]) -> tup
         point = canonical_point(config, changes)
         return point, check_point(config, point)
     except InputError as error:
-        hint = "; a key that not every choice has goes below those that have it" if "no such key" in str(error) else ""
+        hint = (
+            "; a key that not every choice has goes below the choices that have it"
+            if "no such key" in str(error)
+            else ""
+        )
         raise InputError(f"search space {space.where}: {label(changes)}: {error}{hint}") from None

@@ -56,19 +56,19 @@ class TrialSetting:
         workspace: Its address.
         parent: The sweep's name.
         configs: Run configurations as plain data, by arm; a sweep without arms has one, by the name "".
-        found: Answers that the driver read outside the workspace, as `Workspace.open` takes them.
+        external: What the driver read outside the workspace, as `Workspace.open` takes it.
         halving: Whether trials report every epoch to a scheduler that may end them.
     """
 
     workspace: str
     parent: str
     configs: dict[str, dict[str, Any]]
-    found: dict[str, str] = field(default_factory=dict)
+    external: dict[str, str] = field(default_factory=dict)
     halving: bool = False
 
     def at(self) -> Workspace:
         """The workspace, opened."""
-        return Workspace.open(self.workspace, self.found)
+        return Workspace.open(self.workspace, self.external)
 
     def configured(self, changes: dict[str, Any]) -> RunConfig:
         """The run configuration of a trial."""
@@ -97,7 +97,7 @@ def trial_function(
         workspace=call.workspace.root.uri,
         parent=call.folder.name,
         configs={arm: to_dict(config) for arm, config in configs.items()},
-        found=call.workspace.found.answers,
+        external=call.workspace.external.answers,
         halving=halving,
     )
     return functools.partial(function, setting=setting, **more)

@@ -18,7 +18,7 @@ from vse.tracking.mlflow_internals import TAG_LENGTH
 from vse.tracking.store import RunRefusedError, clean_key
 from vse.tracking.view import ENVIRONMENT, description, environment, visible
 from vse.workspace import journal
-from vse.workspace.journal import Story
+from vse.workspace.journal import JournalState
 from vse.workspace.layout import Workspace
 from vse.workspace.redaction import redact_text
 
@@ -77,7 +77,7 @@ class Waiting(NamedTuple):
     had (`Folder.info`) before it was read."""
 
     folder: Folder
-    story: Story
+    story: JournalState
     data: bytes
     tag: str
 
@@ -99,7 +99,7 @@ class RunShipper:
             )
             sent.pop(key, None)  # the latest run to be made is the last of them
             state = sent[key] = Sent(run_id)
-            before = self._there(run_id, story) if there else Story()
+            before = self._there(run_id, story) if there else JournalState()
         else:
             before = journal.parse(data[: state.offset])
         try:
@@ -111,16 +111,16 @@ class RunShipper:
         state.reached(data, tag)
         return models
 
-    def _there(self, run_id: str, story: Story) -> Story:
+    def _there(self, run_id: str, story: JournalState) -> JournalState:
         """What MLflow has of a story, as far as it can be asked."""
         params, points = self._store.known(run_id)
-        return Story(
+        return JournalState(
             params={key: value for key, value in story.params.items() if clean_key(key) in params},
             metrics={(key, n): points[clean_key(key), n] for key, n in story.metrics if (clean_key(key), n) in points},
             ended=-1,  # so that its status is sent in any case
         )
 
-    def _send(self, state: Sent, before: Story, story: Story, folder: Folder) -> dict[str, int]:
+    def _send(self, state: Sent, before: JournalState, story: JournalState, folder: Folder) -> dict[str, int]:
         if story.parent and (not state.parent or story.parent != before.parent):
             state.parent, _ = self._store.find_or_create(
                 story.experiment, story.parent, name=story.parent, started=story.started
@@ -152,7 +152,7 @@ class RunShipper:
             if (version := self._register(state, folder, name, alias, model))
         }
 
-    def _description(self, state: Sent, before: Story, story: Story) -> str:
+    def _description(self, state: Sent, before: JournalState, story: JournalState) -> str:
         """What the run's page says of it; empty if that has not changed since it was sent."""
         experiment = self._store.experiment_id(story.experiment)
         now, then = (description(each, experiment, state.run_id, TAG_LENGTH) for each in (story, before))
@@ -212,7 +212,7 @@ class RunShipper:
         return all(any(part.resolve().is_relative_to(place) for place in places) for part in parts)
 
 
-def _news(story: Story, before: Story) -> Iterator[tuple[tuple[str, int], tuple[float, int]]]:
+def _news(story: JournalState, before: JournalState) -> Iterator[tuple[tuple[str, int], tuple[float, int]]]:
     """The metrics that are new or have another value, later than the one they replace: that is the one MLflow shows."""
     for key, (value, when) in story.metrics.items():
         old, told = before.metrics.get(key, (None, -1))

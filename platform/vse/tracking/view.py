@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vse.display.markdown import artifact, escaped
-from vse.workspace.journal import Story
+from vse.workspace.journal import JournalState
 from vse.workspace.redaction import redact_text
 
 # What runs are filtered by. All else that tells runs apart is a parameter or the data set, which MLflow filters as well
@@ -63,7 +63,7 @@ def environment(tags: Mapping[str, str]) -> dict[str, str]:
     return {key: _plain(value) for key, value in sorted(tags.items()) if key not in VISIBLE}
 
 
-def description(story: Story, experiment: str, run_id: str, most: int) -> str:
+def description(story: JournalState, experiment: str, run_id: str, most: int) -> str:
     """The description of a run with at most so many characters; links lead to MLflow's pages of the run and others.
 
     Its parts come in the order of `_TITLES`, parts of the same kind in the order in which they were told.

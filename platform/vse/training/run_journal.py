@@ -14,7 +14,7 @@ from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.storage.lease import DEAD_AFTER
 from vse.training.config import RunConfig
-from vse.workspace.journal import FILE_NAME, Journal, Story, parse, read
+from vse.workspace.journal import FILE_NAME, Journal, JournalState, parse, read
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import run_tags
 from vse.workspace.redaction import redact_text
@@ -136,19 +136,19 @@ def tell_epoch(journal: Journal, epoch: int, row: Mapping[str, float]) -> None:
 
 def tell_epochs(journal: Journal, history: Sequence[Mapping[str, float]]) -> None:
     """The epochs of which the journal lacks a number or has another one."""
-    story = read(journal.path)
+    state = read(journal.path)
     for epoch, row in enumerate(history, start=1):
-        if not _tells(story, epoch, row):
+        if not _tells(state, epoch, row):
             tell_epoch(journal, epoch, row)
 
 
-def tells_epochs(story: Story, result: Mapping[str, Any]) -> bool:
-    """Whether a story has every epoch of a result."""
-    return all(_tells(story, epoch, row) for epoch, row in enumerate(result["history"], start=1))
+def tells_epochs(state: JournalState, result: Mapping[str, Any]) -> bool:
+    """Whether a state has every epoch of a result."""
+    return all(_tells(state, epoch, row) for epoch, row in enumerate(result["history"], start=1))
 
 
-def _tells(story: Story, epoch: int, row: Mapping[str, float]) -> bool:
-    told = ((value, story.metrics.get((name, epoch), (None, 0))[0]) for name, value in numbers(row).items())
+def _tells(state: JournalState, epoch: int, row: Mapping[str, float]) -> bool:
+    told = ((value, state.metrics.get((name, epoch), (None, 0))[0]) for name, value in numbers(row).items())
     return all(value == there or value - value != 0 for value, there in told)  # what is not finite is noted, not told
 
 
@@ -176,11 +176,11 @@ def tell_lost_end(workspace: Workspace, folder: Folder) -> bool:
         config, prints = kept.read_json("config.json"), kept.read_json("context.json")["fingerprints"]
         journal = run_journal(workspace, folder.name)
         with journal.together():
-            story = read(journal.path)
-            if not (story.run and story.tags and story.params):
+            state = read(journal.path)
+            if not (state.run and state.tags and state.params):
                 # written data have the name of a component at `model.name`, settings at `model`
                 params = {key.removesuffix(".name"): value for key, value in dotted(config).items()}
-                open_journal(journal, folder, folder.name, story.parent, prints, params)
+                open_journal(journal, folder, folder.name, state.parent, prints, params)
             close_journal(journal, folder, result)
     except (FileNotFoundError, InputError, KeyError, TypeError):
         return False
@@ -262,8 +262,8 @@ def end_killed_below(workspace: Workspace, parent: str, since: float) -> None:
 
     def end(folder: Folder) -> None:
         with contextlib.suppress(OSError, InputError):
-            story = parse(folder.read_bytes(FILE_NAME))
-            if story.parent != parent or not _runs(story):
+            state = parse(folder.read_bytes(FILE_NAME))
+            if state.parent != parent or not _runs(state):
                 return
             with folder.locked(SOON) if folder.is_local else contextlib.nullcontext():
                 end_killed(workspace, folder.name)
@@ -273,5 +273,5 @@ def end_killed_below(workspace: Workspace, parent: str, since: float) -> None:
         list(pool.map(end, [folder for folder, info in found if info.written >= since - CLOCKS]))
 
 
-def _runs(story: Story) -> bool:
-    return bool(story.run) and story.status == "running"
+def _runs(state: JournalState) -> bool:
+    return bool(state.run) and state.status == "running"

@@ -1,4 +1,4 @@
-"""What a run tells about itself: JSON lines in its own directory, written before anything else hears of it.
+"""The journal of a run: JSON lines in its own directory, written before MLflow is updated.
 
 The journal is the record; MLflow is a view of it that a shipper brings up to date (`vse.tracking`). A write can never
 fail a training step: the first failure is one warning, and later records are retried. Reading is by key, so a run
@@ -40,7 +40,7 @@ class Journal:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """What the body records goes to the mirror once, at its end: for a story that is told as a whole."""
+        """Mirror the records of the body once, at its end, so that readers see all of them or none."""
         self._together = True
         try:
             yield
@@ -211,8 +211,8 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class Story:
-    """A journal as read: what is known of one run.
+class JournalState:
+    """The records of a journal, merged: the state of one run.
 
     `metrics` is (key, step) -> (value, milliseconds since 1970 when it became that), `models` (name, alias) -> path,
     digest, tags and when it was offered.
@@ -238,53 +238,56 @@ class Story:
         return {key: value for (key, _), (value, _) in sorted(self.metrics.items(), key=lambda item: item[0][1])}
 
 
-def read(path: str | os.PathLike[str]) -> Story:
-    """The story a journal file tells; an absent file tells an empty one."""
+def read(path: str | os.PathLike[str]) -> JournalState:
+    """The state that a journal file records; the empty state if there is no such file."""
     try:
         return parse(Path(path).read_bytes())
     except FileNotFoundError:
-        return Story()
+        return JournalState()
 
 
-def parse(data: bytes) -> Story:
-    """The story in the bytes of a journal. Later records replace earlier ones of the same key (and step); a line that
-    is not whole, as a crash leaves it, is passed over."""
-    story = Story()
+def parse(data: bytes) -> JournalState:
+    """The state that the bytes of a journal record.
+
+    Later records replace earlier ones of the same key (and step). Incomplete lines, which a crash leaves, are
+    skipped.
+    """
+    state = JournalState()
     for line in data.split(b"\n"):
         try:
             record = json.loads(line)
-            _take(story, record["kind"], int(record["time"]), record)
+            _take(state, record["kind"], int(record["time"]), record)
         except (ValueError, KeyError, TypeError):
             continue
-    return story
+    return state
 
 
-def _take(story: Story, kind: str, when: int, record: Mapping[str, Any]) -> None:
+def _take(state: JournalState, kind: str, when: int, record: Mapping[str, Any]) -> None:
     match kind:
         case "start":
-            story.run, story.name = record["run"], record["name"]
-            story.experiment, story.parent = record["experiment"], record["parent"]
-            story.started = story.started or int(record.get("began", when))
-            story.status, story.ended = "running", 0
+            state.run, state.name = record["run"], record["name"]
+            state.experiment, state.parent = record["experiment"], record["parent"]
+            state.started = state.started or int(record.get("began", when))
+            state.status, state.ended = "running", 0
         case "params":
-            story.params.update(record["values"])
+            state.params.update(record["values"])
         case "tags":
-            story.tags.update(record["values"])
+            state.tags.update(record["values"])
         case "metrics":
             for key, value in record["values"].items():
-                before, first = story.metrics.get((key, record["step"]), (value, when))
+                before, first = state.metrics.get((key, record["step"]), (value, when))
                 # of two values of a step trackers show the later one
                 at = first if value == before else max(when, first + 1)
-                story.metrics[key, record["step"]] = (value, at)
+                state.metrics[key, record["step"]] = (value, at)
         case "artifact":
-            story.artifacts[record["path"], record["under"]] = when
+            state.artifacts[record["path"], record["under"]] = when
         case "model":
             kept = {k: record[k] for k in ("path", "digest", "tags")}
-            story.models[record["name"], record["alias"]] = {**kept, "offered": when}
+            state.models[record["name"], record["alias"]] = {**kept, "offered": when}
         case "text":
-            story.texts[record["section"]] = record["text"]
+            state.texts[record["section"]] = record["text"]
         case "note":
-            if record["text"] not in story.notes:
-                story.notes.append(record["text"])
+            if record["text"] not in state.notes:
+                state.notes.append(record["text"])
         case "end":
-            story.status, story.ended = record["status"], when
+            state.status, state.ended = record["status"], when

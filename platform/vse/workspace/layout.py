@@ -12,52 +12,56 @@ from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.workspace.journal import Journal, open_in
 
-LISTED = 20  # names that are told where one is unknown
+LISTED = 20  # names that an error lists if a name is unknown
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-class Found:
-    """What a job's driver found outside the workspace: which records a source gives, what is in files.
+class ExternalInputs:
+    """What the driver of a job read outside the workspace: the records of a source, digests of files.
 
-    `answers` (by question, plain data) go with the job to its processes on other nodes. These are told and do not look,
-    since they may not have the files, or may have other ones.
+    `answers` (plain data by question) are sent with the job to its processes on other nodes. These use the answers and
+    never read the inputs themselves, since their node may lack the files or have other versions.
     """
 
     def __init__(self, answers: Mapping[str, str] | None = None) -> None:
-        self.told, self.answers = answers is not None, dict(answers or {})
+        self.given, self.answers = answers is not None, dict(answers or {})
 
     def answer(self, question: Sequence[object]) -> str | None:
-        """What this process was told; None if it has to look itself."""
-        return self.answers.get(fingerprint(list(question))) if self.told else None
+        """The answer given to this process; None if it has to read the input itself."""
+        return self.answers.get(fingerprint(list(question))) if self.given else None
 
     def keep(self, question: Sequence[object], answer: str) -> str:
-        """Note what was found for processes that are told; returns it."""
+        """Keep an answer for the processes of the job, and return it."""
         self.answers[fingerprint(list(question))] = answer
         return answer
 
     def ask(self, question: Sequence[object], look: Callable[[], str]) -> str:
-        """What this process was told, else what it sees."""
+        """The answer given to this process, else the result of `look`."""
         answer = self.answer(question)
         return self.keep(question, look()) if answer is None else answer
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Folders by what they hold. Making one touches nothing; `check_writable` does, in one probe.
+    """The folders of a workspace. Creating this object touches nothing; `check_writable` writes a probe.
 
-    found: what stages see outside, or are told of it.
+    Attributes:
+        root: the folder or s3:// address of the workspace.
+        external: what stages read outside the workspace.
     """
 
     root: Folder
-    found: Found = field(default_factory=Found, compare=False, repr=False)
+    external: ExternalInputs = field(default_factory=ExternalInputs, compare=False, repr=False)
 
     @classmethod
-    def open(cls, uri: str, found: Mapping[str, str] | None = None) -> "Workspace":
-        """The workspace at `uri`; which one a job takes when none is named, `vse.cli.command` says.
+    def open(cls, uri: str, answers: Mapping[str, str] | None = None) -> "Workspace":
+        """The workspace at `uri`. The default workspace of a job is chosen by `vse.cli.command`.
 
-        found: the `found.answers` of the job's driver, in processes on other nodes.
+        Args:
+            uri: a folder or an s3:// address.
+            answers: in processes on other nodes, the `external.answers` of the job's driver.
         """
-        return cls(Folder.open(uri), Found(found))
+        return cls(Folder.open(uri), ExternalInputs(answers))
 
     def check_writable(self) -> "Workspace":
         """Raises InputError in one line if nothing can be written; returns the workspace."""
@@ -101,7 +105,7 @@ class Workspace:
         return self._at("searches", name)
 
     def comparison(self, name: str) -> Folder:
-        """comparisons/<name>: runs held against the first of them."""
+        """comparisons/<name>: differences of runs from the first of them."""
         return self._at("comparisons", name)
 
     def logs(self, session: str, host: str) -> Folder:
@@ -109,27 +113,30 @@ class Workspace:
         return self._at("logs", session, host)
 
     def existing(self, kind: str, name: str, key: str) -> Folder:
-        """`kind`/`name`, such as runs/x, that the user named by `key`. Raises InputError that lists what there is, of
-        many the most alike."""
-        known = self.root.child(kind).names()
-        if name not in known:
-            shown = difflib.get_close_matches(name, known, LISTED, cutoff=0.0) if len(known) > LISTED else known
-            more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
-            named = (
+        """The folder `kind`/`name`, such as runs/x, that the user named by `key`.
+
+        Raises:
+            InputError: There is no such folder. The message lists the folders there are, of many the most alike.
+        """
+        names = self.root.child(kind).names()
+        if name not in names:
+            shown = difflib.get_close_matches(name, names, LISTED, cutoff=0.0) if len(names) > LISTED else names
+            more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+            labels = (
                 each if _is_finished(kind, self.root.child(kind, each)) else f"{each} (unfinished)" for each in shown
             )
-            there = ", ".join(named) + more or "none"
+            listed = ", ".join(labels) + more or "none"
             if not name:
-                raise InputError(f"{key}: name one of {there}" if known else f"{key}: there are no {kind} yet")
-            raise InputError(f"{key}={name}: no such {kind.removesuffix('s')}; there are {there}")
+                raise InputError(f"{key}: name one of {listed}" if names else f"{key}: there are no {kind} yet")
+            raise InputError(f"{key}={name}: no such {kind.removesuffix('s')}; there are {listed}")
         return self.root.child(kind, name)
 
     def journal(self, folder: Folder) -> Journal:
-        """The journal of what is told in a folder; kept on this machine first, and copied, where the folder is not."""
+        """The journal of a folder. If the folder is remote, records are kept on this machine first and then copied."""
         return open_in(folder, self.cache().local("journals"))
 
     def cache(self) -> Folder:
-        """Where this machine keeps what it can make again: `$VSE_CACHE`, else the workspace's own folder if local."""
+        """The folder of data that can be recomputed: `$VSE_CACHE`, else the workspace's own folder if that is local."""
         chosen = os.environ.get("VSE_CACHE")
         if chosen:
             return Folder.open(chosen)
@@ -145,7 +152,7 @@ class Workspace:
 
 
 def _is_finished(kind: str, folder: Folder) -> bool:
-    """Whether the run or sweep in a folder came to its end."""
+    """Whether the run or sweep in a folder is finished."""
     return folder.exists("result.json" if kind == "runs" else "results.json")
 
 

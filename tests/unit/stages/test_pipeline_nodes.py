@@ -72,7 +72,7 @@ def test_a_trial_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path
     forget()
     common: dict[str, Any] = {"workspace": workspace.root.uri, "parent": ""}
     configs = {"": to_dict(config), "one": to_dict(config)}
-    setting = TrialSetting(**common, configs=configs, found=workspace.found.answers)
+    setting = TrialSetting(**common, configs=configs, external=workspace.external.answers)
     result = objective_trial({"seed": 3}, setting, "rsum")
     assert result["trained"]
     assert result["run"] == run_name(override(config, {"seed": 3}), driver)
@@ -90,7 +90,7 @@ def test_a_rank_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path)
     arguments = distributed.worker_arguments(config, workspace, name, "", LeaseHandle())
     away.rename(tmp_path / "gone")
     forget()
-    kind, text = run_worker(arguments | {"found": {}}) or ("", "")
+    kind, text = run_worker(arguments | {"external": {}}) or ("", "")
     assert (kind, "no such folder" in text) == ("InputError", True)
     assert run_worker(arguments) is None
     assert workspace.run(name).exists("result.json")
@@ -99,12 +99,12 @@ def test_a_rank_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path)
 def test_an_edited_file_of_captions_makes_other_records_in_the_driver(away: Path, tmp_path: Path) -> None:
     config, workspace = on_disk(away), Workspace.open(str(tmp_path / "workspace"))
     before = pipeline.prepare(config, workspace)
-    old = Workspace.open(workspace.root.uri, dict(workspace.found.answers))
+    old = Workspace.open(workspace.root.uri, dict(workspace.external.answers))
     file = away / "dataset_tiny.json"
     file.write_text(file.read_text().replace("on the grass", "in the snow"))
     after = pipeline.prepare(config, workspace)
     assert after.fingerprints["records"] != before.fingerprints["records"]
-    new = Workspace.open(workspace.root.uri, dict(workspace.found.answers))
+    new = Workspace.open(workspace.root.uri, dict(workspace.external.answers))
     forget()
     assert same(pipeline.prepare(config, new), after)
     assert same(pipeline.prepare(config, old), before)  # of a job that had begun before
@@ -132,7 +132,7 @@ def test_everything_may_lie_on_s3(kind: str, disk: Path, proxy: s3.Proxy, tmp_pa
     data.delete("")
     assert not data.exists()
     forget()
-    worker = Workspace.open(remote.root.uri, dict(remote.found.answers))
+    worker = Workspace.open(remote.root.uri, dict(remote.external.answers))
     assert same(pipeline.prepare(config, worker), driver)
     assert run_worker(distributed.worker_arguments(config, worker, run_name(config, driver), "", LeaseHandle())) is None
 
@@ -154,7 +154,7 @@ def test_what_is_complete_is_opened_without_a_lease_and_read_once(
         attack_split(config, workspace, material, "val", "shared")
         return first, Counter(proxy.seen)
 
-    trial = Workspace.open(driver.root.uri, dict(driver.found.answers))
+    trial = Workspace.open(driver.root.uri, dict(driver.external.answers))
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "another node"))
     forget()
     cold, attacked = asked(trial)  # manifests of records, features and parses; two files each; one listing

@@ -53,7 +53,7 @@ def _history(result: Result) -> list[dict[str, float]]:
     return [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in rows]
 
 
-def _story(folder: Folder) -> journal.Story:
+def _story(folder: Folder) -> journal.JournalState:
     return journal.read(folder.local("journal.jsonl"))
 
 
@@ -61,7 +61,7 @@ def _epochs_in(folder: Folder, metric: str = "train/sent") -> list[int]:
     return sorted(step for key, step in _story(folder).metrics if key == metric)
 
 
-def _no_times(story: journal.Story) -> dict[tuple[str, int], float]:
+def _no_times(story: journal.JournalState) -> dict[tuple[str, int], float]:
     clocks = ("train/seconds", "cost/", "speed/")
     return {key: value for key, (value, _) in story.metrics.items() if not key[0].startswith(clocks)}
 

@@ -166,5 +166,5 @@ def test_who_lost_its_lease_while_it_was_suspended_writes_no_more(
     assert _story(remote, result.run).status == "finished"
 
 
-def _story(workspace: Workspace, run: str) -> journal.Story:
+def _story(workspace: Workspace, run: str) -> journal.JournalState:
     return journal.parse(workspace.run(run).read_bytes(journal.FILE_NAME))

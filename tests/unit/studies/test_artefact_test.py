@@ -7,7 +7,7 @@ import pytest
 from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
-from vse.studies.artefact_test import Options, measure_artefacts, numbers, read_pairs
+from vse.studies.artefact_test import ArtefactTestOptions, measure_artefacts, numbers, read_pairs
 from vse.workspace.layout import Workspace
 
 SMALL = {"data.num_train": 20, "data.num_val": 2, "data.num_test": 12, "data.num_shifted": 2}
@@ -15,7 +15,7 @@ SMALL = {"data.num_train": 20, "data.num_val": 2, "data.num_test": 12, "data.num
 
 def test_univse_attacks_on_scenes(tmp_path):
     config = override(preset("univse_tiny"), SMALL)
-    options = Options(splits=("test",), folds=3)
+    options = ArtefactTestOptions(splits=("test",), folds=3)
     records, rows = measure_artefacts(config, Workspace.open(str(tmp_path)), options)
     assert [row.paradigm for row in rows[::3]] == ["univse object", "univse attribute", "univse relation"]
     assert rows[0].images == 12
@@ -26,7 +26,7 @@ def test_univse_attacks_on_scenes(tmp_path):
 
 def test_training_captions_are_not_judged(tmp_path):
     with pytest.raises(InputError, match="judge other splits"):
-        measure_artefacts(preset("univse_tiny"), Workspace.open(str(tmp_path)), Options(splits=("train",)))
+        measure_artefacts(preset("univse_tiny"), Workspace.open(str(tmp_path)), ArtefactTestOptions(splits=("train",)))
 
 
 def test_pairs_of_a_file(tmp_path):
@@ -36,7 +36,7 @@ def test_pairs_of_a_file(tmp_path):
     found = list(read_pairs(str(path)))
     assert [(s.image, s.caption, s.adversary, s.paradigm) for s in found] == [("i", "a dog", "a cat", "noun")]
     _, rows = measure_artefacts(
-        override(preset("univse_tiny"), SMALL), Workspace.open(str(tmp_path)), Options(pairs=str(path))
+        override(preset("univse_tiny"), SMALL), Workspace.open(str(tmp_path)), ArtefactTestOptions(pairs=str(path))
     )
     assert (rows[0].paradigm, rows[0].pairs, rows[0].images, rows[0].text) == ("noun", 1, 1, None)
 

@@ -10,7 +10,7 @@ from vse.display.markdown import artifact, block, run
 from vse.tracking import view
 from vse.tracking.shipping import Shipper, ship_all
 from vse.workspace import provenance as environment
-from vse.workspace.journal import Journal, Story
+from vse.workspace.journal import Journal, JournalState
 
 MOST_TAGS = 12
 
@@ -125,10 +125,10 @@ def test_no_description_or_tag_holds_a_secret_or_a_control_character(
 
 
 def test_a_long_description_is_cut_at_a_line_and_its_block_closed() -> None:
-    story = Story(texts={"headline": "**Best**", "result": block(f"line {k}" for k in range(3000))})
+    story = JournalState(texts={"headline": "**Best**", "result": block(f"line {k}" for k in range(3000))})
     text = view.description(story, "1", "a", 8000)
     assert len(text) <= 8000
     assert text.splitlines()[-1].startswith("… (shortened")
     assert sum(line.startswith("```") for line in text.splitlines()) == 2
-    one = view.description(Story(texts={"result": "x" * 20_000}), "1", "a", 8000)
+    one = view.description(JournalState(texts={"result": "x" * 20_000}), "1", "a", 8000)
     assert len(one) <= 8000

@@ -39,7 +39,7 @@ def test_words_pools_and_captions_are_made_once_a_process(
 ) -> None:
     place = stages(tmp_path / "workspace")
     driver = pipeline.prepare(PRESET, place)
-    told = Workspace.open(place.root.uri, place.found.answers)
+    told = Workspace.open(place.root.uri, place.external.answers)
     if rejected:
         one = driver.records.split("train").images[0].id
         monkeypatch.setattr(FeatureStore, "rejects", property(lambda store: {one: "unreadable"}))

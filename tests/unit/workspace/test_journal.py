@@ -124,8 +124,8 @@ def test_garbage_and_unknown_records_are_passed_over() -> None:
         b'{"kind":"future","time":1}',
         b'{"kind":"note"}',
     ]
-    assert parse(b"\n".join(lines)) == journal.Story()
-    assert read("/no/such/journal") == journal.Story()
+    assert parse(b"\n".join(lines)) == journal.JournalState()
+    assert read("/no/such/journal") == journal.JournalState()
 
 
 def test_a_later_text_of_a_section_replaces_an_earlier_one(path: Path) -> None:

@@ -32,7 +32,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "pattern": PATTERNS,
 }
 
-# Relations that a pair of things is drawn in, and those that follow from positions alone.
+# Relations that a pair of things is drawn in, and relations that follow from positions alone.
 CONTACTS = ("on", "in", "under", "behind", "front", "next")
 POSITIONS = ("left", "right", "above", "below")
 RELATIONS = CONTACTS + POSITIONS
