@@ -30,6 +30,8 @@ from vse.studies.tables import unpack
 from vse.studies.trainings import Training
 from vse.workspace.layout import Workspace
 
+NAME = "when"  # no attack of the project or of its guides
+OTHERS = tuple(ATTACKS)
 TIMES = ("night", "dawn", "noon")
 CONFIG = override(preset("univse_tiny"), {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 3})
 
@@ -50,21 +52,21 @@ def echoed(reading: Reading) -> Iterator[Slot]:
 
 @pytest.fixture
 def added(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ATTACKS, "time", Attack(name="time", draw=at_some_time))
+    monkeypatch.setitem(ATTACKS, NAME, Attack(name=NAME, draw=at_some_time))
 
 
 def test_it_is_made_beside_the_others(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Adversaries that were kept before lack it: others are made, the same of every other attack."""
     material = pipeline.prepare(CONFIG, workspace)
     before = attack_split(CONFIG, workspace, material, "test", "shared")
-    monkeypatch.setitem(ATTACKS, "time", Attack(name="time", draw=at_some_time))
+    monkeypatch.setitem(ATTACKS, NAME, Attack(name=NAME, draw=at_some_time))
     made = attack_split(CONFIG, workspace, material, "test", "shared")
     assert made.fingerprint != before.fingerprint
-    assert list(made.texts) == [*of_paper(), "time"]
-    assert {name: made.texts[name] for name in of_paper()} == before.texts
+    assert list(made.texts) == [*OTHERS, NAME]
+    assert {name: made.texts[name] for name in OTHERS} == before.texts
     captions = material.records.split("test").captions
-    assert (np.bincount(made.caption["time"], minlength=len(captions)) == len(TIMES)).all()  # of five numbers: all new
-    for text, row in zip(made.texts["time"], made.caption["time"], strict=True):
+    assert (np.bincount(made.caption[NAME], minlength=len(captions)) == len(TIMES)).all()  # of five asked for
+    for text, row in zip(made.texts[NAME], made.caption[NAME], strict=True):
         plain = captions[row].text.rstrip(" .")
         assert any(text.startswith(f"{plain} at {time}") for time in TIMES)
 
@@ -74,18 +76,16 @@ def test_it_is_measured_and_counts_in_sums(workspace: Workspace) -> None:
     config = override(CONFIG, {"train.epochs": 1, "model.dim": 32})
     _, tables = perform(Training("planted", config, (0.5, 1.0), ("test",)), workspace.root.uri)
     table = unpack(tables, "test", "shared", "0.5")
-    assert terms_of("attacks/rsum3") == tuple(
-        f"attack_{attack}/r{k}" for attack in (*of_paper(), "time") for k in (1, 5, 10)
-    )
+    assert terms_of("attacks/rsum3") == tuple(f"attack_{attack}/r{k}" for attack in (*OTHERS, NAME) for k in (1, 5, 10))
     hits, queries = counts_of(table, "attacks/rsum3")
-    assert hits.shape == queries.shape == (8, 12)
+    assert hits.shape == queries.shape == (8, 3 * len(ATTACKS))
     (run,) = workspace.root.child("runs").names()
     found = measure_run(workspace.run(run), workspace, *asked(alpha=0.5))
-    for k, column in ((1, 9), (5, 10), (10, 11)):
+    for k, column in ((1, -3), (5, -2), (10, -1)):
         share = 100 * hits[:, column].sum() / queries[:, column].sum()
-        assert found[f"test/attack_time/r{k}"] == pytest.approx(share)
-    wins, pairs = counts_of(table, "attack_time/pair_accuracy")
-    assert found["test/attack_time/pair_accuracy"] == pytest.approx(100 * wins.sum() / pairs.sum())
+        assert found[f"test/attack_{NAME}/r{k}"] == pytest.approx(share)
+    wins, pairs = counts_of(table, f"attack_{NAME}/pair_accuracy")
+    assert found[f"test/attack_{NAME}/pair_accuracy"] == pytest.approx(100 * wins.sum() / pairs.sum())
 
 
 @pytest.mark.usefixtures("added")
@@ -94,7 +94,7 @@ def test_alpha_is_chosen_with_it() -> None:
         alpha: {"val/rsum": 300.0, **{f"val/attack_{name}/rsum3": 100.0 for name in of_paper()}} for alpha in (0.5, 1.0)
     }
     for alpha, more in ((0.5, 80.0), (1.0, 20.0)):
-        curve[alpha]["val/attack_time/rsum3"] = more
+        curve[alpha][f"val/attack_{NAME}/rsum3"] = more
     assert choose_alpha([curve]) == 0.5
 
 
@@ -102,14 +102,14 @@ def test_alpha_is_chosen_with_it() -> None:
 def test_pages_and_figures_show_it() -> None:
     results = made_up()
     table, drawn = alpha_table(results), alpha_figure(results)
-    assert "time attack" in texts(drawn["svg"])
+    assert f"{NAME} attack" in texts(drawn["svg"])
     page = alpha_page(results, table, drawn["svg"], Provenance(commands=(), configuration={}, versions={}))
-    assert "mean of 4" in page
-    assert page.count('">time attack</th>') == 1
+    assert f"mean of {len(ATTACKS)}" in page
+    assert page.count(f'">{NAME} attack</th>') == 1
     measured = findings()
     for row in measured["table"]["shared"]:
         if row["split"] == "test":
-            row["attack_time/r1"] = [LEVELS[row["arm"]] / 20] * 3
+            row |= {f"attack_{name}/r1": [LEVELS[row["arm"]] / 20] * 3 for name in ATTACKS if name not in of_paper()}
     svg = study_figure(measured)["svg"]
     assert [text for text in texts(svg) if text in ATTACKS] == list(ATTACKS)
 
@@ -117,7 +117,7 @@ def test_pages_and_figures_show_it() -> None:
 @pytest.mark.usefixtures("added")
 def test_more_attacks_than_hues_are_told_apart_as_far_as_these_go(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(8):
-        monkeypatch.setitem(ATTACKS, f"time {number}", Attack(name=f"time {number}", draw=at_some_time))
+        monkeypatch.setitem(ATTACKS, f"{NAME} {number}", Attack(name=f"{NAME} {number}", draw=at_some_time))
     measured = findings()
     for row in measured["table"]["shared"]:
         row |= {f"attack_{name}/r1": [1.0, 0.0, 2.0] for name in ATTACKS}
@@ -126,17 +126,17 @@ def test_more_attacks_than_hues_are_told_apart_as_far_as_these_go(monkeypatch: p
 
 def test_decorators_register_behind_the_attacks_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
     for registry in (ATTACKS, CONTRAST_ATTACKS):  # both are as before when the test ends
-        monkeypatch.setitem(registry, "time", None)
-        del registry["time"]
+        monkeypatch.setitem(registry, NAME, None)
+        del registry[NAME]
     papers, classes = of_paper(), contrast_classes()
-    attack("time", revision=2)(at_some_time)
-    contrast_attack("time")(lambda _: iter(()))
-    assert list(ATTACKS) == [*papers, "time"]
+    attack(NAME, revision=2)(at_some_time)
+    contrast_attack(NAME)(lambda _: iter(()))
+    assert list(ATTACKS) == [*papers, *sorted({*OTHERS, NAME} - {*papers})]
     assert of_paper() == papers
-    assert contrast_classes() == {**classes, "time": ("time",)}
+    assert contrast_classes() == {**classes, NAME: (NAME,)}
     assert contrast_classes(of_paper=True) == classes
-    with pytest.raises(AssertionError, match="attack 'time' is taken"):
-        attack("time")(at_some_time)
+    with pytest.raises(AssertionError, match=f"attack '{NAME}' is taken"):
+        attack(NAME)(at_some_time)
 
 
 def test_a_contrast_attack_is_made_and_has_a_class_of_its_own(

@@ -323,7 +323,10 @@ def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:
         found = set(vocabulary.encode(entries)) - {UNKNOWN}
         ids[kind] = np.array(sorted(found), dtype=np.int64)
         if not len(ids[kind]):
-            raise InputError(f"no {kind} occur often enough in the training captions to serve as negatives")
+            raise InputError(
+                f"no {kind} occur often enough in the training captions to serve as negatives; "
+                "lower text.pools.minimum and text.min_count, or train on more captions"
+            )
     return Pools(**ids)
 
 
